@@ -1,4 +1,4 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | screenshots | docs | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PEERS := .venv-peers
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check proof bench screenshots docs lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check proof bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -72,6 +72,10 @@ docs: $(VENV)/.dev
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/docs_tables.py
 	$(BIN)/python -m tests.tutorials
+
+# The client without event loops, from the one with.
+client: $(VENV)/.dev
+	$(BIN)/python scripts/make_sync_client.py
 
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
 lock:

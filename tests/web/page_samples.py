@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from tallymark.app.trace_questions import TraceQuestions
+from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import (
     Challenge,
@@ -21,7 +23,7 @@ from tallymark.challenges.challenge import (
     VersusJudge,
 )
 from tallymark.challenges.challenge_file import load_challenge
-from tallymark.challenges.challenge_folder import pack
+from tallymark.challenges.challenge_folder import pack, pack_files
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
@@ -29,6 +31,7 @@ from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
 from tallymark.store import Store
+from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
@@ -37,6 +40,8 @@ DAY = 86_400.0
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_000}"
 SPANS = 300
+JOB = "j0123456789abcdef0123"
+NO_FILES = pack_files({})
 EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 
 
@@ -44,6 +49,8 @@ def fill_store(store: Store, odd: str = "") -> None:
     """Runs, challenges, attempts and red against blue."""
     fill_runs(store, odd)
     fill_contests(store, odd)
+    fill_organising(store, odd)
+    fill_traces(store, odd)
 
 
 def fill_runs(store: Store, odd: str = "") -> None:
@@ -186,13 +193,13 @@ def a_maze(odd: str = "", **fields: object) -> Challenge:
 
 def fill_contests(store: Store, odd: str = "") -> None:
     """A board with a tie, one that is ordered by a formula, and red against blue."""
-    store.challenges.publish(a_maze(odd), b"", at=NOW - 9 * DAY)
+    store.challenges.publish(a_maze(odd), NO_FILES, at=NOW - 9 * DAY)
     scores = {"alice": 900.0, "bob": 900.0, "charlie": 620.0, "dave": 200.0}
     for place, (agent, score) in enumerate(scores.items()):
         play(store, "maze", agent, score, at=NOW - (5 - place) * DAY, odd=odd)
     rule = ScoringRule(formula="1000 - tokens_total")
     frugal = a_maze(odd, name="frugal", title="Frugal", scoring=rule, visibility="private")
-    store.challenges.publish(frugal, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(frugal, NO_FILES, at=NOW - 9 * DAY)
     for place, agent in enumerate(("alice", "bob")):
         metrics = Metrics(succeeded=True, tokens_total=100 * (place + 1), elapsed_ms=2000)
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
@@ -246,7 +253,43 @@ def play(
         trajectory_level="claimed",
         origin=Origin("dimensions", "v1"),
     )  # fmt: skip
-    store.attempts.finish(entered.id, Evaluation(), scored, at=at + 43, verified=False)
+    found = Evaluation(metrics=scored.metrics, dimensions=scored.dimensions)
+    store.attempts.finish(entered.id, found, scored, at=at + 43, verified=False)
+
+
+def fill_traces(store: Store, odd: str = "") -> None:
+    """Two versions of a desk in production, one of which fails more, scored by somebody."""
+    store.prepare()
+    traces = [
+        Trace(
+            trace_id=f"{number:032x}",
+            name=f"refund{odd}",
+            status="error" if number % 3 == 0 else "ok",
+            metadata={"service.name": "desk", "service.version": f"1.{number % 2}"},
+            spans=[
+                Span(
+                    span_id=f"{number:016x}",
+                    name=f"desk{odd}",
+                    span_type="span",
+                    metadata={"session.id": f"s-{number % 4}"},
+                    start_ms=(NOW - 3600 * number) * 1000,
+                    duration_ms=1500.0 + number,
+                    input=f"May I send it back? {number}{odd}",
+                    output=f"Within 30 days.{odd}",
+                    error=f"it broke{odd}" if number % 3 == 0 else None,
+                    status="error" if number % 3 == 0 else "ok",
+                ),
+            ],
+        )
+        for number in range(1, 9)
+    ]
+    TraceIntake(store, clock=lambda: NOW - 60).load(traces)
+    store.traces.settle(NOW)
+    questions = TraceQuestions(store, lambda: NOW - 30)
+    for number in range(1, 7):
+        questions.add_score(
+            f"{number:032x}", "polite", number / 8, author="alice", reason=f"because{odd}"[:4000]
+        )
 
 
 def fill_versus(store: Store, odd: str = "") -> None:
@@ -255,7 +298,7 @@ def fill_versus(store: Store, odd: str = "") -> None:
     versus = Versus(categories=("leak", "override"), judge=judge)
     guard = a_maze(odd, name="guard", title="The guard", kind="versus", versus=versus)
     guard = replace(guard, scoring=ScoringRule())
-    store.challenges.publish(guard, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(guard, NO_FILES, at=NOW - 9 * DAY)
     for place, (player, side) in enumerate(
         (("alice", "red"), ("bob", "red"), ("charlie", "blue"), ("dave", "blue"))
     ):
@@ -266,6 +309,15 @@ def fill_versus(store: Store, odd: str = "") -> None:
         for place, verdict in enumerate(verdicts)
     ]
     store.versus.rule(rulings, judge="judge", at=NOW - 60)
+
+
+def fill_organising(store: Store, odd: str = "") -> None:
+    """What organisers do and look after: acts in the log, and a job that waits."""
+    store.challenges.close("frugal", at=NOW - 90, reason=f"too early {odd[:1500]}")
+    store.challenges.reopen("frugal", at=NOW - 80, reason=f"after all {odd[:1500]}")
+    store.jobs.add(
+        NewJob(kind="run", subject=f"rnone{odd[:300]}", owner=f"alice{odd[:300]}", id=JOB)
+    )
 
 
 def list_addresses(store: Store) -> list[str]:
@@ -290,6 +342,12 @@ def list_addresses(store: Store) -> list[str]:
         "/challenges/maze?around=dave&limit=2",
         "/challenges/maze?part=charts",
         "/challenges/maze?tv=1",
+        "/challenges/maze?part=board",
+        "/challenges/maze?part=around&around=dave&limit=2",
+        "/challenges/maze?formula=-total&around=dave",
+        "/challenges/maze?formula=totl+%2B",
+        "/challenges/maze?weights=correctness:20,speed:80&part=board",
+        "/challenges/maze?sort=submitted&q=a",
         "/challenges/frugal",
         "/challenges/guard",
         "/challenges/guard?category=leak",
@@ -305,7 +363,36 @@ def list_addresses(store: Store) -> list[str]:
         "/search?q=a",
         "/keys",
         "/account",
+        "/traces",
+        "/traces?q=status:error&by=version&measure=error",
+        "/traces?q=staus:error",
+        "/traces?q=refund",
+        f"/traces/{1:032x}",
+        f"/traces/{2:032x}?version=1",
+        "/traces/compare?first=version:1.0&second=version:1.1",
+        "/traces/compare?first=odd:",
+        "/traces/sessions/s-1",
         "/sign-in?next=/runs",
+        "/organiser",
+        "/organiser?challenge=maze",
+        "/organiser/challenges",
+        "/organiser/challenges?starter=deterministic&name=mine",
+        "/organiser/challenges/maze",
+        "/organiser/challenges/guard",
+        "/organiser/challenges/maze/files",
+        "/organiser/challenges/maze/rescore",
+        "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed=0.9",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_totl+%2A",
+        "/organiser/challenges/guard/rescore?by=formula&formula=1",
+        "/organiser/attempts/a1",
+        "/organiser/agents/alice",
+        f"/organiser/jobs/{JOB}",
+        "/organiser/keys",
+        "/organiser/keys?state=all&q=a",
+        "/organiser/audit",
+        "/organiser/audit?event=closed&from=2026-01-01&until=2026-12-31&limit=1",
+        "/organiser/audit?actor=nobody",
         "/formula?challenge=maze&formula=total+-+elapsed_s",
         "/formula?challenge=frugal&formula=tokens_total+%2A",
         "/review",

@@ -88,6 +88,7 @@ def enter(
         "attempt": describe_attempt(entry.attempt),
         "goal": entry.challenge.goal,
         "data": entry.data,
+        "token": services.store.witness.make_token(entry.attempt.id),
     }
     return answer(document, 201)
 

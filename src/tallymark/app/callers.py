@@ -35,3 +35,8 @@ class Caller:
     def actor(self) -> Actor:
         """For `act_as`."""
         return Actor(self.name, self.address)
+
+
+def make_guest(address: str | None) -> Caller:
+    """Whoever looks at an example: they may see what a team sees, and change nothing."""
+    return Caller("default", "viewer", "guest", address=address)

@@ -22,6 +22,7 @@ import msgspec
 
 from tallymark.app.rulings import Rulings, scores_quickly
 from tallymark.app.settlers import Reported, Settlers
+from tallymark.app.witnessed import read_witnessed
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempts
 from tallymark.challenges.challenge import Challenge
@@ -45,7 +46,12 @@ from tallymark.challenges.rescore_plan import (
     origin_of_all,
 )
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
-from tallymark.challenges.trajectory import Verification, read_trajectory, verify_sent
+from tallymark.challenges.trajectory import (
+    Verification,
+    read_trajectory,
+    verify_sent,
+    verify_witnessed,
+)
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import Judge, judge_of
 from tallymark.challenges.versus.pairings import Meeting, Ruling
@@ -225,6 +231,8 @@ class Competition:
     ) -> Attempt:
         """Stores a submission, which `settle_attempt` scores, here or elsewhere."""
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
+        if (seen := read_witnessed(self.store, attempt_id)) is not None:
+            trajectory = seen.write()
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         challenge = self.find_challenge_of(attempt_id, agent)
         # Before it is stored: what cannot be judged can be sent again in another form.
@@ -342,14 +350,22 @@ class Competition:
         apply: bool = False,
         folder: Path | None = None,
         on_progress: Callable[[int, int | None], None] | None = None,
+        reason: str = "",
+        based_on: str | None = None,
         **scoring: Any,
     ) -> Rescoring:
         """Scores a challenge's attempts by another rule, or shows what that would change.
 
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
-        `on_progress` is told how many attempts are scored, and how many there are.
+        `on_progress` is told how many attempts are scored, and how many there are. `based_on` is
+        the version that was looked at: if another counts by now, nothing is done.
         """
         old = self.store.challenges.get(name)
+        if based_on not in (None, old.version):
+            raise Conflict(
+                f"somebody has changed {name!r} since you looked",
+                hint="look at who would move now",
+            )
         if old.kind == "versus":
             raise InvalidInput(f"{name} is played red against blue: there is nothing to rescore")
         new, packed, files = self._make_version(old, folder, scoring)
@@ -375,8 +391,11 @@ class Competition:
             find_broken=find_broken,
             tenant=self.store.tenant,
         )
-        work = self.store.rescorings.apply if apply else self.store.rescorings.preview
-        done = work(plan, at=self._clock(), on_progress=on_progress)
+        rescorings, at = self.store.rescorings, self._clock()
+        if apply:
+            done = rescorings.apply(plan, at=at, on_progress=on_progress, reason=reason)
+        else:
+            done = rescorings.preview(plan, at=at, on_progress=on_progress)
         self._rulings.forget_pauses()
         return done
 
@@ -576,6 +595,18 @@ class Competition:
     def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
         """What an attempt's trajectory shows, unless it is another's."""
         shown = _verify_trajectory(attempt, payload, challenge)
+        seen = None
+        if payload.trajectory is not None and payload.reported is None:
+            seen = read_witnessed(self.store, attempt.id)
+        if seen is not None:
+            shown = verify_witnessed(
+                seen.trace,
+                seen.arrivals,
+                entered_at=attempt.entered_at,
+                submitted_at=attempt.submitted_at or attempt.entered_at,
+                claims=payload.metadata,
+                constraints=challenge.constraints,
+            )
         if shown.verified and self.store.attempts.has_earlier_twin(attempt.id):
             why = "the same steps were sent with an earlier attempt"
             return replace(shown, level="claimed", problems=(why,))

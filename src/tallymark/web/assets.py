@@ -16,7 +16,7 @@ from tallymark.charts import frame
 _FOLDER = Path(__file__).parent / "static"
 _STYLES = (
     *("tokens.css", "base.css", "components.css", "evidence.css", "boards.css"),
-    *("runs.css", "compete.css"),
+    *("runs.css", "organiser.css", "compete.css", "traces.css", "frame.css"),
 )
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ICON = "/favicon.ico"

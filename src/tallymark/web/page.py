@@ -67,7 +67,6 @@ MOST_ROWS = 200
 _SOME_TIME_S = 20
 """For so long a shared part tells how long ago things were as it did at first."""
 _MOST_FILES, _MOST_FIELDS, _LONGEST_FIELD = 4, 200, 4_000_000
-_UNKNOWN = "this needs somebody who is signed in"
 _LOG = logging.getLogger("tallymark.web")
 
 
@@ -128,7 +127,7 @@ class Visit:
     theme: str = ""
     session: str = ""
     """The token of the visitor's session."""
-    form: Form = field(default_factory=lambda: Form({}, {}))
+    form: Form = field(default_factory=lambda: Form((), {}))
     """What was sent to the page; shown again where it was refused."""
     problem: Problem | None = None
     """Why what was sent was refused."""
@@ -232,7 +231,7 @@ class Form:
 
     def __init__(
         self,
-        texts: Mapping[str, str],
+        texts: Sequence[tuple[str, str]],
         files: Mapping[str, bytes],
         file_names: Mapping[str, str] | None = None,
     ) -> None:
@@ -242,7 +241,17 @@ class Form:
 
     def get(self, name: str, default: str = "") -> str:
         """A text, without the space around it."""
-        return self._texts.get(name, default).strip()
+        found = self.get_all(name)
+        return found[-1] if found else default
+
+    def get_all(self, name: str) -> list[str]:
+        """Every text that was sent under a name."""
+        return [value.strip() for key, value in self._texts if key == name]
+
+    def get_text(self, name: str) -> str | None:
+        """A text as it was typed, with plain line ends; None where there is no such field."""
+        found = next((value for key, value in reversed(self._texts) if key == name), None)
+        return None if found is None else found.replace("\r\n", "\n").replace("\r", "\n")
 
     def require(self, name: str, words: str) -> str:
         """The same; `words` say what is missing."""
@@ -250,10 +259,6 @@ class Form:
         if not found:
             raise InvalidInput(words)
         return found
-
-    def get_written(self, name: str) -> str:
-        """A text as it was written; browsers send the ends of its lines in their own way."""
-        return self._texts.get(name, "").replace("\r\n", "\n")
 
     def get_file(self, name: str) -> bytes | None:
         """A file that was chosen."""
@@ -273,6 +278,8 @@ class Outcome:
     template: str = ""
     session: str | None = None
     """A session that begins; an empty one ends it."""
+    status: int = 200
+    """Of a view that is shown."""
 
 
 Act = Callable[[Visit], Outcome]
@@ -423,7 +430,7 @@ class PageServer:
 
     def _expect(self, page: Page, request: Request) -> None:
         if not page.strangers_may_act:
-            find_visitor(self._service, request).require_known(_UNKNOWN)
+            find_visitor(self._service, request).require_signed_in()
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
@@ -472,7 +479,7 @@ class PageServer:
         if not host or host != request.headers.get("host", "").lower():
             raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
         if not page.strangers_may_act:
-            visit.visitor.require_known(_UNKNOWN)
+            visit.visitor.require_signed_in()
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
             raise NotAllowed("this form is of another session", hint="load the page anew")
         if not self._service.own:
@@ -485,7 +492,7 @@ class PageServer:
     def _lead_on(self, request: Request, visit: Visit, outcome: Outcome) -> Response:
         answer: Response
         if outcome.view is not None:
-            answer = self._show(visit, outcome.view, outcome.template)
+            answer = self._show(visit, outcome.view, outcome.template, outcome.status)
         else:
             answer = RedirectResponse(outcome.address, 303, headers=HEADERS)
         if outcome.session:
@@ -523,7 +530,7 @@ class PageServer:
             params=request.path_params,
             theme=theme if theme in ("light", "dark") else "",
             session=request.cookies.get(SESSION_COOKIE, ""),
-            form=form or Form({}, {}),
+            form=form or Form((), {}),
         )
 
     def _show(self, visit: Visit, view: View, template: str, status: int = 200) -> Response:
@@ -551,7 +558,8 @@ async def _read_form(request: Request) -> Form:
     }
     try:
         async with request.form(**bounds) as sent:
-            texts = {name: value for name, value in sent.items() if isinstance(value, str)}
+            pairs = sent.multi_items()
+            texts = [(name, value) for name, value in pairs if isinstance(value, str)]
             uploads = {name: value for name, value in sent.items() if isinstance(value, UploadFile)}
             files = {name: await value.read() for name, value in uploads.items()}
     except HTTPException as error:

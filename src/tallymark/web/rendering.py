@@ -94,9 +94,11 @@ def _show_moment(context: Context, at: float | None) -> Markup | str:
         return text.UNKNOWN
     moment = datetime.fromtimestamp(at, UTC)
     exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-    shown = format_age(context["visit"].now - at) or f"{moment:%Y-%m-%d}"
-    return Markup('<time datetime="{}" data-tip="{}" title="{}">{}</time>').format(
-        f"{moment:%Y-%m-%dT%H:%M:%SZ}", exact, exact, shown
+    age = format_age(context["visit"].now - at)
+    # Script writes those again that grow older while the page is open.
+    grows = Markup(" data-age") if age else ""
+    return Markup('<time datetime="{}"{} data-tip="{}" title="{}">{}</time>').format(
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", grows, exact, exact, age or f"{moment:%Y-%m-%d}"
     )
 
 

@@ -122,7 +122,7 @@ def _pick_file(data: Mapping[str, Any], wanted: str) -> Download:
 def _read_sent(visit: Visit, submission: Submission) -> Payload:
     """What the form holds; a file goes before what is typed."""
     form = visit.form
-    uploaded, typed = form.get_file("answer_file"), form.get_written("answer")
+    uploaded, typed = form.get_file("answer_file"), form.get_text("answer") or ""
     if uploaded is None and not typed.strip():
         raise InvalidInput("there is no answer yet", hint="type it, or choose a file")
     if uploaded is None:
@@ -134,7 +134,7 @@ def _read_sent(visit: Visit, submission: Submission) -> Payload:
     if not isinstance(metadata, dict):
         raise InvalidInput("what you say of it is no JSON object", hint='as in {"tokens": 1200}')
     sent = form.get_file("trajectory_file")
-    steps = form.get_written("trajectory").strip() or None
+    steps = (form.get_text("trajectory") or "").strip() or None
     if sent is not None:
         steps = sent.decode("utf-8", "replace")
     return Payload(submission=answer, metadata=metadata, trajectory=steps)

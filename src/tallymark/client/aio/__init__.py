@@ -1,0 +1,1 @@
+"""The client written once, asynchronous; `make client` writes the other from it."""

@@ -1,0 +1,122 @@
+"""`AsyncConnection`: sends requests, again where that is safe, and reads what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import anyio
+import httpx2
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from tallymark.client.exchange import (
+    Address,
+    Call,
+    Event,
+    EventReader,
+    describe_failure,
+    find_wait,
+    read_refusal,
+)
+from tallymark.errors import WorkFailed
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class AsyncConnection:
+    """To one server, with one key."""
+
+    def __init__(self, address: Address, timeout: float, http: httpx2.AsyncClient | None) -> None:
+        self.address = address
+        self._http = http or httpx2.AsyncClient(timeout=timeout, follow_redirects=False)
+
+    async def aclose(self) -> None:
+        """Lets go of connections."""
+        await self._http.aclose()
+
+    async def send(self, call: Call) -> httpx2.Response:
+        """The answer, when it is one that was wished for; a refusal is raised."""
+        built, tries = call.build(self.address), 0
+        while True:
+            tries += 1
+            answer: httpx2.Response | None = None
+            failed: Exception | None = None
+            try:
+                answer = await self._http.request(**built)
+            except httpx2.TransportError as error:
+                failed = error
+            if answer is not None and answer.status_code < 400:
+                return answer
+            wait = find_wait(answer, tries)
+            if wait is None:
+                if answer is None:
+                    assert failed is not None  # noqa: S101 (for the type checker)
+                    raise describe_failure(self.address, failed, tries) from None
+                raise read_refusal(answer.status_code, answer.headers, answer.content)
+            await anyio.sleep(wait)
+
+    async def ask(self, kind: type[T], call: Call) -> T:
+        """The answer as what it is."""
+        return self.read(kind, await self.send(call))
+
+    def read(self, kind: type[T], answer: httpx2.Response) -> T:
+        """An answer that came, checked."""
+        try:
+            return kind.model_validate_json(answer.content)
+        except ValidationError as error:
+            said = error.errors()[0]["msg"]
+            raise WorkFailed(
+                f"{self.address} answered something else than it should: {said}",
+                hint="its version may be another than this client's",
+            ) from None
+
+    async def page(self, kind: type[T], call: Call, limit: int | None) -> AsyncIterator[T]:
+        """Every item of a list, page by page."""
+        params, left = dict(call.params), limit
+        while True:
+            if left is not None:
+                params["limit"] = min(left, 1000)
+            asked = Call(method="GET", path=call.path, params=params, timeout=call.timeout)
+            told: dict[str, Any] = msgspec.json.decode((await self.send(asked)).content)
+            for each in told["items"]:
+                yield kind.model_validate(each)
+            left = None if left is None else left - len(told["items"])
+            params["cursor"] = told.get("next")
+            if params["cursor"] is None or (left is not None and left <= 0):
+                return
+
+    async def listen(
+        self, call: Call, after: int | None, *, ends: bool = False
+    ) -> AsyncIterator[Event]:
+        """Events; a stream that broke off goes on where it was, and so does one without an end."""
+        reader, tries = EventReader(), 0
+        reader.last = None if after is None else str(after)
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            if reader.last is not None:
+                headers["Last-Event-ID"] = reader.last
+            asked = Call(method="GET", path=call.path, params=call.params, headers=headers)
+            built = asked.build(self.address) | {"timeout": httpx2.Timeout(10.0, read=60.0)}
+            try:
+                async with self._http.stream(**built) as answer:
+                    if answer.status_code >= 400:
+                        body = await answer.aread()
+                        wait = find_wait(answer, tries + 1)
+                        if wait is None:
+                            raise read_refusal(answer.status_code, answer.headers, body)
+                    else:
+                        async for line in answer.aiter_lines():
+                            event = reader.take(line)
+                            if event is not None:
+                                tries = 0
+                                yield event
+                        if ends:
+                            return
+                        wait = 1.0  # the server was told to stop, and may be back
+            except httpx2.TransportError as error:
+                wait = find_wait(None, tries + 1)
+                if wait is None:
+                    raise describe_failure(self.address, error, tries + 1) from None
+            tries += 1
+            await anyio.sleep(wait)

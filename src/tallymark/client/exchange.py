@@ -1,0 +1,201 @@
+"""What a request is, when it is sent again, and what a refusal becomes: the same for both clients.
+
+A request that changes something carries an idempotency key of its own, so that sending it again
+after a broken connection does nothing twice. What was refused is raised as the same error that the
+library raises: `InvalidInput`, `NotFound`, `Conflict`, `NotSignedIn`, `NotAllowed`, `TooMany`,
+`Busy`, `WorkFailed`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import msgspec
+
+from tallymark.errors import (
+    Busy,
+    Conflict,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
+    Place,
+    Problem,
+    TallymarkError,
+    TooMany,
+    WorkFailed,
+)
+
+PREFIX = "/api/v1"
+SERVER_VARIABLE, KEY_VARIABLE = "TALLY_SERVER", "TALLY_KEY"
+TRIES = 5
+"""How often a request is sent before it has failed."""
+LONGEST_WAIT_S = 30.0
+AGAIN = frozenset({429, 502, 503, 504})
+"""Answers after which the same request may be done."""
+_KINDS: dict[int, type[TallymarkError]] = {
+    401: NotSignedIn,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Which server, and by which key."""
+
+    url: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def find_address(server: str | None = None, key: str | None = None) -> Address:
+    """As given, else as the environment says."""
+    url = (server or os.environ.get(SERVER_VARIABLE, "")).rstrip("/").removesuffix(PREFIX)
+    if not url:
+        raise InvalidInput(
+            "it is not said which server", hint=f"give its address, or set {SERVER_VARIABLE}"
+        )
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InvalidInput(f"{url!r} is no address of a server", hint="as in https://tally.example")
+    return Address(url=url, key=key or os.environ.get(KEY_VARIABLE) or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One request, as often as it is sent."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    """Becomes JSON; bytes are sent as they are."""
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None
+
+    def build(self, address: Address) -> dict[str, Any]:
+        """What httpx takes. The key of a request stays the same when it is sent again."""
+        headers = {"Accept": "application/json", **self.headers}
+        if address.key:
+            headers["Authorization"] = f"Bearer {address.key}"
+        if self.method != "GET":
+            headers.setdefault("Idempotency-Key", secrets.token_hex(16))
+        built: dict[str, Any] = {
+            "method": self.method,
+            "url": f"{address.url}{PREFIX}{self.path}",
+            "params": {
+                name: str(value).lower() if isinstance(value, bool) else value
+                for name, value in self.params.items()
+                if value is not None
+            },
+            "headers": headers,
+        }
+        if self.body is not None:
+            raw = isinstance(self.body, bytes)
+            built["content"] = self.body if raw else msgspec.json.encode(self.body)
+            headers["Content-Type"] = self.content_type
+        if self.timeout is not None:
+            built["timeout"] = self.timeout
+        return built
+
+
+def write_path(*parts: str) -> str:
+    """A path of names, each of them one part whatever it holds."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def find_wait(answer: httpx2.Response | None, tries: int) -> float | None:
+    """After how many seconds to send it again; None to give up."""
+    if tries >= TRIES or (answer is not None and answer.status_code not in AGAIN):
+        return None
+    told = "" if answer is None else answer.headers.get("retry-after", "")
+    wait = float(told) if told.isdigit() else 0.1 * 2**tries
+    # Many who were turned away together do not come back together.
+    return None if wait > LONGEST_WAIT_S else wait * random.uniform(1.0, 1.25)  # noqa: S311
+
+
+def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> TallymarkError:
+    """What the server would not do, as the library says it."""
+    try:
+        told = msgspec.json.decode(body)
+        parts = [_read_part(each) for each in told["errors"]] or [Problem(told["detail"])]
+        code = told["code"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        said = "something between here and the server" if status >= 500 else "the server"
+        return WorkFailed(
+            f"{said} answered {status}, not in our language", hint="check its address"
+        )
+    retry = headers.get("retry-after", "")
+    wait = float(retry) if retry.isdigit() else 10.0
+    if status == 429 or code == "busy":
+        kind = TooMany if status == 429 else Busy
+        return kind(str(parts[0]), retry_after=wait)
+    return _KINDS.get(status, WorkFailed if status >= 500 else InvalidInput)(parts)
+
+
+def _read_part(told: Mapping[str, Any]) -> Problem:
+    names = ("field", "line", "column")
+    source, line, column = (told.get(name) for name in names)
+    known = any(each is not None for each in (source, line, column))
+    place = Place(source=source, line=line, column=column) if known else None
+    return Problem(told["message"], place, told.get("hint"))
+
+
+def describe_failure(address: Address, error: Exception, tries: int) -> TallymarkError:
+    """A server that could not be reached, in a sentence."""
+    if isinstance(error, httpx2.TimeoutException):
+        return WorkFailed(
+            f"{address} did not answer in time, {tries} times",
+            hint="it may have been done: ask for it before you do it again",
+        )
+    said = str(error) or type(error).__name__
+    return WorkFailed(
+        f"{address} cannot be reached: {said}", hint="check the address, and that it runs"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, as a server tells it."""
+
+    kind: str
+    seq: int
+    data: dict[str, Any]
+
+
+class EventReader:
+    """Server-sent events from the lines of a stream."""
+
+    def __init__(self) -> None:
+        self.last: str | None = None
+        """The number to go on after."""
+        self._kind, self._data = "", ""
+
+    def take(self, line: str) -> Event | None:
+        """An event, when this line ends one."""
+        if not line:
+            kind, data, self._kind, self._data = self._kind, self._data, "", ""
+            if not data:
+                return None
+            return Event(kind, int(self.last or 0), msgspec.json.decode(data))
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self._kind = value
+        elif name == "data":
+            self._data += value
+        elif name == "id" and value.isdigit():
+            self.last = value
+        return None

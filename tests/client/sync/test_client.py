@@ -1,0 +1,232 @@
+"""The client against a server: every route has a method, and each does what it says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+from scripts.make_sync_client import CLIENT, FILES, write_sync
+from tests.api.conftest import Server, furnish, listening, run_server
+
+from tallymark.client import AsyncClient, Client
+from tallymark.client.exchange import Call
+from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, WorkFailed
+from tallymark.wire.attempts import Standing
+
+METHODS = {
+    "POST /runs": "runs.execute runs.keep",
+    "GET /runs": "runs.list",
+    "GET /runs/{run}": "runs.get",
+    "GET /runs/{run}/cases": "runs.cases",
+    "GET /runs/{run}/events": "runs.events",
+    "POST /runs/{run}/cancel": "runs.cancel",
+    "POST /runs/{run}/rescore": "runs.rescore",
+    "GET /compare": "runs.compare",
+    "POST /challenges": "challenges.publish",
+    "GET /challenges": "challenges.list",
+    "GET /challenges/{name}": "challenges.get",
+    "PATCH /challenges/{name}": "challenges.change",
+    "POST /challenges/{name}/rescore": "challenges.rescore",
+    "GET /challenges/{name}/leaderboard": "challenges.board challenges.standings",
+    "POST /challenges/{name}/what-if": "challenges.what_if",
+    "GET /challenges/{name}/events": "challenges.events",
+    "POST /challenges/{name}/attempts": "challenges.enter attempt",
+    "GET /challenges/{name}/attempts": "challenges.list_attempts",
+    "POST /challenges/{name}/sides/{side}": "challenges.take_side",
+    "POST /challenges/{name}/reports": "challenges.report challenges.report_many",
+    "GET /attempts/{attempt}": "attempts.get",
+    "POST /attempts/{attempt}/submission": "attempts.submit attempts.validate",
+    "POST /attempts/{attempt}/withdraw": "attempts.withdraw",
+    "POST /attempts/{attempt}/void": "attempts.void",
+    "POST /attempts/{attempt}/unvoid": "attempts.unvoid",
+    "GET /agents": "agents.list",
+    "POST /agents": "agents.register",
+    "GET /agents/{handle}": "agents.get",
+    "POST /agents/{handle}/disqualify": "agents.disqualify",
+    "POST /agents/{handle}/reinstate": "agents.reinstate",
+    "GET /ratings": "ratings",
+    "POST /formula/check": "formulas.check",
+    "POST /formula/explain": "formulas.explain",
+    "GET /jobs": "jobs.list",
+    "GET /jobs/{job}": "jobs.get",
+    "POST /jobs/{job}/cancel": "jobs.cancel",
+    "POST /jobs/{job}/retry": "jobs.retry",
+    "GET /keys": "accounts.keys",
+    "POST /keys": "accounts.create_key",
+    "POST /keys/{key}/rotate": "accounts.rotate_key",
+    "POST /keys/{key}/revoke": "accounts.revoke_key",
+    "GET /me": "me",
+    "GET /invitations": "accounts.invitations",
+    "POST /invitations": "accounts.invite",
+    "POST /invitations/{invitation}/revoke": "accounts.revoke_invitation",
+    "POST /invitations/accept": "accounts.accept",
+    "GET /scores": "scores.list",
+    "POST /scores": "scores.give",
+    "PATCH /scores/{score}": "scores.change",
+    "DELETE /scores/{score}": "scores.withdraw",
+    "GET /vars": "settings.vars",
+    "PUT /vars/{name}": "settings.set_var",
+    "DELETE /vars/{name}": "settings.remove_var",
+    "GET /secrets": "settings.secrets",
+    "PUT /secrets/{name}": "settings.set_secret",
+    "DELETE /secrets/{name}": "settings.remove_secret",
+    "GET /limits": "limits",
+    "GET /audit": "audit",
+}
+"""Every route, and the methods that use it."""
+NOT_IN_CLIENT = {
+    "GET /export/{kind}": "streams of files",
+    "GET /tenants": "the operator's",
+    "POST /tracks": "several challenges as one contest: by file",
+    "GET /tracks/{name}/leaderboard": "with them",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with run_server(str(tmp_path_factory.mktemp("client") / "tally.db"), workers=1) as running:
+        furnish(running)
+        yield running
+
+
+def connect(server: Server, who: str) -> Client:
+    """Somebody's client, in this process."""
+    return Client("http://tally.test", server.keys.get(who), http=server.client)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_two_clients_are_one(name: str) -> None:
+    assert (CLIENT / "sync" / name).read_text() == write_sync(name), "run: make client"
+
+
+def test_every_route_has_a_method(server: Server) -> None:
+    document = server.client.get("/openapi.json").json()
+    routes = {
+        f"{method.upper()} {path.removeprefix('/api/v1')}"
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path.startswith("/api/v1/")
+    }
+    assert routes == METHODS.keys() | NOT_IN_CLIENT.keys()
+    client = connect(server, "ada")
+    for names in METHODS.values():
+        for name in names.split():
+            assert callable(attrgetter(name)(client)), name
+
+
+def test_runs_are_kept_listed_and_read(server: Server) -> None:
+    client = connect(server, "rita")
+    results = [{"case": name, "status": "passed"} for name in "abc"]
+    kept = client.runs.keep({"suite": "letters", "model": "echo/me", "results": results})
+    assert kept.run.score == 100
+    assert [each.id for each in client.runs.list(suite="letters")] == [kept.run.id]
+    assert client.runs.get(kept.run.id).suite == "letters"
+    assert [each.case for each in client.runs.cases(kept.run.id)] == ["a", "b", "c"]
+    events = list(client.runs.events(kept.run.id))
+    assert events[-1].data["status"] == "completed"
+
+
+def test_lists_go_on_over_pages(server: Server) -> None:
+    client = connect(server, "rita")
+    for number in range(5):
+        client.challenges.report("secret", f"agent-{number}", {"succeeded": True, "rating": number})
+    asked: list[str] = []
+    server.client.event_hooks["request"] = [lambda request: asked.append(str(request.url))]
+    call = Call(method="GET", path="/challenges/secret/leaderboard", params={"limit": 2})
+    found = [each.agent for each in client.connection.page(Standing, call, None)]
+    server.client.event_hooks["request"] = []
+    assert found == ["agent-4", "agent-3", "agent-2", "agent-1", "agent-0"]
+    assert len(asked) == 3
+    assert len(list(client.challenges.standings("secret", limit=3))) == 3
+
+
+def test_an_attempt_is_a_with(server: Server) -> None:
+    client = connect(server, "bob")
+    with client.attempt("sums") as attempt:
+        assert attempt.goal == "Add up."
+        with pytest.raises(InvalidInput):
+            attempt.validate({"sum": 42}, trajectory="no trace")
+        done = attempt.submit({"sum": 42})
+    assert done.result == "win"
+    assert done.score_breakdown is not None
+    assert client.attempts.get(attempt.id).state == "scored"
+
+
+def test_many_reports_are_each_answered(server: Server) -> None:
+    good = {"agent": "bob", "metrics": {"succeeded": True, "rating": 5}}
+    lines = connect(server, "rita").challenges.report_many("speed", [good, {"agent": "B"}, good])
+    assert [each.status for each in lines] == [201, 422, 201]
+
+
+@pytest.mark.parametrize(
+    ("who", "kind"), [("victor", NotAllowed), ("bob", NotAllowed), ("nobody", NotSignedIn)]
+)
+def test_refusals_are_errors_of_the_library(
+    server: Server, who: str, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind):
+        connect(server, who).challenges.publish({"name": "mine"})
+
+
+def test_what_is_not_there_says_so(server: Server) -> None:
+    with pytest.raises(NotFound, match="there is no run"):
+        connect(server, "ada").runs.get("nothing")
+
+
+def test_accounts_and_settings(server: Server) -> None:
+    client = connect(server, "ada")
+    made = client.accounts.create_key("ci", role="viewer")
+    assert made.secret is not None
+    assert client.accounts.revoke_key(made.key.id).revoked_at is not None
+    invited = client.accounts.invite(role="agent")
+    assert invited.code is not None
+    accepted = client.accounts.accept(invited.code, owner="dana", agent="dana-1")
+    assert accepted.key.agent == "dana-1"
+    client.settings.set_var("ENDPOINT", "x")
+    assert client.settings.vars()["ENDPOINT"] == "x"
+    client.settings.remove_var("ENDPOINT")
+    assert client.me()["role"] == "admin"
+    assert next(client.audit(event="key created")).actor
+
+
+def test_a_folder_is_published(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "sums2"
+    folder.mkdir()
+    (folder / "challenge.yaml").write_text(
+        "name: sums2\ngoal: Add.\n"
+        "evaluator: {type: deterministic, truth: truth.json, "
+        "fields: {sum: {dimension: correctness}}}\n"
+        "scoring: {strategy: custom, dimensions: {correctness: 0.8, speed: 0.2}}\n"
+    )
+    (folder / "truth.json").write_text('{"sum": 1}')
+    client = connect(server, "alice")
+    assert client.challenges.publish(folder).name == "sums2"
+    assert client.challenges.change("sums2", frozen=True, reason="a test").frozen is not None
+
+
+def test_the_other_client_hears_what_changes_on_a_board(tmp_path: Path) -> None:
+    async def main(server: Server, url: str) -> tuple[str, list[str]]:
+        async with AsyncClient(url, server.keys["rita"]) as client:
+            heard = client.challenges.events("speed")
+            first = await anext(heard)
+            await client.challenges.report("speed", "dora", {"succeeded": True, "rating": 10})
+            told = await anext(heard)
+            await heard.aclose()  # type: ignore[attr-defined]
+            return first.kind, [each["agent"] for each in told.data["changed"]]
+
+    with run_server(str(tmp_path / "tally.db"), workers=0) as server:
+        furnish(server)
+        with listening(server) as url:
+            first, changed = asyncio.run(main(server, url))
+    assert first == "ready"
+    assert "dora" in changed
+
+
+def test_a_server_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.client.sync.connection.time.sleep", lambda _: None)
+    with pytest.raises(WorkFailed, match="cannot be reached"):
+        list(islice(Client("http://127.0.0.1:9", "tly_x").runs.list(), 1))

@@ -1,0 +1,114 @@
+"""What is sent again, what a refusal becomes, and how events are read."""
+
+from __future__ import annotations
+
+import httpx2
+import msgspec
+import pytest
+
+from tallymark.client.exchange import (
+    LONGEST_WAIT_S,
+    TRIES,
+    Address,
+    Call,
+    EventReader,
+    find_address,
+    find_wait,
+    read_refusal,
+    write_path,
+)
+from tallymark.errors import (
+    Busy,
+    Conflict,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    NotSignedIn,
+    TallymarkError,
+    TooMany,
+    WorkFailed,
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "bad_request", InvalidInput),
+        (401, "not_signed_in", NotSignedIn),
+        (403, "not_allowed", NotAllowed),
+        (404, "not_found", NotFound),
+        (409, "conflict", Conflict),
+        (422, "invalid_input", InvalidInput),
+        (429, "too_many_requests", TooMany),
+        (500, "internal_error", WorkFailed),
+        (503, "busy", Busy),
+        (503, "work_failed", WorkFailed),
+    ],
+)
+def test_a_refusal_is_the_error_that_the_library_raises(
+    status: int, code: str, kind: type[TallymarkError]
+) -> None:
+    part = {"message": "it is wrong", "field": "metrics.rating", "hint": "mend it"}
+    body = msgspec.json.encode({"code": code, "detail": "x", "errors": [part]})
+    found = read_refusal(status, {"retry-after": "7"}, body)
+    assert type(found) is kind
+    assert "metrics.rating: it is wrong; mend it" in str(found)
+    if isinstance(found, TooMany | Busy):
+        assert found.retry_after == 7
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b'{"detail": "x"}'])
+def test_what_is_not_our_language_is_one_sentence(body: bytes) -> None:
+    assert "answered 502" in str(read_refusal(502, {}, body))
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 409, 422, 500])
+def test_what_will_not_change_is_not_sent_again(status: int) -> None:
+    assert find_wait(httpx2.Response(status), 1) is None
+
+
+def test_the_server_says_when_to_come_back() -> None:
+    told = find_wait(httpx2.Response(503, headers={"retry-after": "3"}), 1)
+    assert told is not None
+    assert 3 <= told <= 3.75
+    long = httpx2.Response(429, headers={"retry-after": str(int(LONGEST_WAIT_S) + 1)})
+    assert find_wait(long, 1) is None
+
+
+def test_it_is_given_up_at_last() -> None:
+    assert find_wait(None, TRIES - 1) is not None
+    assert find_wait(None, TRIES) is None
+
+
+def test_a_request_keeps_its_key_however_often_it_is_sent() -> None:
+    address = Address(url="http://tally.test", key="tly_x")
+    built = Call(method="POST", path="/runs", body={}).build(address)
+    assert len(built["headers"]["Idempotency-Key"]) == 32
+    other = Call(method="POST", path="/runs", body={}).build(address)
+    assert built["headers"]["Idempotency-Key"] != other["headers"]["Idempotency-Key"]
+    assert "Idempotency-Key" not in Call(method="GET", path="/runs").build(address)["headers"]
+
+
+def test_a_name_is_one_part_of_a_path() -> None:
+    assert write_path("challenges", "a/../b?c") == "/challenges/a%2F..%2Fb%3Fc"
+
+
+@pytest.mark.parametrize("given", ["", "tally.example", "ftp://tally.example", "https://"])
+def test_what_is_no_address_is_said(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TALLY_SERVER", raising=False)
+    with pytest.raises(InvalidInput):
+        find_address(given)
+
+
+def test_the_environment_says_which_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TALLY_SERVER", "http://tally.test/api/v1/")
+    monkeypatch.setenv("TALLY_KEY", "tly_x")
+    assert find_address() == Address(url="http://tally.test", key="tly_x")
+
+
+def test_events_are_read_by_their_lines() -> None:
+    reader = EventReader()
+    lines = ["retry: 2000", "", "id: 4", "event: board", 'data: {"a": 1}', "", ": still here", ""]
+    found = [event for line in lines if (event := reader.take(line))]
+    assert [(each.kind, each.seq, each.data) for each in found] == [("board", 4, {"a": 1})]
+    assert reader.last == "4"
