@@ -77,7 +77,7 @@ def read_bodies(store: Store) -> list[Segment]:
     """As they are kept."""
     with store._database.read() as connection:  # noqa: SLF001
         query = "SELECT number, version, format, body FROM trace_segments"
-        return [Segment(*row[:3], bytes(row[3])) for row in QuickStatements(connection).read(query)]
+        return [Segment(*row) for row in QuickStatements(connection).read(query)]
 
 
 def score_plainly(bodies: list[Segment]) -> float:
@@ -114,7 +114,7 @@ def measure(name: str, url: str) -> bool:
         bodies = read_bodies(store)
         pairs = [(score_plainly(bodies), score_by_rule(store, nth)) for nth in range(ROUNDS)]
     plain, ruled = (min(times) for times in zip(*pairs, strict=True))
-    ratio = ruled / plain
+    ratio: float = ruled / plain
     sys.stdout.write(
         f"{name}: {COUNT:,} traces of {SPANS} spans, {1e6 * plain / COUNT:.0f} µs each by a loop, "
         f"{1e6 * ruled / COUNT:.0f} µs by a rule: {ratio:.2f} times (at most {MOST_OF_PLAIN:g})\n"

@@ -164,7 +164,7 @@ def open_crashing_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
         with get_server(f"{folder}/pg") as server:
 
             def crash() -> None:
-                process = server.get_postmaster_info().process
+                process: Any = server.get_postmaster_info().process
                 process.send_signal(signal.SIGQUIT)
                 process.wait(30)
                 server.ensure_postgres_running()
@@ -230,7 +230,7 @@ def make_rules(url: str, judge: str) -> None:
 
 def wait_until_quiet(url: str, sent: int) -> None:
     """Until all that was sent is settled, and no rule waits for anything."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline, rules = time.monotonic() + _PATIENCE, None
     while time.monotonic() < deadline:
         rules = ask(url, "GET", "/api/v1/rules")["items"]
         open_ = ask(url, "GET", "/api/v1/traces?filter=state:open&limit=1")["items"]

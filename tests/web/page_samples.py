@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.rules import RuleService
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
@@ -285,6 +287,8 @@ def fill_traces(store: Store, odd: str = "") -> None:
     ]
     TraceIntake(store, clock=lambda: NOW - 60).load(traces)
     store.traces.settle(NOW)
+    rules = RuleService(store, RemoteRules(), True, lambda: NOW - 20)
+    rules.add({"formula": "1 - min(1, duration / 3)", "filter": "service:desk"}, name="short")
     questions = TraceQuestions(store, lambda: NOW - 30)
     for number in range(1, 7):
         questions.add_score(
@@ -372,6 +376,10 @@ def list_addresses(store: Store) -> list[str]:
         "/traces/compare?first=version:1.0&second=version:1.1",
         "/traces/compare?first=odd:",
         "/traces/sessions/s-1",
+        "/rules",
+        "/rules/short",
+        "/rules/short?since=2026-09-14&until=2026-09-21",
+        "/rules/short?decision=scored",
         "/sign-in?next=/runs",
         "/organiser",
         "/organiser?challenge=maze",

@@ -86,6 +86,10 @@ NOT_IN_CLIENT = {
 }
 
 
+NOT_YET = ("/traces", "/rules")
+"""Production traces and their rules: by commands and the API so far."""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with run_server(str(tmp_path_factory.mktemp("client") / "tally.db"), workers=1) as running:
@@ -111,6 +115,7 @@ def test_every_route_has_a_method(server: Server) -> None:
         for method in methods
         if path.startswith("/api/v1/")
     }
+    routes = {each for each in routes if not each.partition(" ")[2].startswith(NOT_YET)}
     assert routes == METHODS.keys() | NOT_IN_CLIENT.keys()
     client = connect(server, "ada")
     for names in METHODS.values():
