@@ -31,8 +31,9 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
-from tallymark.app.service import Service, TenantServices
+from tallymark.app.jobs import WAIT_SECONDS
 from tallymark.app.sight import find_attempt, find_visible, sees_live, speak_for
+from tallymark.app.submissions import SentAnswer, Submissions
 from tallymark.challenges.attempt import Attempt, State
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
@@ -41,14 +42,6 @@ router = make_router("attempts")
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
-WAITED_S = 30.0
-"""For so long a submission waits for its breakdown."""
-_DETAILS: dict[str, Any] = {
-    "score_breakdown": None,
-    "submission_warnings": [],
-    "constraint_violations": [],
-    "harness_warning": None,
-}
 
 
 @router.post(
@@ -163,63 +156,19 @@ def submit(
     It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
     after that, 202 and a job to look at.
     """
-    agent = _find_competitor(services, caller, attempt)
-    trajectory = body.trajectory
-    if trajectory is not None and not isinstance(trajectory, str):
-        trajectory = msgspec.json.encode(trajectory).decode()
-    sent: Any = {"metadata": body.metadata, "trajectory": trajectory}
-    competition = services.competition
+    submissions = Submissions(find_service(request), services, caller)
+    sent = SentAnswer(answer=body.answer, metadata=body.metadata, trajectory=body.trajectory)
     if validate_only:
-        competition.take_submission(attempt, agent, body.answer, **sent)
+        submissions.check(attempt, sent)
         return answer({"valid": True})
-    service = find_service(request)
-    before = services.store.ratings.of(agent).rating
-    taken = competition.take_submission(attempt, agent, body.answer, key=key, **sent)
-    job = None
-    if taken.state == "submitted":
-        if competition.settles_quickly(taken):
-            taken = competition.settle_attempt(taken.id)
-        else:
-            wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
-            job = services.jobs.queue_scoring(caller, taken.id)
-            if wait:
-                services.jobs.wait(job.id, wait)
-            taken = services.store.attempts.get(taken.id)
-    document = _describe_submitted(service, services, taken, before)
+    wait = 0.0 if "respond-async" in prefer.lower() else WAIT_SECONDS
+    taken, document = submissions.submit(attempt, sent, key=key, wait=wait)
     if taken.state != "submitted":
         return answer(document)
-    place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
-    response = answer(document | {"job": None if job is None else job.id}, 202, **place)
+    job = document["job"]
+    response = answer(document, 202, **({} if job is None else {"location": f"/api/v1/jobs/{job}"}))
     response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
     return response
-
-
-def _find_competitor(services: TenantServices, caller: Any, attempt: str) -> str:
-    """Whose attempt it is, as far as the caller may act for them."""
-    if caller.role == "agent":
-        return caller.agent or ""
-    return services.store.attempts.get(attempt).agent
-
-
-def _describe_submitted(
-    service: Service, services: TenantServices, attempt: Attempt, before: int
-) -> dict[str, Any]:
-    """The document's fields at the top, beside the attempt."""
-    told = describe_attempt(attempt)
-    standing = services.store.boards.standing(attempt.challenge, attempt.agent)
-    rating = None
-    if attempt.state != "submitted":
-        provisional = attempt.agent in services.store.ratings.provisional(service.clock())
-        after = services.store.ratings.of(attempt.agent).rating
-        rating = {"before": before, "after": after, "provisional": provisional}
-    return {
-        "attempt": told,
-        "score": told["score"],
-        "result": told.get("result"),
-        **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
-        "rating": rating,
-        "rank": None if standing is None else standing.rank,
-    }
 
 
 @router.post(
@@ -236,7 +185,7 @@ def withdraw(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    agent = _find_competitor(services, caller, attempt)
+    agent = Submissions(find_service(request), services, caller).find_competitor(attempt)
     if body.agent is not None:
         agent = speak_for(caller, body.agent)
     at = find_service(request).clock()

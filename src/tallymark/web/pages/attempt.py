@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.rivals import find_rival
 from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.errors import TallymarkError
 from tallymark.ratings import elo
 from tallymark.ratings.match_results import tier_rating, worth
 from tallymark.text import clean_line, format_digits, format_number
-from tallymark.web.board_rows import DimensionShare, list_board, list_dimensions
+from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.score_parts import FormulaTree, take_apart
 
@@ -265,33 +266,29 @@ def _explain_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | No
 
 def _find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | None:
     """The next better place, dimension by dimension: numbers alone, no words about an answer."""
-    near = visit.app.store.boards.around(
-        attempt.challenge, attempt.agent, each=1, public=visit.public
-    )
-    rows = list_board(visit, challenge, near)
-    mine = next((row for row in rows if row.agent == attempt.agent), None)
-    if mine is None or not rows or rows[0] is mine:
+    store = visit.app.store
+    rival = find_rival(store, challenge, attempt.agent, public=visit.public)
+    if rival is None:
         return None
-    theirs = rows[0]
-    known = mine.value is not None and theirs.value is not None
+    looks = {each.key: each for each in list_dimensions(challenge)}
     leads = [
         Lead(
-            label=other.label,
-            color=other.color,
-            again=other.again,
-            mine=own.score,
-            theirs=other.score,
-            points=other.weighted - own.weighted,
+            label=each.label,
+            color=looks[each.key].color,
+            again=looks[each.key].again,
+            mine=each.mine,
+            theirs=each.theirs,
+            points=each.points,
         )
-        for own, other in zip(mine.parts, theirs.parts, strict=True)
+        for each in rival.leads
     ]
-    leads.sort(key=lambda each: -each.points)
+    theirs = rival.standing
     return Above(
         agent=theirs.agent,
-        name=theirs.name,
+        name=store.agents.names([theirs.agent]).get(theirs.agent, theirs.agent),
         attempt=theirs.attempt,
-        shown=theirs.shown,
-        gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
+        shown=STRATEGIES[challenge.scoring.strategy].write(theirs.value),
+        gap=rival.gap,
         leads=leads,
         reach=max((abs(each.points) for each in leads), default=0.0) or 1.0,
     )
