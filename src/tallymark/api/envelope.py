@@ -31,6 +31,7 @@ BODIES: Mapping[str, int] = {
     "reports": 64 * MEGABYTE,
     "runs": 100 * MEGABYTE,
     "submission": 60 * MEGABYTE,
+    "mcp": 60 * MEGABYTE,
     "others": 2 * MEGABYTE,
 }
 """Bytes of a body, unpacked, by the last part of its address."""

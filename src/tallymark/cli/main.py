@@ -47,6 +47,7 @@ COMMANDS = {
     "log": "log:log",
     "serve": "serve:serve",
     "worker": "worker:worker",
+    "mcp": "mcp:mcp",
     "formula": "formula:app",
     "plugin": "plugin:app",
     "challenge": "challenge:app",
