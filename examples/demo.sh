@@ -33,4 +33,5 @@ else
   printf '%s\n' 'Challenges run code that is not trusted, so this part is left out: see tally doctor.'
 fi
 
-title 'Done. Open demo-report.html in a browser. The command is .venv/bin/tally; try: .venv/bin/tally init'
+title 'Done. demo-report.html is the run as one file. To open the pages on all of this:'
+printf '%s\n' ".venv/bin/tally view --open --db $TALLY_DB" 'Or a store that lives, with boards that move: .venv/bin/tally serve --demo'

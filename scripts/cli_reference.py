@@ -36,6 +36,20 @@ COMMANDS = [
     *("admin tenants create", "admin tenants list", "admin tenants set"),
     *("admin agents list", "admin agents give"),
     *("admin invitations create", "admin invitations list", "admin invitations revoke"),
+    *("rules add", "rules edit", "rules list", "rules show", "rules pause", "rules resume"),
+    *("rules delete", "rules decisions", "rules backfill", "rules check"),
+    "traces list",
+    "traces search",
+    "traces show",
+    "traces sums",
+    "traces compare",
+    "traces worst",
+    "traces session",
+    "traces score",
+    "traces to-suite",
+    "traces settings",
+    "load traces",
+    "attempt token",
 ]
 
 

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_pages import judge_pages
+from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
 from scripts.prove_what_if import judge_what_if
 from scripts.rating_worlds import judge_ratings
@@ -119,9 +121,19 @@ def prove_server() -> ProofSection:
     return ProofSection("Server", *judge_server())
 
 
+def prove_pages() -> ProofSection:
+    """Pages in Chromium: how soon, how heavy, who sees what, by how few links, and axe."""
+    return ProofSection("Pages", *judge_pages())
+
+
 def prove_what_if() -> ProofSection:
     """A keystroke re-ranks a board of a million attempts before one notices."""
     return ProofSection("What-if in a browser", *judge_what_if())
+
+
+def prove_rules() -> ProofSection:
+    """Rules whose servers, workers and database are killed under ingest score all of it once."""
+    return ProofSection("Rules", *judge_rules())
 
 
 def _get_room(trial: MutantTrial) -> str:
@@ -131,8 +143,10 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
     "mutants": prove_mutants,
+    "pages": prove_pages,
     "ratings": prove_ratings,
     "recordings": prove_recordings,
+    "rules": prove_rules,
     "slow": prove_thoroughly,
     "scores": prove_scores,
     "server": prove_server,

@@ -1,180 +1,276 @@
-"""Every page at 1280 and 390 pixels, light and dark, of an example store: `make screenshots`.
+"""Every page in its main states at 1280 and 390 pixels, light and dark: `make screenshots`.
 
-The store is made by the examples; with `--store` another is shown. What is too wide for its window,
-or breaks the policy, is told at the end.
+A page is a line of `SHOTS`: its name, its address and who looks. They look at the store of `tally
+serve --demo`, while it plays on. What is too wide for its window, breaks the policy or does not
+answer is told at the end.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
+import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
-from playwright.sync_api import Browser, ConsoleMessage, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from tallymark.app.app import App
+from tallymark.app.callers import SESSION_COOKIE, Caller
+from tallymark.app.demo import Demo
+from tallymark.app.demo.demo import COMPETITOR
 from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server, name_hosts
+from tallymark.store import Store
 
 CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
 SIZES = ((1280, 900), (390, 844))
-SUITES = ("support-desk", "capitals", "comprehensive-scoring", "weighted-cost-eval")
+Role = Literal["guest", "organiser", "competitor", "stranger", "new"]
+"""Who looks: anybody at the demo, two with keys for it, somebody without one where it is no demo,
+the owner of an empty store."""
+
+
+class Shot(NamedTuple):
+    """A page to look at; `{names}` in its address are those of `find_places`."""
+
+    name: str
+    address: str
+    role: Role = "guest"
+    status: int = 200
+
+
+FORMULA = quote("success_pct * 0.8 - total_cost * 1000")
+TOTAL = quote("total - elapsed_s / 2")
+WRONG = quote("succes_pct * (2")
+SHOTS = (
+    Shot("home", "/"),
+    Shot("home-organiser", "/", "organiser"),
+    Shot("home-competitor", "/", "competitor"),
+    Shot("home-stranger", "/", "stranger"),
+    Shot("runs", "/runs"),
+    Shot("runs-none", "/runs?q=nothing-like-this"),
+    Shot("run", "/runs/{run}"),
+    Shot("run-side", "/runs/{run}?view=side"),
+    Shot("run-running", "/runs/{running}"),
+    Shot("case", "/runs/{run}/cases/{case}"),
+    Shot("compare", "/compare?run={before}&run={run}"),
+    Shot("compare-four", "/compare?{four}"),
+    Shot("formula", f"/formula?run={{run}}&formula={FORMULA}"),
+    Shot("formula-wrong", f"/formula?run={{run}}&formula={WRONG}"),
+    Shot("formula-board", f"/formula?challenge=bean-counter&formula={TOTAL}"),
+    Shot("review", "/review"),
+    Shot("challenges", "/challenges"),
+    Shot("what-if", f"/challenges/bean-counter?formula={TOTAL}"),
+    Shot("challenge", "/challenges/bean-counter?around=sample-bold"),
+    Shot("challenge-competitor", "/challenges/bean-counter", "competitor"),
+    Shot("challenge-formula", "/challenges/fewest-words"),
+    Shot("challenge-frozen", "/challenges/route-planner"),
+    Shot("wall", "/challenges/bean-counter?tv=1"),
+    Shot("versus", "/challenges/red-blue-guard"),
+    Shot("attempt", "/attempts/{attempt}"),
+    Shot("attempt-mine", "/attempts/{mine}", "competitor"),
+    Shot("attempt-formula", "/attempts/{words}"),
+    Shot("agents", "/agents"),
+    Shot("agent", "/agents/sample-careful"),
+    Shot("ratings", "/ratings"),
+    Shot("search", "/search?q=sample"),
+    Shot("keys", "/keys"),
+    Shot("account", "/account", "competitor"),
+    Shot("sign-in", "/sign-in", "stranger"),
+    Shot("not-found", "/runs/nothing", status=404),
+    Shot("forbidden", "/runs", "competitor", 403),
+    Shot("signed-out", "/runs", "stranger", 401),
+    Shot("what-if-weights", "/challenges/bean-counter?weights=correctness:20,speed:80"),
+    Shot("what-if-wrong", f"/challenges/bean-counter?formula={quote('correctness + sped')}"),
+    Shot("enter", "/challenges/bean-counter/enter", "competitor"),
+    Shot("agent-against", "/agents/sample-careful?against=sample-bold"),
+    Shot("organiser", "/organiser", "organiser"),
+    Shot("organiser-new", "/organiser/challenges", "organiser"),
+    Shot("organiser-starter", "/organiser/challenges?starter=script", "organiser"),
+    Shot("organiser-challenge", "/organiser/challenges/bean-counter", "organiser"),
+    Shot("organiser-files", "/organiser/challenges/bean-counter/files", "organiser"),
+    Shot("organiser-rescore", "/organiser/challenges/bean-counter/rescore", "organiser"),
+    Shot("organiser-attempt", "/organiser/attempts/{attempt}", "organiser"),
+    Shot("organiser-agent", "/organiser/agents/sample-careful", "organiser"),
+    Shot("organiser-keys", "/organiser/keys", "organiser"),
+    Shot("organiser-audit", "/organiser/audit", "organiser"),
+    Shot("traces", "/traces"),
+    Shot("traces-compare", "/traces/compare"),
+    Shot("rules", "/rules", "organiser"),
+    Shot("empty-traces", "/traces", "new"),
+    Shot("empty-home", "/", "new"),
+    Shot("empty-runs", "/runs", "new"),
+    Shot("empty-challenges", "/challenges", "new"),
+    Shot("empty-agents", "/agents", "new"),
+    Shot("empty-ratings", "/ratings", "new"),
+    Shot("empty-formula", "/formula", "new"),
+)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "screenshots")
-    options.add_argument("--store", type=Path, help="a store that is there already")
     options.add_argument("--only", default="", help="only pages whose name has this")
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        store = chosen.store or make_example_store(Path(folder) / "example.db")
-        empty = Path(folder) / "empty.db"
-        problems = []
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--headless"]
-            )
-            for database, prefix in ((store, ""), (empty, "empty-")):
-                with closing(App(str(database))) as app, serve(app) as address:
-                    pages = list_pages(app) if not prefix else EMPTY
-                    for name, path in pages.items():
-                        if chosen.only in prefix + name:
-                            target = chosen.out / f"{prefix}{name}"
-                            problems += photograph(browser, f"{address}{path}", target)
-            browser.close()
+    problems = []
+    with open_servers() as servers, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--headless"]
+        )
+        places = find_places(servers["guest"].service.app.store)
+        for shot in SHOTS:
+            if chosen.only in shot.name:
+                problems += photograph(browser, servers[shot.role], shot, places, chosen.out)
+        browser.close()
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     sys.exit(1 if problems else 0)
 
 
-def make_example_store(path: Path) -> Path:
-    """Runs of the example suites on sample answers, and the example challenges as played."""
-    environment = {**os.environ, "TALLY_DB": str(path)}
-    folder = Path(sys.executable).parent
-    for suite in SUITES:
-        for sample in ("hasty", "careful"):
-            command = ["run", f"examples/suites/{suite}.yaml", "-m", f"replay/{sample}", "-q"]
-            subprocess.run(
-                [folder / "tally", *command], cwd=ROOT, env=environment, check=False,
-                capture_output=True,
-            )  # fmt: skip
-    again = ["run", "examples/suites/support-desk.yaml", "-m", "replay/careful", "--epochs", "3"]
-    for command in (again, [*again[:3], "replay/hasty"]):
-        subprocess.run(
-            [folder / "tally", *command, "-q"], cwd=ROOT, env=environment, check=False,
-            capture_output=True,
-        )  # fmt: skip
-    play = [sys.executable, "examples/challenges/play.py"]
-    subprocess.run(play, cwd=ROOT, env=environment, check=True, capture_output=True)
-    return path
+class Served(NamedTuple):
+    """A server as one kind of visitor knows it."""
+
+    address: str
+    service: Service
+    session: str | None = None
 
 
-EMPTY = {"home": "/", "runs": "/runs", "challenges": "/challenges", "agents": "/agents",
-         "ratings": "/ratings", "formula": "/formula"}  # fmt: skip
+@contextmanager
+def open_servers() -> Iterator[dict[Role, Served]]:
+    """The demo as it lives, the same store without being a demo, and an empty one."""
+    with ExitStack() as left:
+        demo = left.enter_context(Demo())
+        demo.fill()
+        empty = Path(left.enter_context(tempfile.TemporaryDirectory())) / "empty.db"
+        lively = left.enter_context(serve(ServiceSettings(db=demo.db, demo=demo, workers=0)))
+        closed = left.enter_context(serve(ServiceSettings(db=demo.db, workers=0)))
+        new = left.enter_context(serve(ServiceSettings(db=str(empty), own=True, workers=0)))
+        sessions: dict[Role, str] = {
+            "organiser": sign_in(lively.service, "organiser"),
+            "competitor": sign_in(lively.service, "agent", COMPETITOR),
+        }
+        signed: dict[Role, Served] = {
+            role: lively._replace(session=session) for role, session in sessions.items()
+        }
+        wait_for_run(lively.service.app.store)
+        yield {"guest": lively, "stranger": closed, "new": new, **signed}
 
 
-def list_pages(app: App) -> dict[str, str]:
-    """Names and addresses of every page of a store made by the examples."""
-    desk = app.store.runs(suite="support-desk", limit=10)
-    best, worst = (
-        next(each.id for each in desk if each.model.endswith(name)) for name in ("careful", "hasty")
-    )
-    failed = app.store.page_results(worst, status="failed", limit=1)
-    case = quote(failed[0].case, safe="") if failed else ""
-    runs = "&".join(f"run={each.id}" for each in desk[:4])
-    formula = quote("success_pct * 0.8 - total_cost * 1000")
+def sign_in(service: Service, role: str, agent: str | None = None) -> str:
+    """The token of a new session."""
+    admin = Caller("default", "admin", "operator", owner="operator")
+    made = service.accounts.create_key(admin, role=role, owner=agent or "robin", agent=agent)
+    return service.accounts.sign_in(made.text).token or ""
+
+
+def wait_for_run(store: Store) -> None:
+    """Until the run that goes on has something to show."""
+    while not any(each.passed for each in store.runs(status="running")):
+        time.sleep(0.1)
+
+
+def find_places(store: Store) -> dict[str, str]:
+    """What addresses of the demo name."""
+    swift = store.runs(suite="support-desk", model="sample/swift", status="completed", limit=2)
+    worst, before = swift
+    failed = store.page_results(worst.id, status="failed", limit=1)[0]
+    desk = store.runs(suite="support-desk", status="completed", limit=4)
+    boards = store.boards
     return {
-        "home": "/",
-        "runs": "/runs",
-        "runs-none": "/runs?q=nothing-like-this",
-        "run": f"/runs/{worst}",
-        "run-side": f"/runs/{worst}?view=side",
-        "case": f"/runs/{worst}/cases/{case}",
-        "compare": f"/compare?run={best}&run={worst}",
-        "compare-four": f"/compare?{runs}",
-        "formula": f"/formula?run={worst}&formula={formula}",
-        "formula-wrong": f"/formula?run={worst}&formula={quote('succes_pct * (2')}",
-        "challenges": "/challenges",
-        "challenge": "/challenges/log-detective?around=sample-bold",
-        "challenge-formula": "/challenges/advanced-prompt-challenge",
-        "wall": "/challenges/log-detective?tv=1",
-        "versus": "/challenges/red-blue-guard",
-        "attempt": "/attempts/a2",
-        "attempt-formula": "/attempts/a11",
-        "agents": "/agents",
-        "agent": "/agents/sample-careful",
-        "ratings": "/ratings",
-        "search": "/search?q=sample",
-        "keys": "/keys",
-        "not-found": "/runs/nothing",
-        "review": "/review",
-        "formula-board": f"/formula?challenge=log-detective&formula={quote('total - elapsed_s')}",
+        "run": worst.id,
+        "before": before.id,
+        "running": next((each.id for each in store.runs(status="running")), ""),
+        "case": quote(failed.case, safe=""),
+        "four": "&".join(f"run={each.id}" for each in desk),
+        "attempt": boards.top("bean-counter", limit=2)[1].attempt,
+        "words": boards.top("fewest-words", limit=3)[2].attempt,
+        "mine": store.figures.attempts_of(COMPETITOR, limit=1)[0].id,
     }
 
 
 @contextmanager
-def serve(app: App) -> Iterator[str]:
-    """The pages on a port that is free."""
-    import socket  # noqa: PLC0415
-
+def serve(settings: ServiceSettings) -> Iterator[Served]:
+    """A server on a port that is free."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    service = Service(ServiceSettings(db=app.db, own=True, workers=0))
-    site = make_server(service, hosts=name_hosts(port))
-    server = uvicorn.Server(uvicorn.Config(site, log_level="error"))
+    service = Service(settings)
+    site = make_server(service, hosts=name_hosts(port) if settings.own else None)
+    server = uvicorn.Server(
+        uvicorn.Config(site, log_level="error", ws="none", timeout_graceful_shutdown=2)
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://localhost:{port}"
+        yield Served(f"http://localhost:{port}", service)
     finally:
+        service.live.end()
         server.should_exit = True
         thread.join()
 
 
-def photograph(browser: Browser, address: str, target: Path) -> list[str]:
+def photograph(
+    browser: Browser, served: Served, shot: Shot, places: Mapping[str, str], out: Path
+) -> list[str]:
     """One page in both sizes and themes; what is wrong with it, in sentences."""
     problems = []
-    for width, height in SIZES:
+    address = served.address + shot.address.format(**places)
+    for size in SIZES:
         for theme in ("light", "dark"):
-            context = browser.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme="dark" if theme == "dark" else "light",
-                reduced_motion="reduce",
-            )
-            page = context.new_page()
-            told: list[ConsoleMessage] = []
-            page.on("console", partial(_keep, told))
-            page.goto(address, wait_until="networkidle")
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            if wide > width:
-                problems.append(f"{target.name}: {wide} px wide in {width}")
-            problems += [
-                f"{target.name}: {each.text}"
-                for each in told
-                if each.type == "error" and "404" not in each.text
-            ]
-            page.screenshot(path=f"{target}-{width}-{theme}.png", full_page=True)
-            context.close()
+            with open_page(browser, served, size, theme) as page:
+                told: list[str] = []
+                page.on("console", partial(_keep, told))
+                problems += [f"{shot.name}: {each}" for each in look(page, address, shot, size[0])]
+                problems += [f"{shot.name}: {each}" for each in told]
+                page.screenshot(path=out / f"{shot.name}-{size[0]}-{theme}.png", full_page=True)
     return problems
 
 
-def _keep(told: list[ConsoleMessage], message: ConsoleMessage) -> None:
-    told.append(message)
+@contextmanager
+def open_page(
+    browser: Browser, served: Served, size: tuple[int, int] = SIZES[0], theme: str = "light"
+) -> Iterator[Page]:
+    """A new window of whoever looks."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if theme == "dark" else "light",
+        reduced_motion="reduce",
+    )
+    if served.session:
+        cookie = {"name": SESSION_COOKIE, "value": served.session, "url": served.address}
+        context.add_cookies([cookie])  # type: ignore[list-item]
+    try:
+        yield context.new_page()
+    finally:
+        context.close()
+
+
+def look(page: Page, address: str, shot: Shot, width: int) -> Iterator[str]:
+    """Opens a page, waits for its parts, and says what is wrong with it."""
+    answer = page.goto(address)
+    if answer is None or answer.status != shot.status:
+        yield f"{answer and answer.status} instead of {shot.status} at {address}"
+    page.wait_for_selector("[aria-busy=true]", state="detached", timeout=15_000)
+    page.wait_for_selector("#tip", state="attached")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    if wide > width:
+        yield f"{wide} px wide in {width}"
+
+
+def _keep(told: list[str], message: ConsoleMessage) -> None:
+    """What a browser complains of; that a page is refused is what some are here for."""
+    if message.type == "error" and "the server responded with a status" not in message.text:
+        told.append(message.text)
 
 
 if __name__ == "__main__":

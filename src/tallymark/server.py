@@ -29,11 +29,14 @@ from tallymark.api import (
     formulas,
     health,
     jobs,
+    otlp,
     problems,
     reports,
+    rules,
     runs,
     scores,
     settings,
+    traces,
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
@@ -61,8 +64,10 @@ _ROUTERS = (
     accounts,
     settings,
     exports,
+    traces,
+    rules,
 )
-_API_PATHS = ("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+_API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
 
@@ -120,6 +125,7 @@ def make_api(service: Service) -> FastAPI:
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
     app.include_router(health.router)
+    app.include_router(otlp.router)
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app
@@ -149,7 +155,8 @@ def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> Non
     """What FastAPI does not know: problems, `fields`, and what `validate_only` answers."""
     told = operation["responses"]
     for status, answer in told.items():
-        if status >= "400" and "application/json" in (content := answer.get("content", {})):
+        content = answer.get("content", {})
+        if status >= "400" and "application/json" in content and otlp.PROTOBUF not in content:
             content[problems.MEDIA_TYPE] = content.pop("application/json")
     names = {each["name"] for each in operation.get("parameters", ())}
     if "fields" in names:

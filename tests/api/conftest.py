@@ -23,6 +23,7 @@ from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
 
 ADA = "tly_" + "a" * 43
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
 
 
 class Unlimited(RateLimits):
@@ -121,6 +122,11 @@ def furnish(server: Server) -> None:
     for agent, rating in (("bob", 7), ("charlie", 9)):
         body = {"agent": agent, "metrics": {"succeeded": True, "rating": rating}}
         assert server.v1("rita", "POST", "/challenges/speed/reports", json=body).status_code == 201
+    spans = (FIXTURES / "openinference.pb").read_bytes()
+    sent = {"content": spans, "headers": {"Content-Type": "application/x-protobuf"}}
+    assert server.ask("rita", "POST", "/v1/traces", **sent).status_code == 200
+    rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
+    assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
     run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
     assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
 

@@ -33,6 +33,8 @@ def names(shared: Server) -> dict[str, str]:
         "run": shared.v1("ada", "GET", "/runs").json()["items"][0]["id"],
         "scored": board["items"][0]["attempt"],
         "open": entered.json()["attempt"]["id"],
+        "trace": shared.v1("ada", "GET", "/traces").json()["items"][0]["id"],
+        "session": "s-none",
         "job": "j-none",
         "key": "k-none",
         "invitation": "i-none",
@@ -100,7 +102,7 @@ def test_wrong_bodies_are_refused_in_words(row: Row, shared: Server, names: dict
 OTHERS = [
     row
     for row in ROUTES
-    if "{" in row.path or re.search(r"/(speed|sums|secret|bob)(/|$)", row.path)
+    if "{" in row.path or re.search(r"(?<!traces)/(speed|sums|secret|bob|sparing)(/|$)", row.path)
 ]
 
 
@@ -115,7 +117,7 @@ def test_another_tenant_has_nothing_of_this_one(
 
 
 def test_lists_of_another_tenant_are_empty(shared: Server, names: dict[str, str]) -> None:
-    for path in ("/runs", "/challenges", "/jobs", "/audit?event=published"):
+    for path in ("/runs", "/challenges", "/jobs", "/traces", "/rules", "/audit?event=published"):
         assert shared.v1("otto", "GET", path).json()["items"] == []
     assert [each["handle"] for each in shared.v1("otto", "GET", "/agents").json()["items"]] == [
         "oscar"

@@ -155,7 +155,6 @@ def test_another_least_level_moves_the_board(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (SUMS + "    trajectory: witnessed\n", "nothing is witnessed without a server"),
         (SUMS + "    trajectory: {least: proven}\n", "proven"),
         ("name: x\ntrajectory: claimed\nevaluator: {type: reported}\n", "no trajectory is sent"),
     ],

@@ -65,7 +65,20 @@ def make_service(app: App, *, own: bool = False) -> Service:
     """A server's over a store that is open already, at the time of the samples."""
     service = Service(ServiceSettings(db=app.db, own=own, workers=0), clock=lambda: NOW)
     service.app = app
+    _services.append(service)
     return service
+
+
+_services: list[Service] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _let_go() -> Iterator[None]:
+    """Of the files that challenges laid out; the stores are closed by who opened them."""
+    yield
+    while _services:
+        for each in _services.pop()._tenants.values():
+            each.close()
 
 
 def browse_as(
@@ -101,6 +114,11 @@ def sign_in(
     token = service.accounts.sign_in(made.text).token
     assert token is not None
     return token
+
+
+def find_token(client: TestClient) -> str:
+    """What forms of a session must carry."""
+    return client.get("/account").text.split('name="csrf" value="')[1].split('"')[0]
 
 
 def send(client: TestClient, path: str, do: str, **fields: Any) -> Response:

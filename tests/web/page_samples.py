@@ -6,10 +6,15 @@ With `odd` texts, everything that somebody else may write is an attack or a nuis
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from tallymark.app.remote_suites import RemoteRules
+from tallymark.app.rules import RuleService
+from tallymark.app.trace_questions import TraceQuestions
+from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import (
     Challenge,
@@ -19,6 +24,8 @@ from tallymark.challenges.challenge import (
     Versus,
     VersusJudge,
 )
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_folder import pack, pack_files
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
@@ -26,6 +33,7 @@ from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
 from tallymark.store import Store
+from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
@@ -34,12 +42,17 @@ DAY = 86_400.0
 ATTACK = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 ODD = f"{ATTACK} \u202eesrever\u202c \u2066iso \x00\x07\x1b[31m 🎯 {'x' * 10_000}"
 SPANS = 300
+JOB = "j0123456789abcdef0123"
+NO_FILES = pack_files({})
+EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 
 
 def fill_store(store: Store, odd: str = "") -> None:
     """Runs, challenges, attempts and red against blue."""
     fill_runs(store, odd)
     fill_contests(store, odd)
+    fill_organising(store, odd)
+    fill_traces(store, odd)
 
 
 def fill_runs(store: Store, odd: str = "") -> None:
@@ -182,18 +195,30 @@ def a_maze(odd: str = "", **fields: object) -> Challenge:
 
 def fill_contests(store: Store, odd: str = "") -> None:
     """A board with a tie, one that is ordered by a formula, and red against blue."""
-    store.challenges.publish(a_maze(odd), b"", at=NOW - 9 * DAY)
+    store.challenges.publish(a_maze(odd), NO_FILES, at=NOW - 9 * DAY)
     scores = {"alice": 900.0, "bob": 900.0, "charlie": 620.0, "dave": 200.0}
     for place, (agent, score) in enumerate(scores.items()):
         play(store, "maze", agent, score, at=NOW - (5 - place) * DAY, odd=odd)
     rule = ScoringRule(formula="1000 - tokens_total")
     frugal = a_maze(odd, name="frugal", title="Frugal", scoring=rule, visibility="private")
-    store.challenges.publish(frugal, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(frugal, NO_FILES, at=NOW - 9 * DAY)
     for place, agent in enumerate(("alice", "bob")):
         metrics = Metrics(succeeded=True, tokens_total=100 * (place + 1), elapsed_ms=2000)
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
     fill_versus(store, odd)
     store.attempts.enter("maze", "erin", at=NOW - 30, seed=1)
+    publish_beans(store, odd)
+    store.attempts.enter("bean-counter", "erin", at=NOW - 30, seed=1)
+
+
+def publish_beans(store: Store, odd: str = "", **fields: object) -> Challenge:
+    """A challenge that is judged here, with files, truth and a schema: an example."""
+    folder = EXAMPLES / "bean-counter"
+    challenge = load_challenge(folder)
+    written = {"title": f"{challenge.title}{odd}", "goal": f"{challenge.goal}{odd}"}
+    challenge = replace(challenge, **{**written, **fields})
+    store.challenges.publish(challenge, pack(folder), at=NOW - DAY)
+    return challenge
 
 
 def play(
@@ -230,7 +255,45 @@ def play(
         trajectory_level="claimed",
         origin=Origin("dimensions", "v1"),
     )  # fmt: skip
-    store.attempts.finish(entered.id, Evaluation(), scored, at=at + 43, verified=False)
+    found = Evaluation(metrics=scored.metrics, dimensions=scored.dimensions)
+    store.attempts.finish(entered.id, found, scored, at=at + 43, verified=False)
+
+
+def fill_traces(store: Store, odd: str = "") -> None:
+    """Two versions of a desk in production, one of which fails more, scored by somebody."""
+    store.prepare()
+    traces = [
+        Trace(
+            trace_id=f"{number:032x}",
+            name=f"refund{odd}",
+            status="error" if number % 3 == 0 else "ok",
+            metadata={"service.name": "desk", "service.version": f"1.{number % 2}"},
+            spans=[
+                Span(
+                    span_id=f"{number:016x}",
+                    name=f"desk{odd}",
+                    span_type="span",
+                    metadata={"session.id": f"s-{number % 4}"},
+                    start_ms=(NOW - 3600 * number) * 1000,
+                    duration_ms=1500.0 + number,
+                    input=f"May I send it back? {number}{odd}",
+                    output=f"Within 30 days.{odd}",
+                    error=f"it broke{odd}" if number % 3 == 0 else None,
+                    status="error" if number % 3 == 0 else "ok",
+                ),
+            ],
+        )
+        for number in range(1, 9)
+    ]
+    TraceIntake(store, clock=lambda: NOW - 60).load(traces)
+    store.traces.settle(NOW)
+    rules = RuleService(store, RemoteRules(), True, lambda: NOW - 20)
+    rules.add({"formula": "1 - min(1, duration / 3)", "filter": "service:desk"}, name="short")
+    questions = TraceQuestions(store, lambda: NOW - 30)
+    for number in range(1, 7):
+        questions.add_score(
+            f"{number:032x}", "polite", number / 8, author="alice", reason=f"because{odd}"[:4000]
+        )
 
 
 def fill_versus(store: Store, odd: str = "") -> None:
@@ -239,7 +302,7 @@ def fill_versus(store: Store, odd: str = "") -> None:
     versus = Versus(categories=("leak", "override"), judge=judge)
     guard = a_maze(odd, name="guard", title="The guard", kind="versus", versus=versus)
     guard = replace(guard, scoring=ScoringRule())
-    store.challenges.publish(guard, b"", at=NOW - 9 * DAY)
+    store.challenges.publish(guard, NO_FILES, at=NOW - 9 * DAY)
     for place, (player, side) in enumerate(
         (("alice", "red"), ("bob", "red"), ("charlie", "blue"), ("dave", "blue"))
     ):
@@ -250,6 +313,15 @@ def fill_versus(store: Store, odd: str = "") -> None:
         for place, verdict in enumerate(verdicts)
     ]
     store.versus.rule(rulings, judge="judge", at=NOW - 60)
+
+
+def fill_organising(store: Store, odd: str = "") -> None:
+    """What organisers do and look after: acts in the log, and a job that waits."""
+    store.challenges.close("frugal", at=NOW - 90, reason=f"too early {odd[:1500]}")
+    store.challenges.reopen("frugal", at=NOW - 80, reason=f"after all {odd[:1500]}")
+    store.jobs.add(
+        NewJob(kind="run", subject=f"rnone{odd[:300]}", owner=f"alice{odd[:300]}", id=JOB)
+    )
 
 
 def list_addresses(store: Store) -> list[str]:
@@ -274,6 +346,12 @@ def list_addresses(store: Store) -> list[str]:
         "/challenges/maze?around=dave&limit=2",
         "/challenges/maze?part=charts",
         "/challenges/maze?tv=1",
+        "/challenges/maze?part=board",
+        "/challenges/maze?part=around&around=dave&limit=2",
+        "/challenges/maze?formula=-total&around=dave",
+        "/challenges/maze?formula=totl+%2B",
+        "/challenges/maze?weights=correctness:20,speed:80&part=board",
+        "/challenges/maze?sort=submitted&q=a",
         "/challenges/frugal",
         "/challenges/guard",
         "/challenges/guard?category=leak",
@@ -289,10 +367,49 @@ def list_addresses(store: Store) -> list[str]:
         "/search?q=a",
         "/keys",
         "/account",
+        "/traces",
+        "/traces?q=status:error&by=version&measure=error",
+        "/traces?q=staus:error",
+        "/traces?q=refund",
+        f"/traces/{1:032x}",
+        f"/traces/{2:032x}?version=1",
+        "/traces/compare?first=version:1.0&second=version:1.1",
+        "/traces/compare?first=odd:",
+        "/traces/sessions/s-1",
+        "/rules",
+        "/rules/short",
+        "/rules/short?since=2026-09-14&until=2026-09-21",
+        "/rules/short?decision=scored",
         "/sign-in?next=/runs",
+        "/organiser",
+        "/organiser?challenge=maze",
+        "/organiser/challenges",
+        "/organiser/challenges?starter=deterministic&name=mine",
+        "/organiser/challenges/maze",
+        "/organiser/challenges/guard",
+        "/organiser/challenges/maze/files",
+        "/organiser/challenges/maze/rescore",
+        "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed=0.9",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total",
+        "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_totl+%2A",
+        "/organiser/challenges/guard/rescore?by=formula&formula=1",
+        "/organiser/attempts/a1",
+        "/organiser/agents/alice",
+        f"/organiser/jobs/{JOB}",
+        "/organiser/keys",
+        "/organiser/keys?state=all&q=a",
+        "/organiser/audit",
+        "/organiser/audit?event=closed&from=2026-01-01&until=2026-12-31&limit=1",
+        "/organiser/audit?actor=nobody",
         "/formula?challenge=maze&formula=total+-+elapsed_s",
         "/formula?challenge=frugal&formula=tokens_total+%2A",
         "/review",
         "/review?show=disputed&run=rntwo",
         "/review?at=rntwo:0:case-1&name=tone",
+        "/challenges/bean-counter/enter",
+        "/challenges/bean-counter/enter?agent=erin",
+        "/challenges/maze/enter",
+        "/attempts/a8/answer",
+        "/agents/alice?against=bob",
+        "/agents/alice?against=erin",
     ]

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 from starlette.testclient import TestClient
-from tests.web.conftest import PORT, browse
+from tests.web.conftest import PORT, browse, browse_as
 from tests.web.page_samples import list_addresses
 
 from tallymark.app.app import App
@@ -54,11 +54,44 @@ def test_the_samples_show_every_page(app: App, client: TestClient) -> None:
 
 def test_an_empty_store_has_every_list(empty_app: App) -> None:
     client = browse(empty_app)
-    for address in ("/", "/runs", "/challenges", "/agents", "/ratings", "/formula", "/search?q=a"):
+    for address in (
+        "/",
+        "/runs",
+        "/challenges",
+        "/agents",
+        "/ratings",
+        "/formula",
+        "/search?q=a",
+        "/organiser",
+        "/organiser/challenges",
+        "/organiser/keys",
+        "/organiser/audit",
+    ):
         assert client.get(address).status_code == 200, address
     assert "tally init" in client.get("/").text
     for address in ("/runs/x", "/challenges/x", "/attempts/a1", "/agents/x"):
         assert client.get(address).status_code in (404, 422), address
+
+
+def test_every_page_draws_that_it_is_empty_or_not_for_who_looks(empty_app: App, app: App) -> None:
+    """A drawn state says what to do next; a bare word does not."""
+    for client in (browse(empty_app), browse_as(app), browse_as(app, "agent", "alice")):
+        for page in PAGES:
+            address = re.sub(r"\{\w+(:path)?\}", "nothing", page.path)
+            answer = client.get(address)
+            classes = {
+                name
+                for _, attributes in Elements(answer.text).found
+                for name in (attributes.get("class") or "").split()
+            }
+            drawn = {"state", "hero", "narrow"} & classes
+            assert drawn or answer.status_code == 200, (address, answer.status_code)
+            assert answer.status_code in (200, 401, 403, 404, 422), (address, answer.text[-300:])
+            if answer.status_code >= 400:
+                assert {"button"} & classes, address  # somewhere to go
+    for address in ("/", "/runs", "/challenges", "/agents", "/ratings"):
+        shown = browse(empty_app).get(address).text
+        assert 'class="state' in shown or 'class="hero' in shown, address
 
 
 def test_the_policy_allows_nothing_inline_and_nothing_from_elsewhere(

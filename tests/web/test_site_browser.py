@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 import uvicorn
@@ -19,6 +19,8 @@ from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addres
 from tallymark.app.app import App
 from tallymark.runs.record import RunRecord
 from tallymark.server import make_server, name_hosts
+from tallymark.web.pages.keys import KEYS
+from tallymark.web.site import PAGES
 
 
 @contextmanager
@@ -95,7 +97,9 @@ def list_faults(page: Page, *rules: str) -> list[str]:
 AXE = (
     "/", "/runs", "/runs/rntwo", "/runs/rntwo/cases/case-1", "/compare?run=rnone&run=rntwo",
     "/formula?run=rntwo", "/formula?formula=wrong", "/challenges", "/challenges/maze",
-    "/challenges/maze?tv=1", "/challenges/guard", "/attempts/a1", "/agents", "/agents/alice",
+    "/challenges/maze?tv=1", "/challenges/maze?formula=totl",
+    "/challenges/maze?weights=correctness:20,speed:80", "/challenges/guard",
+    "/attempts/a1", "/agents", "/agents/alice",
     "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this", "/review",
     "/formula?challenge=maze&formula=-total", "/compare?run=rnone&run=rntwo&run=rnprompt0",
 )  # fmt: skip
@@ -119,7 +123,8 @@ def test_nothing_is_too_wide_for_a_phone(
     wide: list[str] = []
     page.set_viewport_size({"width": 390, "height": 844})
     for base, store in ((address, app.store), (odd_address, odd_app.store)):
-        for path in list_addresses(store):
+        # A part alone is no page, and has no style.
+        for path in (each for each in list_addresses(store) if "part=" not in each):
             page.goto(f"{base}{path}")
             if page.evaluate("document.documentElement.scrollWidth") > 390:
                 wide.append(path[:120])
@@ -140,7 +145,8 @@ def test_no_attack_is_run(odd_app: App, odd_address: str, page: Page) -> None:
     page.on("dialog", refuse)
     page.on("request", note)
     for path in ("/", "/runs", "/runs/rntwo?view=side", "/challenges/maze", "/attempts/a1"):
-        page.goto(f"{odd_address}{path}", wait_until="networkidle")
+        page.goto(f"{odd_address}{path}")
+        page.wait_for_selector("#tip", state="attached")
     assert asked == []
 
 
@@ -163,21 +169,83 @@ def test_the_theme_is_kept(address: str, page: Page) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == chosen == "dark"
 
 
-def test_keys_lead_through_the_pages(address: str, page: Page) -> None:
-    page.goto(f"{address}/")
+def press(page: Page, *keys: str) -> None:
+    """Keys that a page listens to once its script is there."""
     page.wait_for_selector("#tip", state="attached")
-    page.keyboard.press("g")
-    page.keyboard.press("r")
-    page.wait_for_url("**/runs")
-    page.wait_for_selector("#tip", state="attached")
-    page.keyboard.press("j")
-    page.keyboard.press("x")
-    page.keyboard.press("j")
-    page.keyboard.press("x")
+    for key in keys:
+        page.keyboard.press(key)
+
+
+PLACES = {
+    "g h": "/", "g r": "/runs", "g c": "/challenges", "g a": "/agents", "g t": "/ratings",
+    "g f": "/formula", "g o": "/organiser",
+}  # fmt: skip
+
+
+def test_every_key_of_the_map_does_what_it_says(address: str, page: Page) -> None:
+    tried = set(PLACES)
+    for keys, path in PLACES.items():
+        if path not in {each.path for each in PAGES}:
+            continue
+        page.goto(f"{address}/keys")
+        press(page, *keys.split(" "))
+        page.wait_for_url(f"{address}{path}")
+    press_each(address, page, tried)
+    assert tried == set(KEYS)
+
+
+def press_each(address: str, page: Page, tried: set[str]) -> None:
+    page.goto(f"{address}/runs")
+    press(page, "/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    press(page, "t", "Escape")  # typed into the field, and left
+    assert page.evaluate("document.activeElement === document.body")
+    press(page, "j", "x", "j", "x", "k")
     page.wait_for_selector("text=Compare 2")
-    page.keyboard.press("c")
+    assert page.evaluate("document.activeElement.closest('[data-row]').rowIndex") == 1
+    press(page, "c")
     page.wait_for_url("**/compare?**")
     assert page.url.count("run=") == 2
+    page.goto(f"{address}/runs")
+    press(page, "j", "Enter")
+    page.wait_for_url("**/runs/rn*")
+    press(page, "t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    press(page, "y")
+    page.wait_for_selector("text=Link copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    press(page, "?")
+    page.wait_for_url("**/keys")
+    tried |= {"/", "Esc", "j", "k", "x", "c", "Enter", "t", "y", "?"}
+    page.goto(f"{address}/challenges/maze")
+    press(page, "w")
+    page.wait_for_selector("#what-if form input:focus")
+    tried |= {"w", "p", "f", "m"}  # the last three by whoever reviews cases, below
+
+
+def test_single_keys_can_be_switched_off(address: str, page: Page) -> None:
+    page.goto(f"{address}/keys")
+    page.click("text=Single keys work")
+    page.goto(f"{address}/runs")
+    press(page, "?")
+    assert page.url == f"{address}/runs"
+
+
+def test_a_page_says_that_its_server_is_away_and_goes_on_when_it_is_back(
+    app: App, browser: Browser
+) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    page = context.new_page()
+    with serve(app) as address:
+        page.goto(f"{address}/formula?run=rntwo")
+        page.wait_for_selector("#tip", state="attached")
+        context.set_offline(True)
+        page.fill("#formula", "success_pct")
+        page.wait_for_selector("text=No connection. Shown as of")
+        context.set_offline(False)
+        page.wait_for_selector("text=The server is back.")
+    context.close()
 
 
 def test_charts_of_a_board_come_after_it(address: str, page: Page) -> None:
@@ -202,6 +270,31 @@ def test_of_ten_thousand_spans_only_what_is_seen_is_drawn(
     page.wait_for_selector("td:has-text('step 9999')")
     assert page.evaluate(count) < 500
     store.delete_run(record.id)
+
+
+def test_a_challenge_is_made_mended_published_and_frozen(
+    page: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with (
+        closing(App(str(tmp_path_factory.mktemp("made") / "tally.db"))) as app,
+        serve(app) as address,
+    ):
+        page.goto(f"{address}/")
+        page.click("nav >> text=Organiser")
+        page.click("text=Make one")
+        page.click("text=Reported")
+        field = page.locator("textarea[name=text-0]")
+        written = field.input_value()
+        field.fill(f"{written}goul: x\n")
+        page.click("button[value=check]")
+        assert "Not ready: 1 problem" in page.inner_text("h1")
+        assert "goul" in page.inner_text("#findings")
+        page.locator("textarea[name=text-0]").fill(written)
+        page.click("button[value=publish]")
+        page.fill("#freeze-why", "the last hour")
+        page.click("text=Freeze")
+        assert "stands still" in page.inner_text("[role=status]")
+        assert app.store.challenges.find("my-reported").held_at is not None
 
 
 def test_a_running_run_is_seen_live_and_comes_to_its_end(

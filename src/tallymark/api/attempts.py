@@ -31,10 +31,24 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
-from tallymark.app.jobs import WAIT_SECONDS
-from tallymark.app.sight import find_attempt, find_visible, sees_live, speak_for
-from tallymark.app.submissions import SentAnswer, Submissions
-from tallymark.challenges.attempt import Attempt, State
+from tallymark.app.sight import (
+    find_attempt,
+    find_visible,
+    sees_live,
+    sees_words,
+    speak_for,
+    tells_words,
+    withhold_errors,
+    withhold_notes,
+    withhold_words,
+)
+from tallymark.app.submissions import (
+    WAITED_S,
+    describe_submitted,
+    find_competitor,
+    submit_answer,
+)
+from tallymark.challenges.attempt import Attempt, Payload, State
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 
@@ -72,6 +86,7 @@ def enter(
         "attempt": describe_attempt(entry.attempt),
         "goal": entry.challenge.goal,
         "data": entry.data,
+        "token": services.store.witness.make_token(entry.attempt.id),
     }
     return answer(document, 201)
 
@@ -109,6 +124,8 @@ def list_attempts(
         for each in found[:limit]
         if own or sees_live(caller) or each.state != "entered" or each.agent == caller.agent
     ]
+    if not sees_live(caller) and not tells_words(services, name):
+        shown = [each if each.agent == caller.agent else withhold_words(each) for each in shown]
     items = pick_each(map(describe_attempt, shown), fields)
     return answer({"items": items, "next": more})
 
@@ -124,6 +141,9 @@ def get_attempt(
     if not sees_live(caller):
         audit = [each.without_hidden() for each in audit]
     history = services.store.attempts.history(found.id, public=not whole)
+    if not sees_words(services, caller, found):
+        found, history = withhold_words(found), withhold_errors(history)
+        audit = withhold_notes(audit)
     more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
@@ -156,17 +176,24 @@ def submit(
     It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
     after that, 202 and a job to look at.
     """
-    submissions = Submissions(find_service(request), services, caller)
-    sent = SentAnswer(answer=body.answer, metadata=body.metadata, trajectory=body.trajectory)
+    agent = find_competitor(services, caller, attempt)
+    trajectory = body.trajectory
+    if trajectory is not None and not isinstance(trajectory, str):
+        trajectory = msgspec.json.encode(trajectory).decode()
     if validate_only:
-        submissions.check(attempt, sent)
+        said: Any = {"metadata": body.metadata, "trajectory": trajectory}
+        services.competition.take_submission(attempt, agent, body.answer, **said)
         return answer({"valid": True})
-    wait = 0.0 if "respond-async" in prefer.lower() else WAIT_SECONDS
-    taken, document = submissions.submit(attempt, sent, key=key, wait=wait)
+    before = services.store.ratings.of(agent).rating
+    sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
+    wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
+    done = submit_answer(services, caller, attempt, sent, key=key, wait=wait)
+    taken, job = done.attempt, done.job
+    document = describe_submitted(services, taken, before, find_service(request).clock())
     if taken.state != "submitted":
         return answer(document)
-    job = document["job"]
-    response = answer(document, 202, **({} if job is None else {"location": f"/api/v1/jobs/{job}"}))
+    place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
+    response = answer(document | {"job": None if job is None else job.id}, 202, **place)
     response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
     return response
 
@@ -185,7 +212,7 @@ def withdraw(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    agent = Submissions(find_service(request), services, caller).find_competitor(attempt)
+    agent = find_competitor(services, caller, attempt)
     if body.agent is not None:
         agent = speak_for(caller, body.agent)
     at = find_service(request).clock()

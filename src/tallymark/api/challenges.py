@@ -35,8 +35,13 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.app.jobs import describe_job
+from tallymark.app.rescoring import (
+    NewRule,
+    apply_rescoring,
+    preview_rescoring,
+    queue_rescoring,
+)
 from tallymark.app.sight import find_visible, list_visible, sees_live
-from tallymark.app.what_if import WhatIfRule, change_rule
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
@@ -192,14 +197,14 @@ def rescore_challenge(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Score all attempts by another rule, or show what that would change."""
-    old = services.store.challenges.get(name)
-    changes = {key: value for key, value in body.model_dump().items() if value is not None}
-    if (weights := changes.pop("weights", None)) is not None:
-        changes["dimensions"] = change_rule(old, WhatIfRule(weights=weights)).scoring.dimensions
-    if preview or validate_only or services.competition.rescores_quickly(name, **changes):
-        done = services.competition.rescore(name, apply=not (preview or validate_only), **changes)
-        return answer(msgspec.to_builtins(done))
-    job = services.jobs.queue_rescoring(caller, name, changes)
+    services.store.challenges.get(name)
+    given = {key: value for key, value in body.model_dump().items() if value is not None}
+    rule = NewRule(changes=given)
+    if preview or validate_only:
+        return answer(msgspec.to_builtins(preview_rescoring(services, name, rule)))
+    if services.competition.rescores_quickly(name, **rule.read_scoring(services, name)):
+        return answer(msgspec.to_builtins(apply_rescoring(services, name, rule)))
+    job = queue_rescoring(services, caller, name, rule)
     return answer({"job": describe_job(job, caller)}, 202, location=f"/api/v1/jobs/{job.id}")
 
 

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallymark.api.problems import MEDIA_TYPE, describe_problem, refuse
 from tallymark.errors import Problem
+from tallymark.traces.span_limits import LIMITS
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -28,10 +29,13 @@ else:
 MEGABYTE = 1_000_000
 BODIES: Mapping[str, int] = {
     "challenges": 60 * MEGABYTE,
+    "files": 60 * MEGABYTE,
     "reports": 64 * MEGABYTE,
     "runs": 100 * MEGABYTE,
     "submission": 60 * MEGABYTE,
     "mcp": 60 * MEGABYTE,
+    "answer": 60 * MEGABYTE,
+    "traces": LIMITS.bytes_per_request,
     "others": 2 * MEGABYTE,
 }
 """Bytes of a body, unpacked, by the last part of its address."""

@@ -20,6 +20,8 @@ from tallymark.api.api_route import make_router
 from tallymark.api.envelope import BODIES
 from tallymark.api.reports import MOST_LINES
 from tallymark.formula import Limits as FormulaLimits
+from tallymark.store.traces.witness import MOST_SPANS as MOST_WITNESSED
+from tallymark.traces.span_limits import LIMITS
 from tallymark.wire import accounts as wire
 
 router = make_router("settings")
@@ -84,6 +86,7 @@ def get_limits(request: Request, caller: Who) -> Response:
         {
             "bodies": dict(BODIES),
             "lines": MOST_LINES,
+            "traces": LIMITS._asdict() | {"spans_per_attempt": MOST_WITNESSED},
             "rates": msgspec.to_builtins(find_service(request).limits.look(caller)),
             "formula": {
                 "characters": formula.characters,

@@ -197,6 +197,14 @@ class AccountService:
         self._seen.forget_all()
         return ended
 
+    def end_sessions(self, caller: Caller, owner: str) -> int:
+        """The same for somebody else, by an admin of their tenant."""
+        if caller.role != "admin" or not self._is_at_home(caller):
+            raise NotAllowed("only an admin signs others out", hint="ask one, or revoke their key")
+        ended = self._store.sessions.remove_all(owner, at=self._clock())
+        self._seen.forget_all()
+        return ended
+
     def _mark_used(self, key: KeyRecord, now: float) -> None:
         if key.last_used_at is not None and now - key.last_used_at < USED_AFTER:
             return

@@ -56,3 +56,8 @@ def check_role(caller: Caller, roles: frozenset[Role]) -> None:
         f"a key of the role {caller.role!r} may not do this",
         hint=f"it takes one of: {', '.join(sorted(roles))}",
     )
+
+
+def make_guest(address: str | None) -> Caller:
+    """Whoever looks at an example: they may see what a team sees, and change nothing."""
+    return Caller("default", "viewer", "guest", address=address)

@@ -8,6 +8,7 @@ killed there leaves an attempt submitted, and `settle` scores it once.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 import secrets
 import time
@@ -21,6 +22,7 @@ import msgspec
 
 from tallymark.app.rulings import Rulings, scores_quickly
 from tallymark.app.settlers import Reported, Settlers
+from tallymark.app.witnessed import read_witnessed
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempts
 from tallymark.challenges.challenge import Challenge
@@ -44,11 +46,17 @@ from tallymark.challenges.rescore_plan import (
     origin_of_all,
 )
 from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
-from tallymark.challenges.trajectory import Verification, read_trajectory, verify_sent
+from tallymark.challenges.trajectory import (
+    Verification,
+    read_trajectory,
+    verify_sent,
+    verify_witnessed,
+)
 from tallymark.challenges.versus.arena import Arena
 from tallymark.challenges.versus.judges import Judge, judge_of
 from tallymark.challenges.versus.pairings import Meeting, Ruling
 from tallymark.errors import (
+    Conflict,
     InvalidInput,
     OrganiserFault,
     RuleChanged,
@@ -168,6 +176,26 @@ class Competition:
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
 
+    def open_entry(self, attempt_id: str, agent: str) -> Entry:
+        """An agent's open attempt once more, with its files; nothing begins by looking."""
+        attempt = self.store.attempts.get_own(attempt_id, agent)
+        if attempt.state != "entered" or self._clock() >= attempt.expires_at:
+            raise Conflict(f"attempt {attempt_id} is not open any more", hint="see what it came to")
+        challenge = self._rulings.find_version(attempt)
+        return Entry(attempt, challenge, self._load_public(challenge, attempt.seed))
+
+    def show_sample(self, name: str) -> Mapping[str, Any]:
+        """What the data of an attempt look like, drawn by a number that is no attempt's seed.
+
+        Empty where all attempts have the same data: who sees those has entered.
+        """
+        challenge = self._rulings.find(name, anew=True).challenge
+        if challenge.generate is None:
+            return {}
+        drawn = int.from_bytes(hashlib.sha256(f"sample {challenge.version}".encode()).digest()[:7])
+        made = self._load_public(challenge, drawn)
+        return {each: content for each, content in made.items() if each not in challenge.public}
+
     def check_entry(self, name: str, agent: str) -> None:
         """Refuses what `enter` would, in a rehearsal: only entering gives the data."""
         _refuse_other_kind(self._rulings.find(name, anew=True).challenge, "enter")
@@ -203,6 +231,8 @@ class Competition:
     ) -> Attempt:
         """Stores a submission, which `settle_attempt` scores, here or elsewhere."""
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
+        if (seen := read_witnessed(self.store, attempt_id)) is not None:
+            trajectory = seen.write()
         payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         challenge = self.find_challenge_of(attempt_id, agent)
         # Before it is stored: what cannot be judged can be sent again in another form.
@@ -320,14 +350,22 @@ class Competition:
         apply: bool = False,
         folder: Path | None = None,
         on_progress: Callable[[int, int | None], None] | None = None,
+        reason: str = "",
+        based_on: str | None = None,
         **scoring: Any,
     ) -> Rescoring:
         """Scores a challenge's attempts by another rule, or shows what that would change.
 
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
-        `on_progress` is told how many attempts are scored, and how many there are.
+        `on_progress` is told how many attempts are scored, and how many there are. `based_on` is
+        the version that was looked at: if another counts by now, nothing is done.
         """
         old = self.store.challenges.get(name)
+        if based_on not in (None, old.version):
+            raise Conflict(
+                f"somebody has changed {name!r} since you looked",
+                hint="look at who would move now",
+            )
         if old.kind == "versus":
             raise InvalidInput(f"{name} is played red against blue: there is nothing to rescore")
         new, packed, files = self._make_version(old, folder, scoring)
@@ -353,8 +391,11 @@ class Competition:
             find_broken=find_broken,
             tenant=self.store.tenant,
         )
-        work = self.store.rescorings.apply if apply else self.store.rescorings.preview
-        done = work(plan, at=self._clock(), on_progress=on_progress)
+        rescorings, at = self.store.rescorings, self._clock()
+        if apply:
+            done = rescorings.apply(plan, at=at, on_progress=on_progress, reason=reason)
+        else:
+            done = rescorings.preview(plan, at=at, on_progress=on_progress)
         self._rulings.forget_pauses()
         return done
 
@@ -554,6 +595,18 @@ class Competition:
     def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
         """What an attempt's trajectory shows, unless it is another's."""
         shown = _verify_trajectory(attempt, payload, challenge)
+        seen = None
+        if payload.trajectory is not None and payload.reported is None:
+            seen = read_witnessed(self.store, attempt.id)
+        if seen is not None:
+            shown = verify_witnessed(
+                seen.trace,
+                seen.arrivals,
+                entered_at=attempt.entered_at,
+                submitted_at=attempt.submitted_at or attempt.entered_at,
+                claims=payload.metadata,
+                constraints=challenge.constraints,
+            )
         if shown.verified and self.store.attempts.has_earlier_twin(attempt.id):
             why = "the same steps were sent with an earlier attempt"
             return replace(shown, level="claimed", problems=(why,))

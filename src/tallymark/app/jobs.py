@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as WaitTimeout
@@ -27,7 +28,7 @@ _SHORTEST, _LONGEST = 0.1, 0.5
 _HELD = 5.0
 """The same where a worker of this process has it, and tells."""
 _OVERSEERS = ("admin", "organiser")
-_CANCELLABLE = ("run", "rescore", "rescore_run")
+_CANCELLABLE = ("run", "rescore", "rescore_run", "backfill")
 
 
 def name_owner(caller: Caller) -> str:
@@ -40,6 +41,8 @@ def cancel_job(store: Store, job_id: str) -> Job:
     job = store.jobs.cancel(job_id)
     if job.kind == "run" and job.state == "cancelled" and job.finished_at is not None:
         mark_cancelled(store, job.subject, job.finished_at)
+    if job.kind == "backfill" and job.state == "cancelled":
+        store.backfills.end(int(job.subject), "cancelled")
     return job
 
 
@@ -79,9 +82,17 @@ class JobService:
         new = NewJob(kind="score", subject=attempt, owner=name_owner(caller))
         return self.store.jobs.add(new)
 
-    def queue_rescoring(self, caller: Caller, challenge: str, scoring: dict[str, Any]) -> Job:
-        """Has all attempts at a challenge scored by another rule."""
-        payload = {"challenge": challenge, "scoring": scoring}
+    def queue_rescoring(
+        self, caller: Caller, challenge: str, scoring: dict[str, Any], **how: Any
+    ) -> Job:
+        """Has all attempts at a challenge scored by another rule.
+
+        `how` is what `Competition.rescore` takes besides: `apply`, `reason`, `based_on`; and
+        `packed`, the files of a new version.
+        """
+        if (packed := how.pop("packed", None)) is not None:
+            how["packed"] = base64.b64encode(packed).decode()
+        payload = {"challenge": challenge, "scoring": scoring, **how}
         new = NewJob(kind="rescore", subject=challenge, owner=name_owner(caller), payload=payload)
         return self.store.jobs.add(new)
 
@@ -97,6 +108,8 @@ class JobService:
         job = self.store.jobs.retry(self.get(caller, job_id).id)
         if job.kind == "run":
             self.store.update_run(job.subject, status="queued", error=None, finished_at=None)
+        if job.kind == "backfill":
+            self.store.backfills.resume(int(job.subject))
         return job
 
     def wait(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.challenges.challenge_check import check_challenge
-from tallymark.challenges.challenge_file import load_challenge
-from tallymark.challenges.challenge_folder import pack
+from tallymark.challenges.challenge_file import NAMES, load_challenge
+from tallymark.challenges.challenge_folder import pack, pack_files, read_packed, write_files
 from tallymark.challenges.tracks import Track, read_track
 from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput, Problem
 from tallymark.models.reach import limit_reach
+from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
 
 if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Challenge, Visibility
+    from tallymark.challenges.challenge_check.challenge_report import ChallengeReport
     from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
@@ -47,10 +53,29 @@ class Publishing:
         self._judge_model = judge_model
         self._clock = clock
 
+    def check(self, folder: Path) -> ChallengeReport:
+        """Everything that `tally challenge check` says of a folder."""
+        with limit_reach(self._find_reach()):
+            report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
+        here = f"{folder}/"
+        told = tuple(
+            replace(each, detail=each.detail.replace(here, "").replace(str(folder), "the folder"))
+            for each in report.findings
+        )
+        return replace(report, folder="", findings=told)
+
     def publish(
-        self, folder: Path, *, validate_only: bool = False, force: bool = False
+        self,
+        folder: Path,
+        *,
+        validate_only: bool = False,
+        force: bool = False,
+        based_on: str | None = None,
     ) -> StoredChallenge:
-        """Makes a folder a version of its challenge, unless its check says that it is not ready."""
+        """Makes a folder a version of its challenge, unless its check says that it is not ready.
+
+        `based_on` is as `Challenges.publish` says: what others have done meanwhile is not undone.
+        """
         with limit_reach(self._find_reach()), _name_places(folder):
             challenge = load_challenge(folder)
             if not force:
@@ -59,8 +84,40 @@ class Publishing:
         if validate_only:
             state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
             return StoredChallenge(0, self._store.tenant, 0, **state, challenge=challenge)
-        self._store.challenges.publish(challenge, pack(folder), at=at)
+        if based_on == challenge.version:
+            raise InvalidInput(f"{challenge.name} is published with these files already")
+        self._store.challenges.publish(challenge, pack(folder), at=at, based_on=based_on)
         return self._store.challenges.find(challenge.name)
+
+    def show_to(self, name: str, visibility: Visibility, reason: str) -> StoredChallenge:
+        """Says who may see a challenge: anybody, or those with a key. Scores stay as they are."""
+        kept = self._store.challenges.find(name)
+        old = kept.challenge
+        if old.visibility == visibility:
+            return kept
+        files = _change_visibility(self.read_files(old), visibility)
+        # Of what it was and what it becomes, as rescoring does: the files may say another rule.
+        version = hashlib.sha256(f"{old.version} {visibility}".encode()).hexdigest()
+        new = msgspec.structs.replace(old, visibility=visibility, version=version)
+        note = {"visibility": visibility, "reason": check_reason(reason)}
+        packed = pack_files(files)
+        self._store.challenges.publish(
+            new, packed, at=self._clock(), based_on=old.version, note=note
+        )
+        return self._store.challenges.find(name)
+
+    def read_files(self, challenge: Challenge) -> dict[str, bytes]:
+        """The files that a version was published with."""
+        packed = self._store.challenges.packed(challenge.name, challenge.version)
+        return read_packed(packed) if packed else {}
+
+    def find_drift(self, challenge: Challenge) -> list[str]:
+        """What counts otherwise than the version's files say: by a rescoring, since they came."""
+        written = _load_files(self.read_files(challenge))
+        if written is None:  # by a version of ours that knew other keys
+            return []
+        names = (name for name in challenge.__struct_fields__ if name != "version")
+        return [name for name in names if getattr(written, name) != getattr(challenge, name)]
 
     def _require_ready(self, folder: Path) -> None:
         report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
@@ -91,6 +148,33 @@ class Publishing:
     def read_track(self, given: Mapping[str, Any]) -> Track:
         """A track from its fields, read as its file would be."""
         return read_track(Source(msgspec.json.encode(given).decode(), "track"))
+
+
+def _change_visibility(files: dict[str, bytes], visibility: Visibility) -> dict[str, bytes]:
+    """The files with another visibility in the challenge's own; as they were where it has none.
+
+    What counts is the definition; this is for whoever edits the files next.
+    """
+    name = next((each for each in NAMES if each in files), "")
+    text = files.get(name, b"").decode("utf-8", "replace")
+    said = f"visibility: {visibility}"
+    # Nothing but a key of the document itself begins at the margin.
+    text, found = re.subn(r"^visibility[ \t]*:.*$", said, text, count=1, flags=re.MULTILINE)
+    if not found:
+        text = f"{text.rstrip()}\n{said}\n"
+    changed = {**files, name: text.encode()}
+    read = _load_files(changed)
+    return files if read is None or read.visibility != visibility else changed
+
+
+def _load_files(files: Mapping[str, bytes]) -> Challenge | None:
+    """What files say that lie in no folder; None where they say nothing that can be read."""
+    with tempfile.TemporaryDirectory(prefix="tally-files-") as scratch:
+        try:
+            write_files(files, Path(scratch))
+            return load_challenge(Path(scratch))
+        except InvalidInput:
+            return None
 
 
 @contextmanager

@@ -33,6 +33,7 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
     """Who stands above, and by what."""
 
     standing: Standing
+    mine: Standing
     gap: float | None
     """Between the values that the board is ordered by; None where one has none."""
     leads: list[Lead]
@@ -49,6 +50,7 @@ def find_rival(store: Store, challenge: Challenge, agent: str, *, public: bool) 
     known = mine.value is not None and theirs.value is not None
     return Rival(
         standing=theirs,
+        mine=mine,
         gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
         leads=_list_leads(store, challenge, mine, theirs),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.challenges.attempt_formula import PLUGIN_PREFIX
-from tallymark.challenges.challenge_folder import unpack
+from tallymark.challenges.challenge_folder import read_packed, write_files
 from tallymark.challenges.plugins import SandboxedPlugin, load_plugin
 from tallymark.errors import WorkFailed
 from tallymark.sandbox import Policy, Sandbox
@@ -73,9 +73,10 @@ class Rulings:
             known = self._folders.get(challenge.version)
             if known is None:
                 packed = self._store.challenges.packed(challenge.name, challenge.version)
+                files = read_packed(packed)
                 try:
                     known = tempfile.TemporaryDirectory(prefix="tally-challenge-")
-                    unpack(packed, Path(known.name))
+                    write_files(files, Path(known.name))
                 except OSError as error:
                     raise WorkFailed(
                         f"the files of {challenge.name} cannot be laid out: {error}"

@@ -173,7 +173,7 @@ class RunService:
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.app.store.create_run(record)
             try:
-                runs.append(self._evaluate(record, suite, model, limits, watch))
+                runs.append(self._evaluate(record, suite, model, limits, watch, stop=options.stop))
             except KeyboardInterrupt as stopped:
                 if left := len(opened) - len(runs) - 1:
                     stopped.add_note(f"{format_count(left, 'more run')} not started")

@@ -24,13 +24,17 @@ from tallymark.app.publishing import Publishing
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
+from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.trace_questions import TraceQuestions
+from tallymark.app.traces import ByteBudget, TraceIntake
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.sandbox.policy import choose_policy
 
 if TYPE_CHECKING:
+    from tallymark.app.demo import Demo
     from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
@@ -47,6 +51,8 @@ class ServiceSettings:
     """Threads that do jobs in this process; 0 leaves them to `tally worker`."""
     own: bool = False
     """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
+    demo: Demo | None = None
+    """An example that plays on while it is served, and that anybody may look at."""
     policy: Policy | None = None
     judge_model: str | None = None
     rules: RemoteRules = field(default_factory=RemoteRules)
@@ -81,6 +87,11 @@ class TenantServices:
     def store(self) -> Store:
         """What is kept for the tenant."""
         return self.app.store
+
+    @property
+    def now(self) -> float:
+        """By the server's clock."""
+        return self._service.clock()
 
     @cached_property
     def competition(self) -> Competition:
@@ -133,6 +144,27 @@ class TenantServices:
         """Work that takes longer than a request."""
         return JobService(self.store)
 
+    @cached_property
+    def trace_intake(self) -> TraceIntake:
+        """Spans that exporters send."""
+        accounts, tenant = self._service.accounts, self.tenant
+        return TraceIntake(
+            self.store,
+            settings=lambda: accounts.find_settings(tenant).traces,
+            clock=self._service.clock,
+        )
+
+    @cached_property
+    def rules(self) -> RuleService:
+        """What scores traces as they come."""
+        settings = self._service.settings
+        return RuleService(self.store, settings.rules, settings.own, self._service.clock)
+
+    @cached_property
+    def traces(self) -> TraceQuestions:
+        """What is asked of production traces."""
+        return TraceQuestions(self.store, self._service.clock)
+
     def close(self) -> None:
         """Ends what was started."""
         if "competition" in self.__dict__:
@@ -157,6 +189,11 @@ class Service:
     def own(self) -> bool:
         """Whether whoever reaches the server is its owner."""
         return self.settings.own
+
+    @property
+    def is_example(self) -> bool:
+        """Whether what is served was made up, for anybody to look at."""
+        return self.settings.demo is not None
 
     @property
     def proxy(self) -> ProxySignIn | None:
@@ -207,6 +244,11 @@ class Service:
         return found
 
     @cached_property
+    def span_bytes(self) -> ByteBudget:
+        """How much may be taken in at the same time."""
+        return ByteBudget()
+
+    @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
         return LiveHub()
@@ -241,6 +283,8 @@ class Service:
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
         if self.settings.workers:
             self.workers.start()
+        if self.settings.demo is not None:
+            self.settings.demo.start(self)
 
     def check_ready(self) -> None:
         """Raises what keeps the server from working."""
@@ -263,6 +307,8 @@ class Service:
 
     def close(self) -> None:
         """Finishes or hands back what runs, and lets go of everything."""
+        if self.settings.demo is not None:
+            self.settings.demo.stop()
         if self.settings.workers:
             self.workers.stop()
         for each in self._tenants.values():

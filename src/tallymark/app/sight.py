@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from tallymark.app.callers import ORGANISERS, Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
+from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.store.contests.score_rows import ScoreEntry
 from tallymark.store.moments import Moment
+
+_NUMBERS = frozenset(
+    (
+        *("score_breakdown", "dimension_score", "constraint_violations", "constraint_effect"),
+        *("unranked", "sandbox"),
+    )
+)
+"""Of what is told of a score: no words about an answer, and nothing that was in it."""
+WITHHELD = "why is told when the challenge has closed"
 
 
 def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
@@ -42,6 +57,46 @@ def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallen
 def sees_live(caller: Caller) -> bool:
     """Whether a frozen board is live to the caller."""
     return caller.role in ORGANISERS
+
+
+def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bool:
+    """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
+    if sees_live(caller) or (caller.agent is not None and caller.agent == attempt.agent):
+        return True
+    return tells_words(services, attempt.challenge)
+
+
+def tells_words(services: TenantServices, challenge: str) -> bool:
+    """Whether what was said of answers is for anybody: it is over, and nothing is frozen."""
+    state = services.store.challenges.find(challenge).describe_state(services.now)
+    return "closed" in state and "frozen" not in state
+
+
+def withhold_words(attempt: Attempt) -> Attempt:
+    """The numbers of an attempt alone."""
+    outcome = attempt.outcome
+    if outcome is None:
+        return attempt
+    kept = {name: value for name, value in outcome.details.items() if name in _NUMBERS}
+    error = outcome.error and WITHHELD
+    return msgspec.structs.replace(
+        attempt, outcome=msgspec.structs.replace(outcome, details=kept, error=error)
+    )
+
+
+def withhold_errors(history: Sequence[ScoreEntry]) -> list[ScoreEntry]:
+    """The scores that an attempt has had, the same way."""
+    return [msgspec.structs.replace(each, error=each.error and WITHHELD) for each in history]
+
+
+def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """What happened to an attempt, the same way."""
+    return [
+        msgspec.structs.replace(each, note=each.note | {"error": WITHHELD})
+        if each.note and each.note.get("error")
+        else each
+        for each in audit
+    ]
 
 
 def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:

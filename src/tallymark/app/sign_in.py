@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from tallymark.app.callers import SESSION_COOKIE, Caller
+from tallymark.app.callers import SESSION_COOKIE, Caller, make_guest
 from tallymark.errors import NotAllowed, NotSignedIn
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ async def find_caller(service: Service, request: Request) -> Caller:
     if service.own:
         _refuse_other_pages(request)
         return Caller("default", "admin", "owner", address=address)
+    if service.is_example and request.method in ("GET", "HEAD"):
+        return make_guest(address)
     tenant = request.query_params.get("tenant", "default")
     return Caller(tenant, "anonymous", "anonymous", address=address)
 

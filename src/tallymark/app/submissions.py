@@ -1,19 +1,25 @@
-"""A submission by whatever door it comes: taken, scored at once or by a worker, and told."""
+"""Competing, by whatever door: who acts for whom, what an answer lacks, how it gets its score."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tallymark.app.jobs import WAIT_SECONDS
+from tallymark.app.callers import Caller
+from tallymark.challenges.evaluators.submission_intake import list_schema_findings
+from tallymark.challenges.trajectory import Verification, verify_sent
+from tallymark.errors import TallymarkError
+from tallymark.store.rehearsals import rehearse
 
 if TYPE_CHECKING:
-    from tallymark.app.callers import Caller
-    from tallymark.app.service import Service, TenantServices
-    from tallymark.challenges.attempt import Attempt
+    from tallymark.app.service import TenantServices
+    from tallymark.challenges.attempt import Attempt, Payload
+    from tallymark.store.jobs.jobs import Job
 
+WAITED_S = 30.0
+"""For so long a submission waits for its breakdown."""
 _DETAILS: dict[str, Any] = {
     "score_breakdown": None,
     "submission_warnings": [],
@@ -22,82 +28,123 @@ _DETAILS: dict[str, Any] = {
 }
 
 
-class SentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a competitor sends."""
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a look at an answer finds, before it is submitted."""
 
-    answer: Any
-    metadata: dict[str, Any] = {}
-    trajectory: Any = None
-    """A trace, as JSON or as its text."""
-
-    def to_arguments(self) -> dict[str, Any]:
-        """What `take_submission` takes besides the answer."""
-        trajectory = self.trajectory
-        if trajectory is not None and not isinstance(trajectory, str):
-            trajectory = msgspec.json.encode(trajectory).decode()
-        return {"metadata": self.metadata, "trajectory": trajectory}
+    place: str
+    message: str
+    severity: Literal["error", "warning", "note"]
+    """What is refused, what is taken and may cost points, and what is good to know."""
+    hint: str = ""
 
 
-@dataclass(frozen=True)
-class Submissions:
-    """Of one tenant, by one caller."""
+@dataclass(frozen=True, slots=True)
+class TakenSubmission:
+    """An attempt that was submitted, and the job that scores it where that takes long."""
 
-    service: Service
-    services: TenantServices
-    caller: Caller
+    attempt: Attempt
+    job: Job | None = None
 
-    def check(self, attempt: str, sent: SentAnswer) -> None:
-        """Refuses what `submit` would; nothing is kept, if this is a rehearsal."""
-        agent = self.find_competitor(attempt)
-        self.services.competition.take_submission(
-            attempt, agent, sent.answer, **sent.to_arguments()
+
+def find_competitor(services: TenantServices, caller: Caller, attempt: str) -> str:
+    """Whose attempt it is, as far as the caller may act for them."""
+    if caller.role == "agent":
+        return caller.agent or ""
+    return services.store.attempts.get(attempt).agent
+
+
+def submit_answer(
+    services: TenantServices,
+    caller: Caller,
+    attempt: str,
+    sent: Payload,
+    *,
+    key: str | None = None,
+    wait: float = WAITED_S,
+) -> TakenSubmission:
+    """Takes an answer and has it scored, here or by a worker, for whom it waits so long."""
+    competition = services.competition
+    agent = find_competitor(services, caller, attempt)
+    taken = competition.take_submission(attempt, agent, sent.submission, key=key, **_say(sent))
+    if taken.state != "submitted":
+        return TakenSubmission(taken)
+    if competition.settles_quickly(taken):
+        return TakenSubmission(competition.settle_attempt(taken.id))
+    job = services.jobs.queue_scoring(caller, taken.id)
+    if wait:
+        services.jobs.wait(job.id, wait)
+    return TakenSubmission(services.store.attempts.get(taken.id), job)
+
+
+def describe_submitted(
+    services: TenantServices, attempt: Attempt, before: int, now: float
+) -> dict[str, Any]:
+    """What its competitor is told: the document's fields at the top, beside the attempt."""
+    told = attempt.to_public()
+    store = services.store
+    standing = store.boards.standing(attempt.challenge, attempt.agent)
+    rating = None
+    if attempt.state != "submitted":
+        provisional = attempt.agent in store.ratings.provisional(now)
+        after = store.ratings.of(attempt.agent).rating
+        rating = {"before": before, "after": after, "provisional": provisional}
+    return {
+        "attempt": told,
+        "score": told["score"],
+        "result": told.get("result"),
+        **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
+        "rating": rating,
+        "rank": None if standing is None else standing.rank,
+    }
+
+
+def check_answer(
+    services: TenantServices, caller: Caller, attempt: str, sent: Payload, now: float
+) -> list[Finding]:
+    """All that can be said of an answer without judging it; nothing is kept."""
+    competition = services.competition
+    agent = find_competitor(services, caller, attempt)
+    challenge = competition.find_challenge_of(attempt, agent)
+    found = []
+    try:
+        with rehearse():
+            competition.take_submission(attempt, agent, sent.submission, **_say(sent))
+    except TallymarkError as error:
+        found += [_tell_refusal(each.message, each.hint) for each in error.problems]
+    schema, key = challenge.submission.schema, challenge.submission.schema_dimension
+    if schema is not None:
+        costs = "advice" if key is None else f"it would score 0 in {key}"
+        found += [
+            Finding(place=place, message=message, severity="warning", hint=costs)
+            for place, message in list_schema_findings(sent.submission, schema)
+        ]
+    if sent.trajectory is not None:
+        shown = verify_sent(
+            sent.trajectory,
+            entered_at=services.store.attempts.get_own(attempt, agent).entered_at,
+            submitted_at=now,
+            claims=sent.metadata,
+            constraints=challenge.constraints,
         )
+        found += _list_trajectory_findings(shown)
+    return found
 
-    def submit(
-        self, attempt: str, sent: SentAnswer, *, key: str | None, wait: float = WAIT_SECONDS
-    ) -> tuple[Attempt, dict[str, Any]]:
-        """Takes an answer and waits so many seconds for its score; what is then to be told."""
-        agent, services = self.find_competitor(attempt), self.services
-        competition = services.competition
-        before = services.store.ratings.of(agent).rating
-        taken = competition.take_submission(
-            attempt, agent, sent.answer, key=key, **sent.to_arguments()
-        )
-        job = None
-        if taken.state == "submitted":
-            if competition.settles_quickly(taken):
-                taken = competition.settle_attempt(taken.id)
-            else:
-                job = services.jobs.queue_scoring(self.caller, taken.id)
-                if wait:
-                    services.jobs.wait(job.id, wait)
-                taken = services.store.attempts.get(taken.id)
-        document = self._describe(taken, before)
-        if taken.state == "submitted":
-            document["job"] = None if job is None else job.id
-        return taken, document
 
-    def find_competitor(self, attempt: str) -> str:
-        """Whose attempt it is, as far as the caller may act for them."""
-        if self.caller.role == "agent":
-            return self.caller.agent or ""
-        return self.services.store.attempts.get(attempt).agent
+def _list_trajectory_findings(shown: Verification) -> list[Finding]:
+    """How far it would be believed, and why not further."""
+    level = Finding(place="trajectory", message=f"would be {shown.level}", severity="note")
+    words = [(each, "warning") for each in (*shown.problems, *shown.violations)]
+    words += [(shown.harness_warning, "note")] if shown.harness_warning else []
+    return [level] + [
+        Finding(place="trajectory", message=message, severity=severity)  # type: ignore[arg-type]
+        for message, severity in words
+    ]
 
-    def _describe(self, attempt: Attempt, before: int) -> dict[str, Any]:
-        """The document's fields at the top, beside the attempt."""
-        store = self.services.store
-        told = attempt.to_public()
-        standing = store.boards.standing(attempt.challenge, attempt.agent)
-        rating = None
-        if attempt.state != "submitted":
-            provisional = attempt.agent in store.ratings.provisional(self.service.clock())
-            after = store.ratings.of(attempt.agent).rating
-            rating = {"before": before, "after": after, "provisional": provisional}
-        return {
-            "attempt": told,
-            "score": told["score"],
-            "result": told.get("result"),
-            **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
-            "rating": rating,
-            "rank": None if standing is None else standing.rank,
-        }
+
+def _tell_refusal(message: str, hint: str | None) -> Finding:
+    where = "trajectory" if message.startswith(("the trajectory", "it has more")) else "answer"
+    return Finding(place=where, message=message, severity="error", hint=hint or "")
+
+
+def _say(sent: Payload) -> dict[str, Any]:
+    return {"metadata": sent.metadata, "trajectory": sent.trajectory}

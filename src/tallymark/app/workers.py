@@ -18,8 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.stop_signals import StopSignal
+from tallymark.app.trace_keeper import TraceKeeper
+from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.store.actors import Actor, act_as
 from tallymark.store.jobs.jobs import NewJob
@@ -27,6 +31,7 @@ from tallymark.store.jobs.jobs import NewJob
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.competition import Competition
+    from tallymark.app.rule_work import RuleWork
     from tallymark.store.jobs.job_queue import Claimed
 
 _log = logging.getLogger("tallymark.workers")
@@ -34,6 +39,8 @@ _RENEWED_AFTER = 20.0
 _SHORTEST, _LONGEST = 0.05, 1.0
 """Seconds between looks for jobs that other processes add."""
 _SETTLED_EVERY = 30.0
+_NOTED_EVERY = 1.0
+_RULED_EVERY = 1.0
 _FORGOTTEN_AFTER = 7 * 86_400.0
 _LONGEST_DELAY = 900.0
 _LOOKS = 3
@@ -56,6 +63,15 @@ class Task:
     competition: Callable[[], Competition]
     rules: RemoteRules
     stop: StopSignal = field(default_factory=StopSignal)
+    clock: Callable[[], float] = field(default=time.time)
+    _noted: list[float] = field(default_factory=lambda: [0.0])
+
+    def note_progress(self, done: int, total: int | None) -> None:
+        """Tells whoever looks how far it is, once a second at most."""
+        now = time.monotonic()
+        if now - self._noted[0] >= _NOTED_EVERY:
+            self._noted[0] = now
+            self.app.store.job_queue.note_progress(self.job, done, total)
 
 
 Handler = Callable[[Task], Any]
@@ -98,7 +114,7 @@ def _rescore(task: Task) -> Any:
     if task.stop.reason == "cancelled":
         return {"status": "cancelled"}
     counts = task.app.store.challenges.get(given["challenge"])
-    wanted = given.get("scoring", {})
+    wanted = _read_scoring(given)
     done_before = {"challenge": given["challenge"]}  # by whoever had the job: all or nothing
     same = all(getattr(counts.scoring, name, None) == value for name, value in wanted.items())
     if task.job.takeovers and wanted and same:
@@ -115,11 +131,23 @@ def _rescore(task: Task) -> Any:
                 return done_before
         done = task.competition().rescore(
             given["challenge"],
-            apply=given.get("apply", True),
             folder=folder,
+            on_progress=task.note_progress,
+            **{"apply": True, **{key: given[key] for key in _HOW if key in given}},
             **wanted,
         )
     return {"challenge": given["challenge"], "rescoring": done}
+
+
+_HOW = ("apply", "reason", "based_on")
+
+
+def _read_scoring(given: dict[str, Any]) -> dict[str, Any]:
+    """The new rule; of dimensions, JSON keeps no more than their fields."""
+    wanted = dict(given.get("scoring", {}))
+    if "dimensions" in wanted:
+        wanted["dimensions"] = msgspec.convert(wanted["dimensions"], tuple[DimensionWeight, ...])
+    return wanted
 
 
 def _rescore_run(task: Task) -> Any:
@@ -132,6 +160,38 @@ def _rescore_run(task: Task) -> Any:
         suite = service.resolve_suite(task.rules.load_suite(text), RunOptions())
     _, after = service.rescore_run(given["run"], formula=given.get("formula"), suite=suite)
     return {"run": service.save_as_new(after).id, "rescored_from": given["run"]}
+
+
+def _decide(task: Task) -> Any:
+    """Has rules look at new traces; what they are to score is queued."""
+    done = _open_rule_work(task).decide()
+    task.app.store.job_queue.add_rule_work(task.clock())
+    return done
+
+
+def _apply_rule(task: Task) -> Any:
+    """Scores the traces that one rule is to score by now."""
+    return {"stored": _open_rule_work(task).score(int(task.job.subject))}
+
+
+def _backfill(task: Task) -> Any:
+    """Goes on with a rule's backfill, for a while."""
+    number = int(task.job.subject)
+    if task.stop.reason == "cancelled":
+        task.app.store.backfills.end(number, "cancelled")
+    done = _open_rule_work(task).backfill(number)
+    if task.stop.reason == "cancelled" and done.get("status") == "queued":
+        task.app.store.backfills.end(number, "cancelled")
+        return _open_rule_work(task).backfill(number)
+    return done
+
+
+def _open_rule_work(task: Task) -> RuleWork:
+    from tallymark.app.rule_work import RuleWork  # noqa: PLC0415 (models and scorers are heavy)
+
+    return RuleWork(
+        task.app.store, task.rules, task.clock, stopped=lambda: task.stop.reason is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -149,6 +209,9 @@ KINDS: dict[str, JobKind] = {
     "run": JobKind(_run),
     "rescore": JobKind(_rescore),
     "rescore_run": JobKind(_rescore_run),
+    "decide": JobKind(_decide, most_failures=None),
+    "rule": JobKind(_apply_rule, most_failures=None),
+    "backfill": JobKind(_backfill, most_failures=None),
 }
 """A new kind of job is a function here."""
 
@@ -184,8 +247,9 @@ class Workers:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
-        self._renewed = self._settled = time.monotonic()
+        self._renewed = self._settled = self._ruled = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
+        self._keeper = TraceKeeper(app, clock) if "settle" in self._kinds else None
 
     def __enter__(self) -> Self:
         self.start()
@@ -199,6 +263,8 @@ class Workers:
         self._queue.prepare()
         self._queue.bell.wake(self._wake)
         self._thread.start()
+        if self._keeper is not None:
+            self._keeper.start()
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Ends within so many seconds: what runs ends or is handed back, and nothing begins."""
@@ -206,6 +272,8 @@ class Workers:
         self.stop_taking()
         self._queue.bell.leave(self._wake)
         self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._keeper is not None:
+            self._keeper.stop(max(0.0, deadline - time.monotonic()))
         with self._lock:
             left = list(self._under_way.values())
         for task, _ in left:
@@ -231,6 +299,10 @@ class Workers:
     def wait_until_idle(self, told: threading.Event) -> None:
         """Returns when nothing is done and nothing could begin, or when somebody has told so."""
         idle = 0
+        if self._keeper is not None:
+            self._keeper.settle()
+        if "decide" in self._kinds:
+            self._queue.add_rule_work(self._clock())
         while idle < _LOOKS and not told.wait(_SHORTEST):
             # Several in a row: between a claim and its thread, nothing is under way yet.
             idle = 0 if self.busy or self._queue.is_wanted(self._kinds) else idle + 1
@@ -266,7 +338,8 @@ class Workers:
                 self._queue.release(job)
                 continue
             app = self._app.for_tenant(job.tenant)
-            task = Task(job, app, partial(self._find_competition, app), self._rules)
+            competition = partial(self._find_competition, app)
+            task = Task(job, app, competition, self._rules, clock=self._clock)
             if job.cancel_at is not None:
                 task.stop.set("cancelled")
             thread = threading.Thread(
@@ -297,6 +370,9 @@ class Workers:
         if "settle" in self._kinds and now - self._settled >= _SETTLED_EVERY:
             self._settled = now
             self._queue.add_settling(self._clock())
+        if "decide" in self._kinds and now - self._ruled >= _RULED_EVERY:
+            self._ruled = now
+            self._queue.add_rule_work(self._clock())
 
     def _find_competition(self, app: App) -> Competition:
         if self._given_competition is not None:
@@ -342,7 +418,7 @@ class Workers:
         else:
             status = result.get("status") if isinstance(result, dict) else None
             if status == "queued":
-                self._queue.release(job)
+                self._queue.release(job, result.get("after", 0.0))
             else:
                 ended = task.stop.reason == status == "cancelled"
                 self._queue.finish(job, result, state="cancelled" if ended else "done")

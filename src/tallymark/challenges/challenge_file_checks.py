@@ -89,10 +89,7 @@ def _check_trajectory(challenge: Challenge, reader: Reader) -> None:
         here = ("constraints", "on_violation")
         reader.wrong_at(here, "there is no bound to pass", "add tokens, calls, cost or tools")
     reported = find_evaluator(challenge.evaluator.type).reported
-    if least == "witnessed":
-        message = "nothing is witnessed without a server, so nobody could rank"
-        reader.wrong_at(("trajectory",), message, "write consistent")
-    elif least != "none" and (reported or challenge.kind == "versus"):
+    if least != "none" and (reported or challenge.kind == "versus"):
         message = "no trajectory is sent to this challenge, so nobody could rank"
         reader.wrong_at(("trajectory",), message, "take it out")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -46,14 +47,33 @@ def hash_files(files: dict[str, bytes]) -> str:
 
 def pack(folder: Path) -> bytes:
     """All files in one value, the same for the same files."""
-    files = read_files(folder)
+    return pack_files(read_files(folder))
+
+
+def pack_files(files: Mapping[str, bytes]) -> bytes:
+    """The same for files that are in no folder."""
     packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
     return zstd.compress(packed, 9)
 
 
 def unpack(packed: bytes, folder: Path) -> None:
     """Write packed files into a folder that is new or empty; nothing lands outside of it."""
-    files = _decompress(packed)
+    write_files(read_packed(packed), folder)
+
+
+def read_packed(packed: bytes) -> dict[str, bytes]:
+    """Packed files by their names."""
+    # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
+    most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
+    try:
+        content = zstd.ZstdFile(BytesIO(packed)).read(most)
+        return msgspec.msgpack.decode(content, type=dict[str, bytes])
+    except (*DAMAGE, msgspec.DecodeError, UnicodeError):
+        raise InvalidInput("these bytes are no packed challenge, or it is too large") from None
+
+
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files into a folder that is new or empty; a name that leads out of it is refused."""
     for name in files:
         if (problem := find_name_problem(name)) is not None:
             raise InvalidInput(f"the packed challenge has a file {show_value(name)}: {problem}")
@@ -101,16 +121,6 @@ def find_name_problem(name: str) -> str | None:
     if "\\" in name or not name.isprintable() or PurePosixPath(name).is_absolute():
         return "a name has only printable characters, and '/' between folders"
     return "hidden files are left out" if any(part[0] == "." for part in parts) else None
-
-
-def _decompress(packed: bytes) -> dict[str, bytes]:
-    # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
-    most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
-    try:
-        content = zstd.ZstdFile(BytesIO(packed)).read(most)
-        return msgspec.msgpack.decode(content, type=dict[str, bytes])
-    except (*DAMAGE, msgspec.DecodeError, UnicodeError):
-        raise InvalidInput("these bytes are no packed challenge, or it is too large") from None
 
 
 def _list_paths(folder: Path) -> list[Path]:

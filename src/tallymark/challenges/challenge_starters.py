@@ -5,6 +5,7 @@ A starter is a file in `starters/`: the files of a folder, and the commands that
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -30,21 +31,40 @@ def list_starters() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def write_starter(kind: str, folder: Path) -> Starter:
-    """Write a challenge that passes its check and can be played as it is."""
+def read_starter(kind: str, name: str = "") -> dict[str, str]:
+    """The files of a challenge that passes its check and can be played as it is."""
     if kind not in list_starters():
         close = suggest(kind, list_starters())
         hint = f"did you mean {close!r}?" if close else f"there are {', '.join(list_starters())}"
         raise InvalidInput(f"there is no starter {kind!r}", hint=hint)
+    chosen = _find_name(kind, name)
+    told = read_plain(_FOLDER / f"{kind}.yaml", "a starter")
+    return {file: text.replace("{name}", chosen) for file, text in told["files"].items()}
+
+
+def describe_starter(kind: str) -> str:
+    """What it is for, as the first words of its challenge say."""
+    lines = itertools.takewhile(
+        lambda line: line.startswith("#"), read_starter(kind)["challenge.yaml"].splitlines()
+    )
+    return " ".join(line.lstrip("# ") for line in lines).partition(" All keys")[0]
+
+
+def _find_name(kind: str, wanted: str) -> str:
+    return wanted if _NAME.fullmatch(wanted) else f"my-{kind}"
+
+
+def write_starter(kind: str, folder: Path) -> Starter:
+    """Write a starter into a folder."""
+    read_starter(kind)  # refuses what is none
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists already", hint="name a folder that is new or empty")
     told = read_plain(_FOLDER / f"{kind}.yaml", "a starter")
-    own = folder.resolve().name
-    name = own if _NAME.fullmatch(own) else f"my-{kind}"
+    name = _find_name(kind, folder.resolve().name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for file, text in told["files"].items():
-            (folder / file).write_text(text.replace("{name}", name), encoding="utf-8")
+        for file, text in read_starter(kind, name).items():
+            (folder / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WorkFailed(f"cannot write {folder}: {error.strerror or error}") from None
     play = [each.replace("{name}", name).replace("{folder}", str(folder)) for each in told["play"]]

@@ -82,6 +82,8 @@ class BoardPlace(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     attempt: str
     score: float | None
+    result: str | None = None
+    """Win, draw or loss."""
     terms: dict[str, float] = msgspec.field(default_factory=dict)
     """What each term of a formula contributes."""
 

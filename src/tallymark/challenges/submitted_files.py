@@ -24,11 +24,13 @@ from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Submission
+    from tallymark.challenges.challenge import Submission, SubmissionFormat
 
 MAX_ENTRIES = 10_000
 """What is looked at in a submitted folder, hidden files included."""
 _STDIN = Path("-")
+_TYPED = Path("?")
+_NAMELESS = {_STDIN: "standard input", _TYPED: "what was typed"}
 
 
 def read_answer(path: Path, submission: Submission) -> Any:
@@ -38,12 +40,15 @@ def read_answer(path: Path, submission: Submission) -> Any:
         if form != "files":
             raise InvalidInput(f"{path} is a folder, and this challenge takes {form}")
         return _SubmittedFolder(path, most).read()
-    text = _read_text(path, most, "a submission")
-    if form == "files":
-        return _read_files(path, text)
-    if form != "json":
-        return text.strip() if form == "agent" else text
-    return parse_json(text, _name(path))
+    return _parse_answer(path, _read_text(path, most, "a submission"), form)
+
+
+def parse_sent(data: bytes, name: str | None, submission: Submission) -> Any:
+    """The same of what was uploaded under a name, or typed and has none."""
+    path = _TYPED if name is None else Path(Path(name).name)
+    if len(data) > submission.max_bytes:
+        raise _explain_size(_name(path), submission.max_bytes, "a submission")
+    return _parse_answer(path, _decode(data, _name(path)), submission.format)
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -69,18 +74,26 @@ def parse_json(text: str, source: str) -> Any:
         raise InvalidInput(f"{source} is nested too deeply") from None
 
 
+def _parse_answer(path: Path, text: str, form: SubmissionFormat) -> Any:
+    if form == "files":
+        return _read_files(path, text)
+    if form != "json":
+        return text.strip() if form == "agent" else text
+    return parse_json(text, _name(path))
+
+
 def _read_files(path: Path, text: str) -> dict[str, Any]:
     """One file by its name, or the files that a JSON map names, as a server would take them."""
-    if path == _STDIN or path.suffix == ".json":
+    if path in _NAMELESS or path.suffix == ".json":
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             found = None
         if isinstance(found, dict) and any(PurePosixPath(name).suffix for name in found):
             return found
-    if path == _STDIN:
+    if path in _NAMELESS:
         raise InvalidInput(
-            "standard input has no name, and this challenge takes files",
+            f"{_name(path)} has no name, and this challenge takes files",
             hint='send them as JSON, as in {"solution.py": "..."}, or name a file or a folder',
         )
     return {path.name: text}
@@ -196,7 +209,7 @@ def _decode(data: bytes, source: str) -> str:
 
 
 def _name(path: Path) -> str:
-    return "standard input" if path == _STDIN else str(path)
+    return _NAMELESS.get(path) or str(path)
 
 
 def _explain_size(source: str, most: int, what: str) -> InvalidInput:

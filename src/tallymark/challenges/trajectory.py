@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 CLOCK_TOLERANCE_S = 5.0
 """How far a competitor's clock may differ from ours."""
+WITNESS_LAG_S = 60.0
+"""A step reaches the server so soon after it has ended, by our clock, to be witnessed."""
 COST_TOLERANCE = 0.01
 """Costs agree when they differ by at most this share: price tables are rounded differently."""
 MAX_BYTES = 16 * 2**20
@@ -100,6 +102,48 @@ def verify_sent(
     )
 
 
+def verify_witnessed(
+    steps: Trace,
+    arrivals: Mapping[str, float],
+    *,
+    entered_at: float,
+    submitted_at: float,
+    claims: Mapping[str, Any],
+    constraints: Constraints,
+) -> Verification:
+    """The same of steps that reached the server themselves, with the moments when they came.
+
+    What is consistent is witnessed if every model and tool call came soon after it had ended.
+    """
+    shown = verify_sent(
+        steps,
+        entered_at=entered_at,
+        submitted_at=submitted_at,
+        claims=claims,
+        constraints=constraints,
+    )
+    if shown.level != "consistent":
+        return shown
+    late = early = 0
+    for span in steps.spans:
+        if span.span_type not in ("generation", "tool"):
+            continue
+        # A tool that a model asked for came with the model's call.
+        came = arrivals.get(span.span_id, arrivals.get(span.span_id.partition("/tool-")[0]))
+        ended = ((span.start_ms or 0.0) + span.duration_ms) / 1000
+        late += came is None or came - ended > WITNESS_LAG_S
+        early += came is not None and ended - came > CLOCK_TOLERANCE_S
+    problems = []
+    if late:
+        far = format_seconds(WITNESS_LAG_S)
+        problems.append(f"{_count_steps(late)} reached the server more than {far} after the end")
+    if early:
+        problems.append(f"{_count_steps(early)} reached the server before the end that they tell")
+    if problems:
+        return replace(shown, problems=tuple(problems))
+    return replace(shown, level="witnessed")
+
+
 def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
     """One trace of all that was sent: our JSONL, ATIF, OTLP's JSON, whatever `traces` reads.
 
@@ -156,6 +200,11 @@ def _join_traces(raw: bytes) -> Trace:
             raise TraceError(f"it has more than {MAX_STEPS:,} steps")
     if not found:
         raise TraceError("it is empty")
+    return join_traces(found)
+
+
+def join_traces(found: list[Trace]) -> Trace:
+    """Several traces as one, their steps one after the other."""
     if len(found) == 1:
         return found[0]
     # Each trace numbers its own steps: told apart, so that none passes for another's.

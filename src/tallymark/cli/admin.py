@@ -316,7 +316,9 @@ def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
 def _describe_settings(settings: TenantSettings) -> dict[str, Any]:
     import msgspec
 
-    return msgspec.structs.asdict(settings)
+    told = msgspec.structs.asdict(settings)
+    del told["traces"]  # `tally traces settings` shows those
+    return told
 
 
 def _write_settings(settings: TenantSettings) -> str:

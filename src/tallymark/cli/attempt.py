@@ -90,8 +90,18 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(f"May use: {', '.join(bounds)}; send a trajectory that shows it")
     elif entry.challenge.trajectory != "none":
         say(f"Ranks with a trajectory that is {entry.challenge.trajectory}")
+    if entry.challenge.trajectory == "witnessed":
+        say(f"Its token for spans: tally attempt token {attempt.id} --agent {agent}")
     say(f"Submit before {format_moment(attempt.expires_at)} UTC:")
     say(f"  tally attempt submit {attempt.id} FILE --agent {agent}")
+
+
+@app.command()
+def token(attempt: AttemptArgument, agent: AgentOption, db: Db = None) -> None:
+    """Show the token that makes spans the witnessed trajectory of an open attempt."""
+    with open_competition(db) as competition:
+        competition.find_challenge_of(attempt, agent)
+        say(competition.store.witness.make_token(attempt))
 
 
 @app.command()

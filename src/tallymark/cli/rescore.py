@@ -74,7 +74,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     attempts keep their old scores in their history.
     """
     given = {"formula": formula, "plugin": plugin, "config": _parse_config(config)}
-    scoring = {key: value for key, value in given.items() if value is not None}
+    scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if preview and apply:
         raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
     if not (preview or apply or plugin or config or folder) and not _is_challenge(name, db):

@@ -3,46 +3,89 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel
+from tallymark.errors import InvalidInput
 from tallymark.text import say
 
+if TYPE_CHECKING:
+    from tallymark.app.demo import Demo
+    from tallymark.app.service import Service
 
-def serve(
+
+def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8321,
     workers: Annotated[
         int, typer.Option(min=0, max=64, help="Threads for jobs; 0 leaves them to tally worker.")
     ] = 2,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve an example that lives, and ends with the server.")
+    ] = False,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
 ) -> None:
     """Serve the API and the pages, for everybody who has a key.
 
-    The key of the first start is shown once, or given as TALLY_ADMIN_KEY.
+    The key of the first start is shown once, or given as TALLY_ADMIN_KEY. With --demo nobody needs
+    a key to look: an example store, with boards that move.
     """
     from tallymark.app.service import Service, read_settings
     from tallymark.server import serve as serve_until_stopped
 
-    settings = read_settings(
-        os.environ,
-        db=db,
-        workers=workers,
-        judge_model=judge_model,
-        insecure_local=insecure_local,
-    )
-    service = Service(settings)
-    first = service.accounts.ensure_admin_key(os.environ.get("TALLY_ADMIN_KEY"))
-    if first is not None:
-        say("The key of the first administrator, shown this once:", f"  {first}", err=True)
+    with ExitStack() as left:
+        example = left.enter_context(_make_demo(db)) if demo else None
+        settings = read_settings(
+            os.environ,
+            db=db if example is None else example.db,
+            workers=workers,
+            demo=example,
+            judge_model=judge_model,
+            insecure_local=insecure_local,
+        )
+        service = Service(settings)
+        first = service.accounts.ensure_admin_key(os.environ.get("TALLY_ADMIN_KEY"))
+        if example is not None:
+            _tell_keys(example, service, first)
+        elif first is not None:
+            say("The key of the first administrator, shown this once:", f"  {first}", err=True)
 
-    def tell(listening: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        say(f"Tallymark serves {service.app.store.shown} at http://{shown}:{listening}", err=True)
-        say("Stop it with Ctrl-C.", err=True)
+        def tell(listening: int) -> None:
+            shown = f"[{host}]" if ":" in host else host
+            what = service.app.store.shown if example is None else "an example"
+            say(f"Tallymark serves {what} at http://{shown}:{listening}", err=True)
+            say("Stop it with Ctrl-C.", err=True)
 
-    serve_until_stopped(service, host=host, port=port, started=tell)
+        serve_until_stopped(service, host=host, port=port, started=tell)
+
+
+def _make_demo(db: str | None) -> Demo:
+    from tallymark.app.demo import Demo
+
+    if db is not None:
+        raise InvalidInput("--demo has a store of its own", hint="leave --db out")
+    made = Demo()
+    try:
+        say("Playing the examples, for a few days of history ...", err=True)
+        if made.no_sandbox:
+            say(f"Without those that need a sandbox: {made.no_sandbox}", err=True)
+        made.fill()
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
+    """Whoever started it may try what visitors cannot."""
+    from tallymark.app.demo.demo import COMPETITOR
+
+    say("Anybody may look, and change nothing. Keys to sign in with:", err=True)
+    if admin is not None:
+        say(f"  organiser        {admin}", err=True)
+    say(f"  {COMPETITOR}    {example.make_competitor_key(service)}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakSet
@@ -38,6 +39,8 @@ class JudgeModel:
 
     memory: JudgeMemory | None = None
     """Where the same question must always have the same verdict: in contests."""
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """With every request, such as `max_tokens`: those that are given with one count more."""
 
     def __init__(self, model: Model, *, at_once: int = _AT_ONCE) -> None:
         self.name = model.name
@@ -57,7 +60,7 @@ class JudgeModel:
         """The answer, or a ModelError after so many tries; `seconds` is for each of them."""
         line = self._lines.get()
         await line.open()
-        request = Request(messages=messages, settings=dict(settings or {}))
+        request = Request(messages=messages, settings={**self.settings, **(settings or {})})
         answer, _ = await answer_with_retries(
             self.model, request, line.pace, tries=tries, timeout=seconds
         )
@@ -110,12 +113,13 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     api_key_env: str | None = None,
     at_once: int = _AT_ONCE,
     reach: Reach | None = None,
+    pricing: Mapping[str, Any] | None = None,
 ) -> JudgeModel:
     """The judge that a reference names; what cannot be reached is refused here, in one sentence.
 
     The base address of an OpenAI-compatible API may come with the name of its model, and with the
     environment variable of its key: then no other key is sent there. `reach` says what may be used
-    where somebody else asks.
+    where somebody else asks, `pricing` what tokens cost where no table knows it.
     """
     key = None
     reach = find_reach(reach, reference)
@@ -133,6 +137,7 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
             key=key,
             redact=redact,
             reach=reach,
+            pricing=pricing,
         )
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
         raise InvalidInput(error.problems) from None

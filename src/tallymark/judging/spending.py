@@ -63,19 +63,28 @@ def find_spending(score: Score) -> JudgeSpending | None:
     metadata = score.metadata
     if _MARK not in metadata and "breakdown" not in metadata:
         return None
-    found = list(_walk_spending(metadata))
+    found = [
+        JudgeSpending(
+            each.get("model"),
+            each.get("attempts", 0),
+            each.get("input_tokens"),
+            each.get("output_tokens"),
+            each.get("cost"),
+        )
+        for each in _walk_metadata(metadata)
+    ]
     return JudgeSpending.total(found) if found else None
 
 
-def _walk_spending(metadata: Mapping[str, Any]) -> Iterator[JudgeSpending]:
+def is_unavailable(score: Score) -> bool:
+    """Whether a judge did not answer that would not have answered anything else either."""
+    return any(each.get("unavailable") is True for each in _walk_metadata(score.metadata))
+
+
+def _walk_metadata(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Those of judges, in a score and in all its parts."""
     if _MARK in metadata:
-        yield JudgeSpending(
-            metadata.get("model"),
-            metadata.get("attempts", 0),
-            metadata.get("input_tokens"),
-            metadata.get("output_tokens"),
-            metadata.get("cost"),
-        )
+        yield metadata
     for part in metadata.get("breakdown", ()):  # a composite's
         if isinstance(part, Mapping) and isinstance(part.get("metadata"), Mapping):
-            yield from _walk_spending(part["metadata"])
+            yield from _walk_metadata(part["metadata"])

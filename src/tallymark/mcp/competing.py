@@ -8,13 +8,21 @@ import msgspec
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
+from tallymark.app import submissions
 from tallymark.app.callers import COMPETITORS, PUBLIC
 from tallymark.app.rivals import find_rival
-from tallymark.app.sight import find_attempt, find_visible, list_visible, sees_live, speak_for
-from tallymark.app.submissions import SentAnswer, Submissions
+from tallymark.app.sight import (
+    find_attempt,
+    find_visible,
+    list_visible,
+    sees_live,
+    sees_words,
+    speak_for,
+    withhold_words,
+)
+from tallymark.challenges.attempt import Payload
 from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.dimension_scores import weighted_dimensions
-from tallymark.challenges.evaluators.submission_intake import receive_submission
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.errors import Conflict, TallymarkError
 from tallymark.mcp.results import (
@@ -36,7 +44,6 @@ from tallymark.mcp.results import (
     ToldDimension,
 )
 from tallymark.mcp.tool_server import Call, make_tool, open_call, read_answer
-from tallymark.store.rehearsals import rehearse
 from tallymark.text import format_moment
 
 if TYPE_CHECKING:
@@ -170,23 +177,25 @@ def check_answer(ctx: Ctx, attempt: AttemptId, answer: Answer) -> Checked:
     you may do it as often as you like. It does not tell whether the answer is right.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
-        submissions = Submissions(call.service, call.services, call.caller)
-        rule, sent = _read_sent(call, submissions, attempt, answer)
+        sent = _read_sent(call, attempt, answer)
         own = call.services.store.attempts.get(attempt)
         if own.state != "entered":
             raise Conflict(
                 f"the attempt {attempt} is {own.state}: it takes no answer any more",
                 hint="enter_challenge starts another; explain_score tells of this one",
             )
-        with rehearse():
-            submissions.check(attempt, sent)
-        warnings = receive_submission(sent.answer, rule.submission).warnings
-        step = "mend it, or call submit_answer as it is" if warnings else "call submit_answer"
+        found = submissions.check_answer(call.services, call.caller, attempt, sent, call.now)
+        refused = any(each.severity == "error" for each in found)
+        words = "mend it, and check it again" if refused else "mend it, or call submit_answer so"
         return Checked(
-            acceptable=True,
-            warnings=[str(each["message"]) for each in warnings],
+            acceptable=not refused,
+            findings=[
+                ": ".join(filter(None, (each.place, each.message)))
+                + (f"; {each.hint}" if each.hint else "")
+                for each in found
+            ],
             seconds_left=_count_left(own, call.now),
-            next_step=step,
+            next_step=words if found else "call submit_answer",
         )
 
 
@@ -207,10 +216,15 @@ def submit_answer(
     tells the same. Then explain_score says why it was not more.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
-        submissions = Submissions(call.service, call.services, call.caller)
-        sent = _read_sent(call, submissions, attempt, answer)[1]
-        sent = msgspec.structs.replace(sent, metadata=metadata or {}, trajectory=trajectory)
-        taken, told = submissions.submit(attempt, sent, key=idempotency_key)
+        services, caller = call.services, call.caller
+        steps = trajectory if isinstance(trajectory, str | None) else _encode(trajectory)
+        sent = _read_sent(call, attempt, answer)
+        sent = msgspec.structs.replace(sent, metadata=metadata or {}, trajectory=steps)
+        agent = submissions.find_competitor(services, caller, attempt)
+        before = services.store.ratings.of(agent).rating
+        done = submissions.submit_answer(services, caller, attempt, sent, key=idempotency_key)
+        taken = done.attempt
+        told = submissions.describe_submitted(services, taken, before, call.now)
         scored = taken.state != "submitted"
         return Submitted(
             attempt=attempt,
@@ -287,6 +301,8 @@ def explain_score(ctx: Ctx, attempt: AttemptId) -> Explained:
     """
     with open_call(ctx, PUBLIC) as call:
         found = find_attempt(call.services, call.caller, attempt)
+        if not sees_words(call.services, call.caller, found):
+            found = withhold_words(found)
         store, public = call.services.store, not sees_live(call.caller)
         rule, outcome = store.challenges.find(found.challenge).challenge, found.outcome
         standing = store.boards.standing(found.challenge, found.agent, public=public)
@@ -388,13 +404,15 @@ def _advise(rule: Challenge, opened: bool, running: Attempt | None) -> str:
     return "it is closed: choose another"
 
 
-def _read_sent(
-    call: Call, submissions: Submissions, attempt: str, answer: Any
-) -> tuple[Challenge, SentAnswer]:
+def _read_sent(call: Call, attempt: str, answer: Any) -> Payload:
     """By what an own attempt is submitted to; of another's no more is said than of none."""
-    agent = submissions.find_competitor(attempt)
+    agent = submissions.find_competitor(call.services, call.caller, attempt)
     rule = call.services.competition.find_challenge_of(attempt, agent)
-    return rule, SentAnswer(answer=read_answer(answer, rule.submission.format))
+    return Payload(submission=read_answer(answer, rule.submission.format))
+
+
+def _encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _tell_own(attempt: Attempt, now: float) -> OwnAttempt:

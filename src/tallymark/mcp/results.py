@@ -101,7 +101,7 @@ class Checked(BaseModel):
     """What would become of an answer, as far as its form tells."""
 
     acceptable: bool
-    warnings: list[str] = Field(description="What would cost points or be noted; mend it first.")
+    findings: list[str] = Field(description="What is refused, would cost points, or is noted.")
     seconds_left: float
     next_step: str
 

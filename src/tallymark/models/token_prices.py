@@ -90,6 +90,22 @@ def may_be_priced(kind: str, name: str, reference: str) -> bool:
     return True
 
 
+def find_provider_prices(kind: str, name: str) -> Callable[[int, int], float] | None:
+    """Dollars for input and output tokens of a provider's model; None where no table knows it."""
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 (heavy)
+
+    def price(input_tokens: int, output_tokens: int) -> float:
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        provider = kind.removesuffix("-responses")
+        return float(calc_price(usage, name, provider_id=provider).total_price)
+
+    try:
+        price(1, 1)
+    except (LookupError, ValueError):
+        return None
+    return price
+
+
 def _is_price(value: object) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]

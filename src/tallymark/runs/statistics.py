@@ -76,3 +76,64 @@ def student_t(degrees: int) -> float:
         + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
         + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * n**4)
     )
+
+
+class ClusterMoments(msgspec.Struct, frozen=True):
+    """What a mean's estimate needs of its clusters, as a database can sum it up."""
+
+    clusters: int = 0
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    """Of the clusters' sums."""
+    crosses: float = 0.0
+    """Sums of the clusters times their counts."""
+    count_squares: float = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """None where nothing was measured."""
+        return self.total / self.count if self.count else None
+
+    @property
+    def variance(self) -> float | None:
+        """Of the mean, as `estimate_clusters` has it; None where one cluster cannot tell."""
+        if self.clusters < 2:
+            return None
+        mean = self.total / self.count
+        squares = self.squares - 2 * mean * self.crosses + mean**2 * self.count_squares
+        return max(0.0, squares) / self.count**2 * self.clusters / (self.clusters - 1)
+
+
+def estimate_moments(moments: ClusterMoments, most: float = math.inf) -> MeanEstimate:
+    """The estimate of `estimate_clusters` for values from 0 to any size.
+
+    There is no interval where all are alike, which says nothing of the next one.
+    """
+    mean, variance = moments.mean, moments.variance
+    if mean is None or variance is None or variance <= _NO_SPREAD * mean**2:
+        return MeanEstimate(mean)
+    reach = student_t(moments.clusters - 1) * math.sqrt(variance)
+    return MeanEstimate(mean, max(0.0, mean - reach), min(most, mean + reach))
+
+
+_NO_SPREAD = 1e-20
+"""What is left of a variance of 0 after sums were rounded."""
+
+
+def estimate_difference(first: ClusterMoments, second: ClusterMoments) -> MeanEstimate:
+    """The second mean less the first, of samples that have nothing to do with each other.
+
+    The degrees of freedom are those of Welch and Satterthwaite.
+    """
+    one, two = first.mean, second.mean
+    if one is None or two is None:
+        return MeanEstimate()
+    parts = [(each.variance, each.clusters - 1) for each in (first, second)]
+    known = [(variance, degrees) for variance, degrees in parts if variance is not None]
+    spread = sum(variance for variance, _ in known)
+    if len(known) < len(parts) or spread <= _NO_SPREAD * max(one**2, two**2):
+        return MeanEstimate(two - one)
+    degrees = spread**2 / sum(variance**2 / degrees for variance, degrees in known)
+    reach = student_t(max(1, math.floor(degrees))) * math.sqrt(spread)
+    return MeanEstimate(two - one, two - one - reach, two - one + reach)

@@ -119,6 +119,8 @@ class _RubricJudging:
         facts = {"rubric": self._name, "rubric_hash": self.hash, **found.spending.to_metadata()}
         if found.kept:
             facts["kept"] = True
+        if found.unavailable:
+            facts["unavailable"] = True
         if found.verdict is None:
             return Score.failed(f"llm_judge: {found.error}", metadata=facts)
         value = self._choices[found.verdict.label].value

@@ -239,6 +239,10 @@ class Database:
         from tallymark.store.contests.attempt_batch import AttemptBatch  # noqa: PLC0415
         from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
 
+        traced = [each for each in items if each.subject == "traces"]
+        if traced:
+            return self._apply_traces(items, traced)
+
         def work(connection: Connection) -> tuple[list[Answer | TallymarkError], set[int]]:
             batch = AttemptBatch(connection, items)
             answers = batch.apply()
@@ -258,6 +262,21 @@ class Database:
                 for each in challenge_ids:
                     self.on_board_change(each)
             return answers
+
+    def _apply_traces(self, items: Sequence[Any], traced: Sequence[Any]) -> list[Any]:
+        """Spans in a transaction of their own, before the other items of the batch."""
+        from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
+        from tallymark.store.traces.trace_batch import TraceBatch  # noqa: PLC0415
+
+        while True:
+            try:
+                kept = iter(self.write(lambda connection: TraceBatch(connection, traced).apply()))
+                break
+            except KeyTaken:
+                continue
+        others = [each for each in items if each.subject != "traces"]
+        done = iter(self._apply(others) if others else ())
+        return [next(kept if each.subject == "traces" else done) for each in items]
 
     def _read_version(self) -> str | None:
         with self.engine.connect() as connection:

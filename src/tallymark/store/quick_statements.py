@@ -83,14 +83,30 @@ class QuickStatements:
         found: list[tuple[Any, ...]] = self._cursor.fetchall()
         return found
 
-    def read_many(self, query: ManyQuery, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    def read_many(
+        self, query: ManyQuery, given: Sequence[Sequence[Any]], *more: Any
+    ) -> list[tuple[Any, ...]]:
         """The rows of a query about all of these; none when there are none."""
         if not given:
             return []
-        text = _write_given(query, self.is_postgres)
+        return self.read(_write_given(query, self.is_postgres), *self._pass(given), *more)
+
+    def run_given(self, query: ManyQuery, given: Sequence[Sequence[Any]], *more: Any) -> int:
+        """How many rows a statement about all of these changed."""
+        if not given:
+            return 0
+        return self.run(_write_given(query, self.is_postgres), *self._pass(given), *more)
+
+    def _pass(self, given: Sequence[Sequence[Any]]) -> list[Any]:
         if self.is_postgres:
-            return self.read(text, *(list(column) for column in zip(*given, strict=True)))
-        return self.read(text, msgspec.json.encode(given).decode())
+            return [list(column) for column in zip(*given, strict=True)]
+        return [msgspec.json.encode(given).decode()]
+
+    @property
+    def integrity_error(self) -> type[Exception]:
+        """What the driver raises for a key that is taken."""
+        found: type[Exception] = self.connection.dialect.loaded_dbapi.IntegrityError
+        return found
 
     def run(self, text: str, *values: Any) -> int:
         """How many rows the statement changed."""

@@ -54,6 +54,12 @@ if TYPE_CHECKING:
     from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
+    from tallymark.store.traces.backfills import Backfills
+    from tallymark.store.traces.decisions import Decisions
+    from tallymark.store.traces.rule_days import RuleDays
+    from tallymark.store.traces.rules import Rules
+    from tallymark.store.traces.traces import Traces
+    from tallymark.store.traces.witness import Witness
 
 T = TypeVar("T")
 PATIENCE = 15.0
@@ -262,6 +268,48 @@ class Store:
         from tallymark.store.contests.judge_answers import JudgeAnswers  # noqa: PLC0415
 
         return JudgeAnswers(self._database, self.tenant)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """What agents did in production."""
+        from tallymark.store.traces.traces import Traces  # noqa: PLC0415
+
+        return Traces(self._database, self.tenant)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """What scores traces as they come."""
+        from tallymark.store.traces.rules import Rules  # noqa: PLC0415
+
+        return Rules(self._database, self.tenant)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """What rules decide of traces."""
+        from tallymark.store.traces.decisions import Decisions  # noqa: PLC0415
+
+        return Decisions(self._database, self.tenant)
+
+    @cached_property
+    def rule_days(self) -> RuleDays:
+        """What rules decided and spent, day by day."""
+        from tallymark.store.traces.rule_days import RuleDays  # noqa: PLC0415
+
+        return RuleDays(self._database, self.tenant)
+
+    @cached_property
+    def backfills(self) -> Backfills:
+        """Rules applied to traces of before."""
+        from tallymark.store.traces.backfills import Backfills  # noqa: PLC0415
+
+        return Backfills(self._database, self.tenant)
+
+    @cached_property
+    def witness(self) -> Witness:
+        """Spans of attempts, as they came."""
+        from tallymark.store.traces.witness import Witness  # noqa: PLC0415
+
+        return Witness(self._database, self.tenant)
 
     # Accounts, as contests: only servers, and commands about them, need any
 

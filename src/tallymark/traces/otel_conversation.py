@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tallymark.traces.chat_messages import ChatMessage, parse_messages, unpack_json
+from tallymark.traces.chat_messages import ChatMessage, last_text, parse_messages, unpack_json
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _ASKED = ("gen_ai.input.messages", "gen_ai.prompt")
 ANSWERED = ("gen_ai.output.messages", "gen_ai.completion")
@@ -20,6 +20,7 @@ _TAKEN = frozenset(
     (*_ASKED, *ANSWERED, *_WHOLE, _SYSTEM, "events", "request_data", "response_data")
 )
 _INDEXED = tuple(f"{name}." for name in _ASKED_INDEXED + _ANSWERED_INDEXED)
+_ANSWERS = frozenset((*ANSWERED, *_WHOLE, "events", "response_data"))
 _DETAILS = "gen_ai.client.inference.operation.details"
 
 
@@ -54,6 +55,71 @@ def read_conversation(
             *asked,
         ]
     return Conversation(asked, answered, frozenset(said))
+
+
+def find_last_question(
+    attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
+) -> str:
+    """The last text of the user: of a long conversation, no more is read than that takes."""
+    if not events and not _TAKEN.intersection(attributes) and not _has_indexed(attributes):
+        return ""
+    listed = list(_list_messages(attributes, _ASKED, _ASKED_INDEXED))
+    if not listed and not events and "events" not in attributes:
+        listed = list(_list_messages(attributes, _WHOLE[:1], ()))
+    for some in listed:
+        for each in reversed(some):
+            if isinstance(each, dict) and as_label(each.get("role")) not in (None, "user"):
+                continue
+            if said := last_text(parse_messages([each]), "user"):
+                return said
+    return last_text(read_conversation(attributes, events).asked, "user")
+
+
+def _has_indexed(attributes: Mapping[str, Any]) -> bool:
+    return any(name.startswith(_INDEXED) for name in attributes)
+
+
+def find_first_answer(
+    attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
+) -> str:
+    """The first text of an answer, the same way."""
+    for listed in _list_messages(attributes, ANSWERED, _ANSWERED_INDEXED):
+        for each in parse_messages(listed, "assistant"):
+            if each.text:
+                return each.text
+    answered = read_conversation(attributes, events).answered
+    return next((each.text for each in answered if each.text), "")
+
+
+def _list_messages(
+    attributes: Mapping[str, Any], whole: tuple[str, ...], indexed: tuple[str, ...]
+) -> Iterator[list[Any]]:
+    """The messages of one side, not read yet, from every place that has a list of them."""
+    for name in indexed:
+        if f"{name}.0.role" in attributes or f"{name}.0.message.role" in attributes:
+            yield unflatten(attributes, name)
+    for name in whole:
+        listed = unpack_json(attributes.get(name))
+        if isinstance(listed, list) and listed and all(isinstance(each, dict) for each in listed):
+            yield listed
+
+
+def mentions_tools(
+    attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
+) -> bool:
+    """Whether a model may have asked for a tool: False only where it has not."""
+    if any(_names_tool(name) or _names_tool(body) for name, body in events):
+        return True
+    return any(
+        _names_tool(key) or _names_tool(value)
+        for key, value in attributes.items()
+        if key in _ANSWERS or key.startswith(_ANSWERED_INDEXED)
+    )
+
+
+def _names_tool(value: Any) -> bool:
+    text = value if isinstance(value, str) else str(value)
+    return "tool" in text or "function" in text
 
 
 def unflatten(attributes: Mapping[str, Any], name: str) -> list[Any]:

@@ -25,6 +25,8 @@ from tallymark.traces.lenient_json import (
 from tallymark.traces.otel_conversation import (
     ANSWERED,
     Conversation,
+    find_first_answer,
+    find_last_question,
     read_conversation,
     unflatten,
 )
@@ -114,15 +116,29 @@ class OtelSpan:
 
     def first(self, names: tuple[str, ...]) -> Any:
         """The first attribute of these that is present."""
-        return next((found for n in names if (found := self.attributes.get(n)) is not None), None)
+        attributes = self.attributes
+        for name in names:
+            if (found := attributes.get(name)) is not None:
+                return found
+        return None
 
 
 def to_span(otel: OtelSpan) -> Span:
     """Our span; a price is not looked up here, and totals of agents are still on it."""
+    return convert_span(translate_span(otel))
+
+
+def translate_span(otel: OtelSpan) -> OtelSpan:
+    """The same span, changed to the names of the conventions."""
     otel.attributes = translate(otel.name, otel.attributes)
     if otel.attributes.get("langfuse.observation.level") == "ERROR":
         otel.failed = True
         otel.message = as_text(otel.attributes.get("langfuse.observation.status_message"))
+    return otel
+
+
+def convert_span(otel: OtelSpan) -> Span:
+    """Our span from one in the conventions' names."""
     talk = read_conversation(otel.attributes, otel.events)
     kind = find_span_type(otel)
     fields = _read_tool(otel) if kind == "tool" else _read_talk(otel, talk, kind)
@@ -142,6 +158,42 @@ def to_span(otel: OtelSpan) -> Span:
         metadata=_collect_metadata(otel, talk, kind),
         **fields,
     )
+
+
+def count_span(otel: OtelSpan, kept: frozenset[str]) -> Span:
+    """The same without what was said, for who counts: metadata has the attributes of `kept`."""
+    kind = find_span_type(otel)
+    attributes = otel.attributes
+    return Span(
+        span_id=otel.span_id,
+        name=otel.name,
+        span_type=kind,
+        parent_id=otel.parent_id,
+        model=as_label(otel.first(_MODEL)),
+        tool_name=_find_tool_name(otel) if kind == "tool" else None,
+        start_ms=otel.start_ns / 1e6 if otel.start_ns else None,
+        duration_ms=max(0, otel.end_ns - otel.start_ns) / 1e6 if otel.start_ns else 0.0,
+        status="error" if otel.failed else "ok",
+        error=_describe_error(otel) if otel.failed else None,
+        input_tokens=as_count(otel.first(_INPUT_TOKENS)),
+        output_tokens=as_count(otel.first(_OUTPUT_TOKENS)),
+        cost=as_amount(otel.first(_COST)),
+        metadata={name: attributes[name] for name in kept.intersection(attributes)},
+    )
+
+
+def find_asked(otel: OtelSpan) -> str:
+    """What went into a span, as `convert_span` reads it."""
+    kind = find_span_type(otel)
+    if kind == "tool":
+        return as_text(otel.first(_TOOL_INPUT))
+    return find_last_question(otel.attributes, otel.events) or as_text(otel.first(_INPUT))
+
+
+def find_answered(otel: OtelSpan) -> str:
+    """What came out of a model call, the same way."""
+    said = find_first_answer(otel.attributes, otel.events)
+    return said or as_text(otel.first(_OUTPUT))
 
 
 def find_provider_and_cached(span: Span) -> tuple[str | None, int]:
@@ -176,12 +228,16 @@ def _read_tool(otel: OtelSpan) -> dict[str, Any]:
     tool_input = None if given is None else as_text(given)
     tool_output = None if answer is None else as_text(answer)
     return {
-        "tool_name": as_label(otel.first(_TOOL_NAME)) or otel.name.removeprefix("execute_tool "),
+        "tool_name": _find_tool_name(otel),
         "tool_input": tool_input,
         "tool_output": tool_output,
         "input": tool_input or "",
         "output": tool_output or "",
     }
+
+
+def _find_tool_name(otel: OtelSpan) -> str:
+    return as_label(otel.first(_TOOL_NAME)) or otel.name.removeprefix("execute_tool ")
 
 
 def _read_talk(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:

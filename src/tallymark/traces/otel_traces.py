@@ -9,14 +9,21 @@ from msgspec.structs import replace
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import unpack_json
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping, to_json_safe
+from tallymark.traces.otel_conversation import mentions_tools
 from tallymark.traces.otel_spans import (
     PRICED_BY,
     OtelEvent,
     OtelSpan,
+    convert_span,
+    count_span,
+    find_answered,
+    find_asked,
     find_provider_and_cached,
     to_span,
+    translate_span,
 )
 from tallymark.traces.trace import Span, Trace
+from tallymark.traces.trace_facts import KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 _CONVERSATION = ("messages", "tool_calls", *PRICED_BY)
 """What a model call keeps in its metadata that others are made of: tool calls, and prices."""
+_COUNTED = frozenset((*PRICED_BY, *KNOWN, "gen_ai.operation.name", "openinference.span.kind"))
+"""What is counted with, beside what a span has fields for."""
 
 
 def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
@@ -33,11 +42,44 @@ def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) 
     repeat the usage of the calls below them, and a model's wish for a tool stands beside the tool's
     own span. Here each of those is settled once.
     """
+    otel = _sort_spans(found)
+    return _put_together(otel, [to_span(span) for span in otel], resource)
+
+
+def assemble_counted(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
+    """The same trace for who counts it: of what was said, only the first question and the answer.
+
+    Where more is needed to count it, it is the whole trace.
+    """
+    otel = [translate_span(span) for span in _sort_spans(found)]
+    spans = [count_span(span, _COUNTED) for span in otel]
+    calls = [nth for nth, span in enumerate(spans) if span.span_type == "generation"]
+    if not any(span.span_type == "tool" for span in spans):
+        for nth in calls:  # then what models wished for counts
+            if mentions_tools(otel[nth].attributes, otel[nth].events):
+                spans[nth] = convert_span(otel[nth])
+    if calls and (said := spans[calls[-1]].output or find_answered(otel[calls[-1]])):
+        spans[calls[-1]] = replace(spans[calls[-1]], output=said)
+        for nth, span in enumerate(otel):
+            if asked := spans[nth].input or find_asked(span):
+                spans[nth] = replace(spans[nth], input=asked)
+                break
+        return _put_together(otel, spans, resource)
+    # The answer may stand anywhere.
+    return _put_together(otel, [convert_span(span) for span in otel], resource)
+
+
+def _sort_spans(found: Iterable[OtelSpan]) -> list[OtelSpan]:
     # Logfire tells of a span twice, when it begins and when it ends.
     otel = [span for span in found if span.attributes.get("logfire.span_type") != "pending_span"]
     otel.sort(key=lambda span: (span.start_ns, -span.end_ns))
-    spans = _drop_doubles([to_span(span) for span in otel])
-    spans = [_add_price(span) for span in _drop_totals(spans)]
+    return otel
+
+
+def _put_together(
+    otel: list[OtelSpan], spans: list[Span], resource: dict[str, Any] | None
+) -> Trace:
+    spans = [_add_price(span) for span in _drop_totals(_drop_doubles(spans))]
     if not any(span.span_type == "tool" for span in spans):
         spans = add_requested_tools(spans)
     known = {span.span_id for span in otel}

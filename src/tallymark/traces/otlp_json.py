@@ -59,15 +59,19 @@ class JsonBatch:
 
     def spans(self, place: Place) -> Iterator[tuple[str, bytes]]:
         """Each span's trace id, and its bytes."""
+        for raw in self.raw_spans():
+            key = _decode_struct(_KEY, raw, place)
+            trace_id = key.traceId or key.trace_id
+            if not trace_id:
+                raise TraceError("a span has no traceId", place=place)
+            yield trace_id, raw
+
+    def raw_spans(self) -> Iterator[bytes]:
+        """Each span's bytes."""
         batch = self._batch
         scopes = batch.scopeSpans or batch.scope_spans or batch.instrumentationLibrarySpans or []
         for scope in scopes:
-            for raw in scope.spans or ():
-                key = _decode_struct(_KEY, bytes(raw), place)
-                trace_id = key.traceId or key.trace_id
-                if not trace_id:
-                    raise TraceError("a span has no traceId", place=place)
-                yield trace_id, bytes(raw)
+            yield from map(bytes, scope.spans or ())
 
 
 def read_request(raw: bytes, place: Place) -> list[JsonBatch]:

@@ -45,6 +45,18 @@ def read_request(raw: bytes, place: Place) -> list[ProtoBatch]:
     return [ProtoBatch(each) for each in request.resource_spans]
 
 
+def read_export(raw: bytes, place: Place) -> list[tuple[dict[str, Any], list[Any]]]:
+    """What one export request holds: attributes of resources, and their spans as messages."""
+    request = _parse_message(trace_service_pb2.ExportTraceServiceRequest(), raw, place)
+    return [
+        (
+            _read_attributes(batch.resource.attributes),
+            [span for scope in batch.scope_spans for span in scope.spans],
+        )
+        for batch in request.resource_spans
+    ]
+
+
 def read_batch(raw: bytes, place: Place) -> ProtoBatch:
     """One `ResourceSpans` message."""
     return ProtoBatch(_parse_message(trace_pb2.ResourceSpans(), raw, place))
@@ -60,7 +72,11 @@ def _parse_message(message: Any, raw: bytes, place: Place) -> Any:
 
 def read_span(raw: bytes) -> OtelSpan:
     """A span from its protobuf bytes, ids in hex."""
-    span = trace_pb2.Span.FromString(raw)
+    return convert_span(trace_pb2.Span.FromString(raw))
+
+
+def convert_span(span: Any) -> OtelSpan:
+    """A span from its message."""
     return OtelSpan(
         trace_id=span.trace_id.hex(),
         span_id=span.span_id.hex(),
@@ -81,6 +97,8 @@ def _read_attributes(pairs: Any) -> dict[str, Any]:
 
 def _read_value(wrapped: Any) -> Any:
     kind = wrapped.WhichOneof("value")
+    if kind == "string_value":
+        return wrapped.string_value
     if kind is None:
         return None
     value = getattr(wrapped, kind)

@@ -7,7 +7,7 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tallymark.errors import Place
 
+T = TypeVar("T", int, float)
 SpanType = Literal["span", "generation", "tool", "retrieval", "event"]
 Status = Literal["ok", "error"]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
@@ -80,7 +81,7 @@ class Span(
     @property
     def tokens(self) -> int | None:
         """Input and output tokens together; None when neither is known."""
-        return _add_known((self.input_tokens, self.output_tokens))
+        return sum_known((self.input_tokens, self.output_tokens))
 
 
 class Trace(
@@ -182,17 +183,17 @@ class Trace(
     @property
     def input_tokens(self) -> int | None:
         """Input tokens of all spans; None when none is known."""
-        return _add_known(span.input_tokens for span in self.spans)
+        return sum_known(span.input_tokens for span in self.spans)
 
     @property
     def output_tokens(self) -> int | None:
         """Output tokens of all spans; None when none is known."""
-        return _add_known(span.output_tokens for span in self.spans)
+        return sum_known(span.output_tokens for span in self.spans)
 
     @property
     def tokens(self) -> int | None:
         """Input and output tokens together; None when neither is known."""
-        return _add_known((self.input_tokens, self.output_tokens))
+        return sum_known((self.input_tokens, self.output_tokens))
 
     @property
     def cost(self) -> float | None:
@@ -258,6 +259,7 @@ class Trace(
                 stack.extend((depth + 1, child) for child in reversed(below.get(span.span_id, ())))
 
 
-def _add_known(parts: Iterable[int | None]) -> int | None:
+def sum_known(parts: Iterable[T | None]) -> T | None:
+    """The sum of those that are known; None when none is."""
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

@@ -14,7 +14,10 @@ from starlette.responses import PlainTextResponse, Response
 from tallymark.charts import frame
 
 _FOLDER = Path(__file__).parent / "static"
-_STYLES = ("tokens.css", "base.css", "components.css", "evidence.css", "boards.css", "runs.css")
+_STYLES = (
+    *("tokens.css", "base.css", "components.css", "evidence.css", "boards.css"),
+    *("runs.css", "organiser.css", "compete.css", "traces.css", "frame.css"),
+)
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ICON = "/favicon.ico"
 _FOR_GOOD = "public, max-age=31536000, immutable"

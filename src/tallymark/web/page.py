@@ -17,13 +17,13 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import anyio
 import msgspec
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from tallymark.app.accounts import SESSION_S
@@ -80,6 +80,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
 
+class Download(View, frozen=True, kw_only=True):
+    """A file in the place of a page; its title is its name."""
+
+    content: bytes
+    media_type: str = "application/octet-stream"
+
+
 class Pager(msgspec.Struct, frozen=True, kw_only=True):
     """Which part of a list is shown; None where a list has no end that is known."""
 
@@ -120,7 +127,7 @@ class Visit:
     theme: str = ""
     session: str = ""
     """The token of the visitor's session."""
-    form: Form = field(default_factory=lambda: Form({}, {}))
+    form: Form = field(default_factory=lambda: Form((), {}))
     """What was sent to the page; shown again where it was refused."""
     problem: Problem | None = None
     """Why what was sent was refused."""
@@ -222,13 +229,29 @@ Gather = Callable[[Visit], View]
 class Form:
     """What was sent: texts and files by the names of their fields."""
 
-    def __init__(self, texts: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        texts: Sequence[tuple[str, str]],
+        files: Mapping[str, bytes],
+        file_names: Mapping[str, str] | None = None,
+    ) -> None:
         self._texts = texts
         self._files = files
+        self._file_names = file_names or {}
 
     def get(self, name: str, default: str = "") -> str:
         """A text, without the space around it."""
-        return self._texts.get(name, default).strip()
+        found = self.get_all(name)
+        return found[-1] if found else default
+
+    def get_all(self, name: str) -> list[str]:
+        """Every text that was sent under a name."""
+        return [value.strip() for key, value in self._texts if key == name]
+
+    def get_text(self, name: str) -> str | None:
+        """A text as it was typed, with plain line ends; None where there is no such field."""
+        found = next((value for key, value in reversed(self._texts) if key == name), None)
+        return None if found is None else found.replace("\r\n", "\n").replace("\r", "\n")
 
     def require(self, name: str, words: str) -> str:
         """The same; `words` say what is missing."""
@@ -241,6 +264,10 @@ class Form:
         """A file that was chosen."""
         return self._files.get(name) or None
 
+    def get_file_name(self, name: str) -> str:
+        """What its sender calls it."""
+        return self._file_names.get(name, "")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -251,6 +278,8 @@ class Outcome:
     template: str = ""
     session: str | None = None
     """A session that begins; an empty one ends it."""
+    status: int = 200
+    """Of a view that is shown."""
 
 
 Act = Callable[[Visit], Outcome]
@@ -294,6 +323,8 @@ class Page:
     """Finds out whether what is asked for is the same for many."""
     strangers_may_act: bool = False
     """Whether somebody who is not signed in may send its forms."""
+    mailed: str = ""
+    """The template of the page as one file that needs nothing else: `format=html`."""
 
 
 class Moved(Exception):
@@ -354,9 +385,13 @@ class PageServer:
             if request.method != "POST":
                 return await anyio.to_thread.run_sync(self._answer, page, request)
             try:
+                # Before anything is read: a stranger has nothing to send here, however long.
+                await anyio.to_thread.run_sync(self._expect, page, request)
                 form = await _read_form(request)
             except TallymarkError as error:
                 return self._show_problem(request, None, describe_problem(error))
+            except ClientDisconnect:
+                return Response(status_code=400)
             return await anyio.to_thread.run_sync(self._act, page, request, form)
 
         return answer
@@ -379,6 +414,12 @@ class PageServer:
             if shared is not None:
                 return self._answer_shared(page, request, shared)
             view = page.gather(visit)
+            if isinstance(view, Download):
+                return _send_file(view)
+            if chosen == "html" and page.mailed:
+                return _send(
+                    File(view.title, self._renderer.render(page.mailed, view=view, visit=visit))
+                )
             if chosen:
                 return _write(view, chosen)
             return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
@@ -386,6 +427,10 @@ class PageServer:
             return RedirectResponse(moved.address, 303, headers=HEADERS)
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             return self._show_problem(request, visit, describe_problem(error))
+
+    def _expect(self, page: Page, request: Request) -> None:
+        if not page.strangers_may_act:
+            find_visitor(self._service, request).require_signed_in()
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
@@ -434,7 +479,7 @@ class PageServer:
         if not host or host != request.headers.get("host", "").lower():
             raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
         if not page.strangers_may_act:
-            visit.visitor.require_known("this needs somebody who is signed in")
+            visit.visitor.require_signed_in()
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
             raise NotAllowed("this form is of another session", hint="load the page anew")
         if not self._service.own:
@@ -447,7 +492,7 @@ class PageServer:
     def _lead_on(self, request: Request, visit: Visit, outcome: Outcome) -> Response:
         answer: Response
         if outcome.view is not None:
-            answer = self._show(visit, outcome.view, outcome.template)
+            answer = self._show(visit, outcome.view, outcome.template, outcome.status)
         else:
             answer = RedirectResponse(outcome.address, 303, headers=HEADERS)
         if outcome.session:
@@ -485,7 +530,7 @@ class PageServer:
             params=request.path_params,
             theme=theme if theme in ("light", "dark") else "",
             session=request.cookies.get(SESSION_COOKIE, ""),
-            form=form or Form({}, {}),
+            form=form or Form((), {}),
         )
 
     def _show(self, visit: Visit, view: View, template: str, status: int = 200) -> Response:
@@ -506,21 +551,30 @@ class PageServer:
 
 async def _read_form(request: Request) -> Form:
     """The fields of a form; the body as a whole is bounded by whoever serves it."""
+    bounds = {
+        "max_files": _MOST_FILES,
+        "max_fields": _MOST_FIELDS,
+        "max_part_size": _LONGEST_FIELD,
+    }
     try:
-        sent: FormData = await request.form(
-            max_files=_MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_FIELD
-        )
+        async with request.form(**bounds) as sent:
+            pairs = sent.multi_items()
+            texts = [(name, value) for name, value in pairs if isinstance(value, str)]
+            uploads = {name: value for name, value in sent.items() if isinstance(value, UploadFile)}
+            files = {name: await value.read() for name, value in uploads.items()}
     except HTTPException as error:
         raise InvalidInput(f"the form cannot be read: {error.detail}") from None
-    texts = {name: value for name, value in sent.items() if isinstance(value, str)}
-    files = {
-        name: await value.read() for name, value in sent.items() if isinstance(value, UploadFile)
-    }
-    return Form(texts, files)
+    return Form(texts, files, {name: value.filename or "" for name, value in uploads.items()})
 
 
 def _miss(visit: Visit) -> View:
     raise NotFound(f"there is no page {visit.path[:200]!r}", hint="begin at the first page")
+
+
+def _send_file(file: Download) -> Response:
+    """To be kept, never shown: what is in it may be anybody's."""
+    named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.title, safe='')}"}
+    return Response(file.content, headers=HEADERS | named, media_type=file.media_type)
 
 
 def _write(view: View, chosen: str) -> Response:

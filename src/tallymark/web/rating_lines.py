@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +21,12 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that has played."""
 
     place: int
+    tied: bool
+    """Another has the same place: nothing tells the two apart."""
+    likely: tuple[int, int] | None
+    """The places that its interval leaves open; None where agents cannot all be compared."""
+    group: int
+    """Agents of one group can be compared with each other."""
     agent: str
     name: str
     elo: int
@@ -71,14 +80,25 @@ def make_rating_table(visit: Visit) -> RatingTable:
     rates = attempt_rates(Counts.of(pairs), _K)
     names = store.agents.names(elo)
     tiers = {each.challenge.name: each.challenge.difficulty for each in store.challenges.all()}
+    groups = {name: nth for nth, group in enumerate(fitted.groups) for name in group.agents}
+    likely = find_likely_places(
+        {name: (each.low, each.high) for name, each in fitted.strengths.items()}
+    )
+    keys = fitted.sort_keys("strengths")
+    alike = Counter(keys.values())
+    first: dict[tuple[float, ...], int] = {}
     agents = []
-    for place, agent in enumerate(fitted.order("strengths"), 1):
+    for nth, agent in enumerate(fitted.order("strengths"), 1):
+        place = first.setdefault(keys[agent], nth)
         if agent not in elo:
             continue
         rating, strength, rate = elo[agent], fitted.strengths[agent], rates[agent]
         agents.append(
             RatingLine(
                 place=place,
+                tied=alike[keys[agent]] > 1,
+                likely=likely[agent] if fitted.connected else None,
+                group=groups[agent],
                 agent=agent,
                 name=names.get(agent, agent),
                 elo=rating.rating,
@@ -119,3 +139,17 @@ def make_rating_table(visit: Visit) -> RatingTable:
         comparable=fitted.connected,
         frozen=store.challenges.frozen(visit.now) if public else [],
     )
+
+
+def find_likely_places(intervals: Mapping[str, tuple[float, float]]) -> dict[str, tuple[int, int]]:
+    """By name, the best and the worst place that intervals leave open.
+
+    Whoever's interval lies wholly above is ahead, wholly below behind; the rest may be either.
+    """
+    lows = sorted(low for low, _ in intervals.values())
+    highs = sorted(high for _, high in intervals.values())
+    count = len(intervals)
+    return {
+        name: (1 + count - bisect_right(lows, high), count - bisect_left(highs, low))
+        for name, (low, high) in intervals.items()
+    }

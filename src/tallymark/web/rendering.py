@@ -41,6 +41,9 @@ class Renderer:
         )
         self._jinja.filters |= _FILTERS
         self._jinja.globals |= {"asset": assets.find_path, "length": _write_length, "zip": zip}
+        # Ours, and never of anybody else's words.
+        style = Markup(assets.by_name["site.css"].content.decode())  # noqa: S704
+        self._jinja.globals["stylesheet"] = lambda: style
 
     def render(self, template: str, **values: Any) -> str:
         """A page, or a part of one."""
@@ -91,9 +94,11 @@ def _show_moment(context: Context, at: float | None) -> Markup | str:
         return text.UNKNOWN
     moment = datetime.fromtimestamp(at, UTC)
     exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-    shown = format_age(context["visit"].now - at) or f"{moment:%Y-%m-%d}"
-    return Markup('<time datetime="{}" data-tip="{}" title="{}">{}</time>').format(
-        f"{moment:%Y-%m-%dT%H:%M:%SZ}", exact, exact, shown
+    age = format_age(context["visit"].now - at)
+    # Script writes those again that grow older while the page is open.
+    grows = Markup(" data-age") if age else ""
+    return Markup('<time datetime="{}"{} data-tip="{}" title="{}">{}</time>').format(
+        f"{moment:%Y-%m-%dT%H:%M:%SZ}", grows, exact, exact, age or f"{moment:%Y-%m-%d}"
     )
 
 

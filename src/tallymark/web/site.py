@@ -13,21 +13,34 @@ from tallymark.web.pages import (
     account,
     agent,
     agents,
+    answer,
     attempt,
     case,
     challenge,
     challenges,
     compare,
+    enter,
     formula,
     home,
     keys,
     ratings,
     review,
+    rule,
+    rules,
     run,
     runs,
     search,
     sign_in,
+    trace,
+    trace_comparison,
+    trace_session,
+    traces,
 )
+from tallymark.web.pages.organiser import agent as organised_agent
+from tallymark.web.pages.organiser import attempt as organised_attempt
+from tallymark.web.pages.organiser import audit, files, front, job, rescore
+from tallymark.web.pages.organiser import challenge as organised_challenge
+from tallymark.web.pages.organiser import keys as access_keys
 from tallymark.web.rendering import Renderer
 
 PAGES: tuple[Page, ...] = (
@@ -47,7 +60,25 @@ PAGES: tuple[Page, ...] = (
     keys.PAGE,
     sign_in.PAGE,
     account.PAGE,
+    front.PAGE,
+    files.NEW,
+    files.PAGE,
+    rescore.PAGE,
+    organised_challenge.PAGE,
+    organised_attempt.PAGE,
+    organised_agent.PAGE,
+    job.PAGE,
+    access_keys.PAGE,
+    audit.PAGE,
+    traces.PAGE,
+    trace_comparison.PAGE,
+    trace_session.PAGE,
+    trace.PAGE,
+    rules.PAGE,
+    rule.PAGE,
     review.PAGE,
+    enter.PAGE,
+    answer.PAGE,
 )
 """Every page, one file each."""
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tallymark.app.callers import SESSION_COOKIE, Caller
+from tallymark.app.callers import SESSION_COOKIE, Caller, make_guest
 from tallymark.app.sight import sees_live
 from tallymark.errors import NotAllowed, NotSignedIn
 
@@ -25,6 +25,8 @@ class Visitor:
     """What forms of this session must carry; nothing where there is no session to be misused."""
     is_owner: bool = False
     """Of the store itself, on their own machine."""
+    is_guest: bool = False
+    """Somebody of whom nothing is known, who may look at all of an example."""
     was_known: bool = False
     """Whether their browser brought a session that is over."""
 
@@ -35,7 +37,7 @@ class Visitor:
 
     @property
     def is_known(self) -> bool:
-        """Whether somebody vouches for them."""
+        """Whether somebody vouches for them, or all that there is may be seen."""
         return self.caller.role != "anonymous"
 
     @property
@@ -66,6 +68,15 @@ class Visitor:
             over = "your session is over; " if self.was_known else ""
             raise NotSignedIn(f"{over}{words}", hint="sign in with a key or an invitation")
 
+    def require_signed_in(self) -> None:
+        """Refuses who only looks."""
+        self.require_known("this needs somebody who is signed in")
+        if self.is_guest:
+            raise NotSignedIn(
+                "an example is there to be looked at, and this would change it for others",
+                hint="whoever started it was shown keys to sign in with",
+            )
+
     def require_organiser(self) -> None:
         """Refuses who does not run challenges."""
         self.require_known("this page is for organisers")
@@ -87,6 +98,8 @@ def find_visitor(service: Service, request: Request) -> Visitor:
         vouched = service.proxy.find_caller(request.headers, address)
         if vouched is not None:
             return Visitor(vouched)
+    if service.is_example:
+        return Visitor(make_guest(address), is_guest=True)
     return make_stranger(address=address, was_known=token is not None)
 
 

@@ -170,3 +170,4 @@ class Limits(Told):
     bodies: dict[str, int]
     rates: list[dict[str, Any]]
     formula: dict[str, int]
+    traces: dict[str, int]

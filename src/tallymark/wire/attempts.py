@@ -78,6 +78,10 @@ class Entered(Told):
     attempt: AttemptState
     goal: str
     data: dict[str, Any]
+    token: str = Field(
+        description="Yours alone: spans with the attribute `tally.attempt` of this value, sent to"
+        " /v1/traces while the attempt is open, are its witnessed trajectory."
+    )
 
 
 class AttemptPage(Listed[AttemptState]):

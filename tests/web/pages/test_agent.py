@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
 from starlette.testclient import TestClient
+from tests.web.conftest import browse, browse_as, open_app
+from tests.web.page_samples import DAY, NOW, a_maze, play
+
+from tallymark.app.app import App
+from tallymark.store import Store
 
 
 def test_a_profile_has_both_ratings_and_how_they_grew(client: TestClient) -> None:
@@ -13,11 +23,73 @@ def test_a_profile_has_both_ratings_and_how_they_grew(client: TestClient) -> Non
     assert abs(found["fit_path"][-1]["value"] - found["rating"]["strength"]) < 1e-6
 
 
+def test_elo_grew_as_on_paper(client: TestClient) -> None:
+    """Two wins against 1000: 32 * (1 - 0.5) = 16, then 32 * (1 - 1 / (1 + 10^(-16 / 400)))."""
+    second = 32 * (1 - 1 / (1 + 10 ** (-16 / 400)))
+    assert second == pytest.approx(15.26, abs=0.01)
+    assert client.get("/agents/alice?format=json").json()["elo_path"] == [1000, 1016, 1031]
+
+
 def test_results_are_by_place(client: TestClient) -> None:
     results = client.get("/agents/alice?format=json").json()["results"]
     assert [(each["name"], each["place"]) for each in results] == [("frugal", 1), ("maze", 1)]
 
 
-def test_head_to_head_counts_shared_challenges(client: TestClient) -> None:
-    rivals = client.get("/agents/alice?format=json").json()["rivals"]
-    assert {each["agent"]: each["better"] for each in rivals}["charlie"] == 1
+def test_rivals_are_counted_by_boards_and_a_tie_is_level(client: TestClient) -> None:
+    rivals = {
+        each["agent"]: (each["ahead"], each["level"], each["behind"])
+        for each in client.get("/agents/alice?format=json").json()["rivals"]
+    }
+    # bob: level at the maze although later, and 100 behind at frugal.
+    assert rivals == {"bob": (1, 1, 0), "charlie": (1, 0, 0), "dave": (1, 0, 0)}
+
+
+def test_head_to_head_agrees_with_the_other_side(client: TestClient) -> None:
+    mine = client.get("/agents/alice?against=bob&format=json").json()["duel"]
+    theirs = client.get("/agents/bob?against=alice&format=json").json()["duel"]
+    assert (mine["ahead"], mine["level"], mine["behind"]) == (1, 1, 0)
+    assert (theirs["ahead"], theirs["level"], theirs["behind"]) == (0, 1, 1)
+    assert mine["difference"] == pytest.approx(-theirs["difference"])
+    assert mine["low"] == pytest.approx(-theirs["high"])
+    assert mine["p_value"] == theirs["p_value"] == 1.0
+    page = client.get("/agents/alice?against=bob").text
+    assert "may be chance" in page
+
+
+def test_dimensions_of_two_are_means_over_what_they_share(client: TestClient) -> None:
+    duel = client.get("/agents/alice?against=charlie&format=json").json()["duel"]
+    found = {each["label"]: (each["mine"], each["theirs"]) for each in duel["dimensions"]}
+    assert found == {"Correctness": (900.0, 620.0), "Speed": (900.0, 620.0)}
+
+
+def test_who_shares_nothing_is_not_compared(client: TestClient) -> None:
+    assert "share no board" in client.get("/agents/alice?against=erin").text
+    assert client.get("/agents/alice?against=nobody").status_code == 404
+    assert client.get("/agents/alice?against=alice").status_code == 422
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> Iterator[App]:
+    """A board that stands still, and an attempt after that."""
+
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), b"", at=NOW - 9 * DAY)
+        for agent, score in (("alice", 620.0), ("bob", 500.0)):
+            play(store, "maze", agent, score, at=NOW - 5 * DAY)
+        store.challenges.freeze("maze", at=NOW - 2 * DAY, reason="the last day")
+        play(store, "maze", "bob", 900.0, at=NOW - DAY)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        yield app
+
+
+def test_a_frozen_board_is_frozen_on_profiles_and_head_to_head(frozen: App) -> None:
+    hidden = browse_as(frozen, "agent", "alice")
+    found = hidden.get("/agents/bob?against=alice&format=json").json()
+    assert found["results"][0]["shown"] == "500"
+    assert found["duel"]["behind"] == 1
+    assert (found["elo_path"], found["fit_path"]) == ([], [])
+    assert found["rating"]["matches"] == 1
+    assert "900" not in hidden.get("/agents/bob?against=alice").text
+    live = browse(frozen).get("/agents/bob?against=alice&live=1&format=json").json()
+    assert (live["results"][0]["shown"], live["duel"]["ahead"]) == ("900", 1)

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
 from starlette.testclient import TestClient
+from tests.web.conftest import browse, browse_as, open_app
+from tests.web.page_samples import DAY, NOW, a_maze, a_trace, play
+from tests.web.test_site import Elements
+
+from tallymark.app.app import App
+from tallymark.challenges.attempt import Evaluation, Outcome, Payload
+from tallymark.challenges.challenge import Evaluator
+from tallymark.store import Store
+
+WORDS = "the evaluator said so"
 
 
 def test_the_arithmetic_of_the_rating_adds_up(client: TestClient) -> None:
@@ -28,3 +45,184 @@ def test_a_formula_is_shown_with_its_values(client: TestClient) -> None:
 def test_an_open_attempt_has_no_seed(client: TestClient) -> None:
     found = client.get("/attempts/a7?format=json").json()
     assert (found["state"], found["seed"]) == ("entered", None)
+
+
+# By hand
+
+
+def test_points_are_score_times_weight_and_sum_to_the_total(client: TestClient) -> None:
+    found = client.get("/attempts/a3?format=json").json()
+    # 620 in both: 620 * 0.6 = 372 and 620 * 0.4 = 248.
+    assert [each["score"] * each["weight"] for each in found["parts"]] == [372.0, 248.0]
+    assert found["shown"] == "620"
+    assert {each["what"]: each["how"] for each in found["sources"]}["Score"].startswith(
+        "372 + 248 = 620, rounded down"
+    )
+
+
+@pytest.mark.parametrize(("attempt", "worth"), [("a1", 1.0), ("a3", 0.5), ("a4", 0.0)])
+def test_a_first_match_is_rated_as_on_paper(client: TestClient, attempt: str, worth: float) -> None:
+    """Against a contender: 1000 + floor(32 * (S - 1 / (1 + 10^((1000 - 1000) / 400))) + 1/2)."""
+    after = 1000 + math.floor(32 * (worth - 1 / (1 + 10**0)) + 0.5)
+    assert client.get(f"/attempts/{attempt}?format=json").json()["sums"][-1]["result"] == str(after)
+
+
+# Who reads what
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[App]:
+    """Two scored attempts, one that failed, one that waits."""
+
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), b"", at=NOW - 9 * DAY)
+        play(store, "maze", "alice", 900.0, at=NOW - 5 * DAY, odd=WORDS)
+        play(store, "maze", "bob", 620.0, at=NOW - 4 * DAY, odd=WORDS)
+        failed = store.attempts.enter("maze", "charlie", at=NOW - 3 * DAY, seed=7)
+        store.attempts.submit(failed.id, "charlie", Payload(submission=1), at=NOW - 3 * DAY)
+        lost = Outcome(score=None, error=f"no score: {WORDS}")
+        store.attempts.finish(failed.id, Evaluation(), lost, at=NOW - 3 * DAY, verified=False)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        yield app
+
+
+def read_all(client: TestClient, attempt: str) -> str:
+    """The attempt on its page, as JSON, as CSV, as a file, and by the API."""
+    kinds = [client.get(f"/attempts/{attempt}{more}") for more in _KINDS]
+    kinds.append(client.get(f"/api/v1/attempts/{attempt}"))
+    kinds.append(client.get("/api/v1/challenges/maze/attempts"))
+    return "".join(each.text for each in kinds if each.status_code == 200)
+
+
+_KINDS = ("", "?format=json", "?format=csv", "?format=html")
+
+
+@pytest.mark.parametrize("role", ["agent", "viewer", "reporter", "anonymous"])
+@pytest.mark.parametrize("attempt", ["a1", "a2", "a3"])
+def test_words_about_anothers_answer_are_withheld_until_it_closes(
+    told: App, role: str, attempt: str
+) -> None:
+    client = browse_as(told, role, "dave" if role == "agent" else None)
+    before = read_all(client, attempt)
+    assert before
+    assert WORDS not in before.replace(f"too many calls {WORDS}", "")
+    told.store.challenges.close("maze", at=NOW - 1, reason="over")
+    assert WORDS in read_all(client, attempt).replace(f"too many calls {WORDS}", "")
+
+
+def test_numbers_are_for_whoever_sees_the_attempt(told: App) -> None:
+    found = browse_as(told).get("/attempts/a2?format=json").json()
+    assert [each["score"] for each in found["parts"]] == [620.0, 620.0]
+    assert found["above"]["leads"][0]["theirs"] == 900.0
+    assert (found["above"]["warnings"], found["above"]["details"]) == ([], "")
+
+
+def test_a_frozen_board_keeps_words_back_after_closing_too(told: App) -> None:
+    told.store.challenges.freeze("maze", at=NOW - 2, reason="ceremony")
+    told.store.challenges.close("maze", at=NOW - 1, reason="over")
+    read = read_all(browse_as(told, "agent", "dave"), "a1")
+    assert WORDS not in read.replace(f"too many calls {WORDS}", "")
+
+
+@pytest.mark.parametrize(("role", "agent"), [("agent", "bob"), ("organiser", None)])
+def test_its_competitor_and_organisers_read_them_at_once(
+    told: App, role: str, agent: str | None
+) -> None:
+    page = browse_as(told, role, agent).get("/attempts/a2").text
+    assert f"odd {WORDS}" in page
+    assert "Evaluator output" in page
+
+
+# What the agent did
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Iterator[App]:
+    """An attempt of bob's with a trajectory of 300 spans."""
+
+    def fill(store: Store) -> None:
+        maze = a_maze(evaluator=Evaluator(type="script", options={"script": "judge.py"}))
+        store.challenges.publish(maze, b"", at=NOW - 9 * DAY)
+        sent = store.attempts.enter("maze", "bob", at=NOW - DAY, seed=7)
+        steps = json.dumps(a_trace(300).to_dict())
+        payload = Payload(submission="x", trajectory=steps)
+        store.attempts.submit(sent.id, "bob", payload, at=NOW - DAY + 9)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        yield app
+
+
+def test_a_trajectory_is_a_waterfall_for_its_competitor_and_for_organisers_alone(
+    traced: App,
+) -> None:
+    for client in (browse_as(traced, "agent", "bob"), browse(traced)):
+        page = client.get("/attempts/a1")
+        assert page.text.count('<tr class="i') == 100
+        assert len(client.get("/attempts/a1?format=json").json()["spans"]) == 300
+    traced.store.challenges.close("maze", at=NOW - 1, reason="over")
+    for role, agent in (("agent", "alice"), ("viewer", None), ("anonymous", None)):
+        client = browse_as(traced, role, agent)
+        assert client.get("/attempts/a1?format=json").json()["spans"] == []
+        assert "step 1" not in client.get("/attempts/a1").text
+
+
+# Every state
+
+
+def test_every_state_says_what_it_means(tmp_path: Path) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), b"", at=NOW - 9 * DAY)
+        attempts = store.attempts
+        late = attempts.enter("maze", "ann", at=NOW - DAY, seed=1)
+        gone = attempts.enter("maze", "ben", at=NOW - 60, seed=1)
+        attempts.withdraw(gone.id, "ben", NOW - 30)
+        for agent in ("cat", "dan"):
+            sent = attempts.enter("maze", agent, at=NOW - 60, seed=1)
+            attempts.submit(sent.id, agent, Payload(submission=1), at=NOW - 50)
+        attempts.wait("a4", "the sandbox is missing", "bwrap is not installed", at=NOW - 49)
+        play(store, "maze", "eve", 900.0, at=NOW - DAY)
+        attempts.void("a5", at=NOW - 9, reason="leaked")
+        attempts.expire(NOW - 20)
+        assert attempts.get(late.id).state == "expired"
+        attempts.enter("maze", "fay", at=NOW - 601, seed=1)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        client = browse_as(app, "viewer")
+        for attempt, words in {
+            "a1": ("Expired.", "a loss"),
+            "a2": ("Withdrawn", "a loss"),
+            "a3": ("waits for its score", "awaiting."),
+            "a4": ("Something of ours failed", "the sandbox is missing"),
+            "a5": ("Made void", "leaked"),
+            "a6": ("Out of time", "a loss"),
+        }.items():
+            page = client.get(f"/attempts/{attempt}").text
+            assert all(each in page for each in words), (attempt, words)
+            assert "bwrap" not in page
+
+
+# By mail
+
+
+def test_the_file_to_send_needs_nothing_else_and_tells_no_more(told: App) -> None:
+    for role, agent in (("agent", "bob"), ("anonymous", None)):
+        client = browse_as(told, role, agent)
+        sent = client.get("/attempts/a2?format=html")
+        assert sent.headers["content-disposition"].startswith("attachment")
+        found = Elements(sent.text).found
+        assert [tag for tag, _ in found].count("style") == 1
+        assert not {"script", "link", "img", "iframe", "object", "form"} & {tag for tag, _ in found}
+        for _, attributes in found:
+            assert not {"href", "src", "action", "data-module", "style"} & attributes.keys()
+        assert "url(" not in sent.text
+        assert "default-src 'none'" in sent.text
+        assert "620" in sent.text
+        assert (f"odd {WORDS}" in sent.text) is (role == "agent")
+    assert browse_as(told).get("/attempts/a9?format=html").status_code == 404
+
+
+def test_what_strangers_wrote_is_harmless_in_the_file_too(odd_app: App) -> None:
+    sent = browse(odd_app).get("/attempts/a1?format=html").text
+    assert "<script" not in sent
+    assert "<img" not in sent

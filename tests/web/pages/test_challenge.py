@@ -5,9 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import NOW, fill_contests, play
+
+from tallymark.app.app import App
+from tallymark.web.rendering import Renderer
 
 
 def test_a_tie_is_said_and_the_earlier_stands_higher(client: TestClient) -> None:
@@ -57,3 +61,116 @@ def test_a_frozen_board_says_so_and_tells_nothing_new_anywhere(tmp_path: Path) -
         live = browse(app).get("/challenges/maze?live=1").text
         assert "999" in live
         assert "what the public does not see" in live
+
+
+def test_a_part_is_made_once_for_all_who_see_the_same(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    render = Renderer.render
+
+    def count(self: Renderer, template: str, **values: object) -> str:
+        made.append(template)
+        return render(self, template, **values)
+
+    monkeypatch.setattr(Renderer, "render", count)
+    client = browse_as(app)
+    first = client.get("/challenges/maze?part=board")
+    again = client.get(
+        "/challenges/maze?part=board", headers={"If-None-Match": first.headers["etag"]}
+    )
+    plain = client.get("/challenges/maze?part=board", headers={"Accept-Encoding": "identity"})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    assert plain.text == first.text
+    assert made == ["challenge_board.html"]
+
+
+def test_a_part_marks_nobody_and_has_no_token(app: App) -> None:
+    page = browse_as(app, "agent", "alice")
+    assert 'class="me"' in page.get("/challenges/maze").text
+    part = page.get("/challenges/maze?part=board").text
+    assert 'class="me"' not in part
+    assert "csrf" not in part
+
+
+def test_a_score_on_a_frozen_board_does_not_show_in_the_tag_of_its_part(tmp_path: Path) -> None:
+    with closing(open_app(tmp_path / "tally.db", fill_contests)) as app:
+        app.store.challenges.freeze("maze", at=NOW - 10, reason="the end")
+        public = browse_as(app)
+        before = public.get("/challenges/maze?part=board&limit=3").headers["etag"]
+        play(app.store, "maze", "dave", 999.0, at=NOW - 9)
+        assert public.get("/challenges/maze?part=board&limit=3").headers["etag"] == before
+
+
+def test_strangers_are_not_led_to_what_they_may_not_open(app: App) -> None:
+    for path in ("/challenges/maze", "/challenges/guard", "/challenges"):
+        page = browse_as(app).get(path).text
+        assert 'href="/agents/' not in page, path
+    assert 'href="/agents/alice"' in browse_as(app, "viewer").get("/challenges/maze").text
+
+
+def test_another_formula_is_framed_and_says_who_moves(client: TestClient) -> None:
+    page = client.get("/challenges/maze?formula=-total").text
+    assert "What-if order, not the official board" in page
+    assert "would lead" in page
+    told = client.get("/challenges/maze?formula=-total&format=json").json()["what_if"]
+    assert [(each["row"]["agent"], each["before"], each["moved"]) for each in told["rows"]][:2] == [
+        ("dave", 4, 3),
+        ("charlie", 3, 1),
+    ]
+    rows = client.get("/challenges/maze?formula=-total&format=csv").text.splitlines()
+    assert rows[1].startswith("1,dave,")
+
+
+def test_weights_are_shares_whatever_they_sum_to(client: TestClient) -> None:
+    for weights in ("correctness:20,speed:60", "correctness:0.25,speed:0.75"):
+        form = client.get(f"/challenges/maze?weights={weights}&format=json").json()["form"]
+        assert [each["weight"] for each in form["sliders"]] == [0.25, 0.75]
+
+
+def test_sliders_sent_without_script_lead_to_the_shared_address(client: TestClient) -> None:
+    sent = client.get(
+        "/challenges/maze?around=dave&w.correctness=20&w.speed=60", follow_redirects=False
+    )
+    assert sent.status_code == 303
+    assert sent.headers["location"] == (
+        "/challenges/maze?around=dave&weights=correctness%3A20%2Cspeed%3A60"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("formula=total+%2B+sped", "Column 9: "),
+        ("weights=correctness", "weights cannot be read"),
+        ("weights=correctness:0,speed:0", "All weights are 0"),
+        ("weights=courage:5,speed:5", "no dimension"),
+        ("weights=correctness:nan,speed:1", "weights cannot be read"),
+        ("config=%7B", "no JSON object"),
+    ],
+)
+def test_a_wrong_rule_is_said_on_the_page(client: TestClient, query: str, words: str) -> None:
+    page = client.get(f"/challenges/maze?{query}")
+    assert page.status_code == 200
+    assert words.casefold() in page.text.casefold()
+
+
+def test_a_board_is_filtered_and_sorted_on_the_server(client: TestClient) -> None:
+    def list_agents(query: str) -> list[str]:
+        rows = client.get(f"/challenges/maze?format=json&{query}").json()["rows"]
+        return [f"{each['rank']} {each['agent']}" for each in rows]
+
+    assert list_agents("q=LI") == ["1 alice", "3 charlie"]
+    assert list_agents("sort=submitted")[0] == "4 dave"
+    assert list_agents("sort=agent&order=asc")[0] == "4 dave"
+    assert client.get("/challenges/maze?sort=luck").status_code == 422
+
+
+def test_a_tie_with_the_next_page_is_a_tie(client: TestClient) -> None:
+    rows = client.get("/challenges/maze?format=json&limit=1&offset=1").json()["rows"]
+    assert [(each["agent"], each["tied"]) for each in rows] == [("bob", True)]
+
+
+def test_who_may_see_a_challenge_is_said(client: TestClient) -> None:
+    assert "anybody may read this page" in client.get("/challenges/maze").text
+    assert "those who are signed in" in client.get("/challenges/frugal").text

@@ -37,12 +37,16 @@ class SchemaValidator:
 
     def problems(self, value: object) -> list[str]:
         """The first few things in a value that the schema does not accept."""
+        return [f"{place}: {message}" for place, message in self.findings(value, MAX_SHOWN)]
+
+    def findings(self, value: object, most: int) -> list[tuple[str, str]]:
+        """So many of them, each with its place in the value."""
         try:
-            errors = list(islice(self._validator.iter_errors(value), MAX_SHOWN))
+            errors = list(islice(self._validator.iter_errors(value), most))
         except Unresolvable as error:
             message = f"the schema refers to {error.ref!r}, which it does not have"
             raise InvalidInput(message) from None
-        return [f"{shorten(error.json_path)}: {shorten(error.message)}" for error in errors]
+        return [(shorten(error.json_path), shorten(error.message)) for error in errors]
 
 
 def _check_pattern(_: Any, pattern: str, value: object, __: Any) -> Iterator[Any]:

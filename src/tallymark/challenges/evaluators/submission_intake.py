@@ -26,6 +26,8 @@ MAX_FILES = 200
 MAX_METADATA = 100_000
 """Bytes of what a competitor says of its attempt."""
 STILL_OPEN = "nothing was stored; send another before the time is up"
+MAX_FINDINGS = 100
+"""Of a schema, that are listed for who asks before submitting."""
 MAX_AGENT = 500
 """Characters of a model's name."""
 _LARGEST = 1024
@@ -211,6 +213,11 @@ _FORMAT_CHECKS: dict[SubmissionFormat, Callable[[object], None]] = {
 def find_schema_problems(value: object, schema: dict[str, Any]) -> list[str]:
     """The first few things in a value that a schema does not accept."""
     return _open_validator(msgspec.json.encode(schema)).problems(value)
+
+
+def list_schema_findings(value: object, schema: dict[str, Any]) -> list[tuple[str, str]]:
+    """All of them that anybody would read, each with its place."""
+    return _open_validator(msgspec.json.encode(schema)).findings(value, MAX_FINDINGS)
 
 
 def check_schema(schema: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from tallymark.challenges.challenge_folder import pack
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.exchange import Call, Event, find_address, write_path
-from tallymark.wire import accounts, attempts, challenges, formulas, runs
+from tallymark.wire import accounts, attempts, challenges, formulas, runs, scores
 from tallymark.wire.parts import Ok
 
 TIMEOUT_S = 60.0
@@ -47,6 +47,7 @@ class AsyncClient:
         self.agents = AsyncAgents(self.connection)
         self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)
+        self.scores = AsyncScores(self.connection)
         self.formulas = AsyncFormulas(self.connection)
         self.settings = AsyncSettings(self.connection)
 
@@ -550,6 +551,41 @@ class AsyncAccounts(_AsyncResource):
         """Nobody can accept it any more."""
         path = write_path("invitations", invitation, "revoke")
         await self._connection.send(Call(method="POST", path=path))
+
+
+class AsyncScores(_AsyncResource):
+    """What people say of cases."""
+
+    def list(
+        self,
+        *,
+        run: str | None = None,
+        case: str | None = None,
+        name: str | None = None,
+        author: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[scores.Score]:
+        """What people said, newest first."""
+        params = {"run": run, "case": case, "name": name, "author": author}
+        call = Call(method="GET", path="/scores", params=params)
+        return self._connection.page(scores.Score, call, limit)
+
+    async def give(self, run: str, case: str, **words: Any) -> scores.Score:
+        """Scores a case yourself, as in `NewScore`; said again, it takes the place of the last."""
+        body = _leave_out_none(run=run, case=case, **words)
+        return await self._ask(Call(method="POST", path="/scores", body=body))
+
+    async def change(self, score: str, **words: Any) -> scores.Score:
+        """Says otherwise what you said."""
+        path, body = write_path("scores", score), _leave_out_none(**words)
+        return await self._ask(Call(method="PATCH", path=path, body=body))
+
+    async def withdraw(self, score: str) -> scores.Score:
+        """Takes back what you said."""
+        return await self._ask(Call(method="DELETE", path=write_path("scores", score)))
+
+    async def _ask(self, call: Call) -> scores.Score:
+        return (await self._connection.ask(scores.OneScore, call)).score
 
 
 class AsyncFormulas(_AsyncResource):

@@ -16,7 +16,7 @@ import msgspec
 from tallymark.challenges.challenge_folder import pack
 from tallymark.client.exchange import Call, Event, find_address, write_path
 from tallymark.client.sync.connection import Connection
-from tallymark.wire import accounts, attempts, challenges, formulas, runs
+from tallymark.wire import accounts, attempts, challenges, formulas, runs, scores
 from tallymark.wire.parts import Ok
 
 TIMEOUT_S = 60.0
@@ -49,6 +49,7 @@ class Client:
         self.agents = Agents(self.connection)
         self.jobs = Jobs(self.connection)
         self.accounts = Accounts(self.connection)
+        self.scores = Scores(self.connection)
         self.formulas = Formulas(self.connection)
         self.settings = Settings(self.connection)
 
@@ -550,6 +551,41 @@ class Accounts(_Resource):
         """Nobody can accept it any more."""
         path = write_path("invitations", invitation, "revoke")
         self._connection.send(Call(method="POST", path=path))
+
+
+class Scores(_Resource):
+    """What people say of cases."""
+
+    def list(
+        self,
+        *,
+        run: str | None = None,
+        case: str | None = None,
+        name: str | None = None,
+        author: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[scores.Score]:
+        """What people said, newest first."""
+        params = {"run": run, "case": case, "name": name, "author": author}
+        call = Call(method="GET", path="/scores", params=params)
+        return self._connection.page(scores.Score, call, limit)
+
+    def give(self, run: str, case: str, **words: Any) -> scores.Score:
+        """Scores a case yourself, as in `NewScore`; said again, it takes the place of the last."""
+        body = _leave_out_none(run=run, case=case, **words)
+        return self._ask(Call(method="POST", path="/scores", body=body))
+
+    def change(self, score: str, **words: Any) -> scores.Score:
+        """Says otherwise what you said."""
+        path, body = write_path("scores", score), _leave_out_none(**words)
+        return self._ask(Call(method="PATCH", path=path, body=body))
+
+    def withdraw(self, score: str) -> scores.Score:
+        """Takes back what you said."""
+        return self._ask(Call(method="DELETE", path=write_path("scores", score)))
+
+    def _ask(self, call: Call) -> scores.Score:
+        return (self._connection.ask(scores.OneScore, call)).score
 
 
 class Formulas(_Resource):

@@ -13,6 +13,7 @@ from tallymark.store.accounts.account_tables import tenants as table
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.traces.trace_settings import TraceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,8 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How many agents may be registered openly from one address within a day."""
     limits: dict[str, _Rate] = {}
     """Requests a minute by class of routes, where the tenant has others than the server's."""
+    traces: TraceSettings = TraceSettings()
+    """What is kept of production traces, and for how long."""
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +71,7 @@ class Tenants(TenantRows):
                 connection.execute(
                     update(table).where(table.c.tenant == self._tenant).values(values)
                 )
-                note = {name: getattr(after, name) for name in changes}
+                note = {name: msgspec.to_builtins(getattr(after, name)) for name in changes}
                 write_account_entry(connection, self._tenant, "tenant changed", at, **note)
             return after
 

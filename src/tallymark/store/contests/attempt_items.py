@@ -7,7 +7,7 @@ with what others asked. See docs/decisions/0032-batches.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,8 @@ Judge: TypeAlias = Callable[["Attempt", "StoredChallenge"], Verdict | None]
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True):
+    subject: ClassVar[str] = "attempts"
+
     tenant: str
     at: float
     """By the server's clock, when it came."""

@@ -120,6 +120,9 @@ class LogFilter(TypedDict, total=False):
     """A `seq`: those after it."""
     before: int | None
     """A `seq`: those before it."""
+    earliest: float | None
+    latest: float | None
+    """Moments."""
 
 
 _PASSES: dict[str, Callable[[Any], ColumnElement[bool]]] = {
@@ -128,6 +131,8 @@ _PASSES: dict[str, Callable[[Any], ColumnElement[bool]]] = {
     "event": lambda name: table.c.event == name,
     "since": lambda seq: table.c.seq > seq,
     "before": lambda seq: table.c.seq < seq,
+    "earliest": lambda at: table.c.at >= at,
+    "latest": lambda at: table.c.at <= at,
 }
 
 
@@ -184,13 +189,19 @@ def _make_log_entry(row: Row[Any]) -> LogEntry:
 
 def make_act(event: str, reason: str, at: float, **note: Any) -> AuditEntry:
     """The entry for what an organiser does; one without a reason is refused."""
+    return AuditEntry(
+        at=at, actor=ORGANISER, event=event, note=note | {"reason": check_reason(reason)}
+    )
+
+
+def check_reason(reason: str) -> str:
+    """As it is kept; none, or a very long one, is refused."""
     if not reason.strip() or len(reason) > _LONGEST_REASON:
         raise InvalidInput(
             f"what an organiser does needs a reason of 1 to {_LONGEST_REASON} characters",
             hint='as in --reason "the data were broken"',
         )
-    why = {"reason": make_storable(reason.strip())}
-    return AuditEntry(at=at, actor=ORGANISER, event=event, note=note | why)
+    return make_storable(reason.strip())
 
 
 def write_agent_entry(connection: Connection, tenant: str, entry: AuditEntry) -> None:

@@ -140,8 +140,14 @@ def find_version_id(connection: Connection, kept: StoredChallenge, version: str)
     return found
 
 
-def publish_version(
-    connection: Connection, tenant: str, challenge: Challenge, packed: bytes, at: float
+def publish_version(  # noqa: PLR0913, PLR0917 (what is published, and what is known of it)
+    connection: Connection,
+    tenant: str,
+    challenge: Challenge,
+    packed: bytes,
+    at: float,
+    based_on: str | None = None,
+    note: dict[str, Any] | None = None,
 ) -> None:
     """Makes a version the one that counts, in a transaction with what follows from it."""
     definition = json_text(challenge)
@@ -151,6 +157,8 @@ def publish_version(
     # Inserted first: of two that publish a new name, the second waits here, then finds the first's.
     new = insert_once(connection, table, row)
     kept = find_challenge(connection, tenant, challenge.name, lock=True)
+    if based_on is not None:
+        _refuse_overtaken(challenge.name, None if new else kept.challenge.version, based_on)
     if not new:
         if kept.challenge.version == challenge.version:
             return
@@ -167,8 +175,27 @@ def publish_version(
         event="published",
         before=before,
         after=challenge.version,
+        note=note,
     )
     audit_log.write_entry(connection, tenant, kept.id, None, entry)
+
+
+def _refuse_overtaken(name: str, counts: str | None, based_on: str) -> None:
+    """What was made of a version that counts no more would undo what another has done since."""
+    if not based_on and counts is not None:
+        raise Conflict(
+            f"there is a challenge {name!r} already", hint="choose another name, or edit that one"
+        )
+    if counts is None and based_on:
+        raise Conflict(
+            f"there is no challenge {name!r}",
+            hint="a challenge keeps its name; make a new one for another",
+        )
+    if counts != (based_on or None):
+        raise Conflict(
+            f"somebody has published {name!r} since you began",
+            hint="look at what counts now, and make your change to that",
+        )
 
 
 def _close(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
@@ -208,15 +235,26 @@ def _unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> _Colu
 class Challenges(TenantRows):
     """What `store.challenges` is."""
 
-    def publish(self, challenge: Challenge, packed: bytes, *, at: float) -> None:
+    def publish(
+        self,
+        challenge: Challenge,
+        packed: bytes,
+        *,
+        at: float,
+        based_on: str | None = None,
+        note: dict[str, Any] | None = None,
+    ) -> None:
         """Makes a version the one that counts, and keeps it for good.
 
         The version that already counts changes nothing. A new time of freezing that lies ahead,
-        or none, lets the public see the live board again.
+        or none, lets the public see the live board again. `based_on` is the version that counted
+        when the change was begun, empty for a new name: Conflict if another does by now.
         """
         if not challenge.name or make_storable(challenge.name) != challenge.name:
             raise InvalidInput(f"a challenge cannot be called {challenge.name!r}")
-        self._database.write(lambda c: publish_version(c, self._tenant, challenge, packed, at))
+        self._database.write(
+            lambda c: publish_version(c, self._tenant, challenge, packed, at, based_on, note)
+        )
 
     def get(self, name: str) -> Challenge:
         """The version that counts."""

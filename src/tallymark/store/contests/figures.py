@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import BigInteger, cast, func, or_, select, tuple_
+from sqlalchemy import text as sql_text
 
 from tallymark.ratings import elo
 from tallymark.store.contests import frozen_attempts, matches
@@ -17,10 +18,11 @@ from tallymark.store.contests.attempt_tables import (
     attempt_scores,
     attempts,
     is_own_score,
+    is_unfinished,
     score_rules,
 )
 from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import agents, boards
+from tallymark.store.contests.contest_tables import agents, boards, challenges
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.database import TenantRows
 
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
     from tallymark.ratings import EloChange, Match
 
 _A_DAY = 86_400
+# As the index says it, and then which of the two.
+_WAITS = (
+    sql_text("attempts.state IN ('entered', 'submitted')"),
+    attempts.c.state == "submitted",
+)
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +74,53 @@ class Tries(msgspec.Struct, frozen=True, kw_only=True):
     """The sum of the squared distances from the mean."""
 
 
+class WaitingCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts at a challenge that were submitted, and have no score yet."""
+
+    challenge: str
+    count: int
+    oldest: float
+    """When the first of them was submitted."""
+
+
 class Figures(TenantRows):
     """What `store.figures` is. `public` is as everywhere: not past a freeze."""
+
+    def count_waiting(self) -> list[WaitingCount]:
+        """How many attempts wait for a score, by challenge."""
+        columns = (func.count(), func.min(attempts.c.submitted_at))
+        query = (
+            select(challenges.c.name, *columns)
+            .join(challenges, challenges.c.id == attempts.c.challenge_id)
+            .where(attempts.c.tenant == self._tenant, *_WAITS)
+            .group_by(challenges.c.name)
+            .order_by(challenges.c.name)
+        )
+        with self._database.read() as connection:
+            return [
+                WaitingCount(challenge=name, count=count, oldest=oldest or 0.0)
+                for name, count, oldest in connection.execute(query)
+            ]
+
+    def count_attempts(self, name: str) -> int:
+        """How many attempts were made at a challenge."""
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, name)
+            query = select(func.count()).where(attempts.c.challenge_id == kept.id)
+            return connection.scalar(query) or 0
+
+    def waiting(
+        self, challenge: str | None = None, *, limit: int = 50, offset: int = 0
+    ) -> list[Attempt]:
+        """Attempts that wait for a score, at one challenge or all, oldest first."""
+        query = select_attempts(self._tenant).where(*_WAITS).order_by(attempts.c.key)
+        with self._database.read() as connection:
+            if challenge is not None:
+                kept = find_challenge(connection, self._tenant, challenge)
+                query = query.where(attempts.c.challenge_id == kept.id)
+            return [
+                to_attempt(row) for row in connection.execute(query.limit(limit).offset(offset))
+            ]
 
     def agents(
         self, *, text: str | None = None, limit: int = 50, offset: int = 0
@@ -206,6 +258,15 @@ class Figures(TenantRows):
             .offset(offset)
         )
         return self._read_attempts(query, public)
+
+    def open_attempts_of(self, agent: str) -> list[Attempt]:
+        """What an agent is at now, the one that runs out first at the top."""
+        query = (
+            select_attempts(self._tenant)
+            .where(is_unfinished, attempts.c.agent == agent, attempts.c.state == "entered")
+            .order_by(attempts.c.expires_at)
+        )
+        return self._read_attempts(query, public=False)
 
     def newest_attempts(
         self, *, agent: str | None = None, limit: int = 10, public: bool = True

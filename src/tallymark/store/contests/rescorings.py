@@ -123,10 +123,11 @@ class Rescorings(TenantRows):
         at: float,
         most: int = _SHOWN,
         on_progress: OnProgress | None = None,
+        reason: str = "",
     ) -> Rescoring:
         """Scores every attempt by the new rule, which counts from then on."""
         computed = self._compute(plan, most, on_progress)
-        return self._database.write(lambda c: self._apply(c, plan, computed, at))
+        return self._database.write(lambda c: self._apply(c, plan, computed, at, reason=reason))
 
     def resume(
         self,
@@ -215,6 +216,7 @@ class Rescorings(TenantRows):
         at: float,
         *,
         counting: bool = False,
+        reason: str = "",
     ) -> Rescoring:
         kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
         if kept.challenge.version != plan.old.version:
@@ -240,6 +242,8 @@ class Rescorings(TenantRows):
             reasons=tuple(computed.reasons),
         )
         note = {"rule": done.rule, "attempts": count, "changed": changed}
+        if reason.strip():
+            note["reason"] = audit_log.check_reason(reason)
         entry = AuditEntry(
             at=at,
             actor=audit_log.name_actor(),
@@ -267,8 +271,14 @@ class Rescorings(TenantRows):
         if standing is None:
             return None
         rank, key, score = standing
-        why = formula_terms(challenge, read_attempt(connection, self._tenant, key))
-        return BoardPlace(rank=rank, attempt=attempt_id(key), score=score, terms=why)
+        attempt = read_attempt(connection, self._tenant, key)
+        return BoardPlace(
+            rank=rank,
+            attempt=attempt_id(key),
+            score=score,
+            result=None if attempt.outcome is None else attempt.outcome.result,
+            terms=formula_terms(challenge, attempt),
+        )
 
 
 def _score_in_one_pass(

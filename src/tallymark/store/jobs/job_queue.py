@@ -153,9 +153,17 @@ class JobQueue:
         again = {"state": "queued", "error": error, "failures": jobs.c.failures + 1}
         self._end(claimed, again, again_after)
 
-    def release(self, claimed: Claimed) -> None:
-        """Hands a job back that was not done; nobody took it over."""
-        self._end(claimed, {"state": "queued"}, 0.0)
+    def release(self, claimed: Claimed, after: float = 0.0) -> None:
+        """Hands a job back that was not done, for so many seconds; nobody took it over."""
+        self._end(claimed, {"state": "queued"}, after)
+
+    def note_progress(self, claimed: Claimed, done: int, total: int | None) -> None:
+        """Writes down how far a job is, for whoever looks; its result takes that place."""
+        mine = (jobs.c.id == claimed.id, jobs.c.token == claimed.token, text(_RUNNING))
+        told = {"progress": {"done": done, "of": total}}
+        self._database.write(
+            lambda c: c.execute(update(jobs).where(*mine).values(result=told)).rowcount
+        )
 
     def count(self) -> dict[tuple[str, str], int]:
         """How many jobs wait, run or were set aside, by kind and state."""
@@ -177,6 +185,12 @@ class JobQueue:
             self._database.write(partial(add_rows, tenant=tenant, new=[job]))
         if tenants:
             self.bell.ring()
+
+    def add_rule_work(self, at: float) -> int:
+        """A job for each rule that has traces to look at or to score by now; how many."""
+        from tallymark.store.traces.rule_jobs import queue_rule_jobs  # noqa: PLC0415
+
+        return queue_rule_jobs(self._database, at)
 
     def forget_ended(self, older_than: float) -> int:
         """Removes jobs that ended so many seconds ago; how many there were."""

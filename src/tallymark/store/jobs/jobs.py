@@ -171,7 +171,9 @@ class Jobs(TenantRows):
                 raise Conflict(f"another job, {found.id}, is about {job.subject} already")
             anew = {
                 **dict.fromkeys(("takeovers", "failures"), 0),
-                **dict.fromkeys(("error", "cancel_at", "finished_at", "started_at"), None),
+                **dict.fromkeys(
+                    ("error", "cancel_at", "finished_at", "started_at", "result"), None
+                ),
                 "state": "queued",
                 "not_before": read_clock(connection),
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,11 +15,13 @@ from tallymark.errors import NotFound
 from tallymark.ratings import Counts, fit
 from tallymark.text import format_rating, format_tick
 from tallymark.web.board_rows import list_dimensions
+from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel
 from tallymark.web.page import Page, Pager, View, Visit
 from tallymark.web.rating_lines import RatingLine, make_rating_table
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
+    from tallymark.challenges.strategies import Standing
     from tallymark.ratings import Pair
 
 _MOST_ATTEMPTS = 20
@@ -62,16 +65,6 @@ class AttemptLine(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Rival(msgspec.Struct, frozen=True, kw_only=True):
-    """Another agent at the same challenges."""
-
-    agent: str
-    name: str
-    better: int
-    """Challenges at which this agent stands higher."""
-    worse: int
-
-
 class FitPoint(msgspec.Struct, frozen=True, kw_only=True):
     """The fitted strength after so many matches of the agent."""
 
@@ -98,6 +91,8 @@ class AgentView(View, frozen=True, kw_only=True):
     results: list[ChallengeResult]
     dimensions: list[DimensionMean]
     rivals: list[Rival]
+    duel: Duel | None
+    """Against the agent that the address names."""
     attempts: list[AttemptLine]
     pager: Pager
     disqualified: bool
@@ -114,8 +109,9 @@ class AgentView(View, frozen=True, kw_only=True):
         return draw_lines("Rating", lines, format_tick, format_rating)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each challenge."""
-        return (msgspec.structs.asdict(each) for each in self.results)
+        """A row for each challenge, or for each that two share."""
+        rows = self.results if self.duel is None else self.duel.boards
+        return (msgspec.structs.asdict(each) for each in rows)
 
 
 def gather(visit: Visit) -> AgentView:
@@ -129,8 +125,9 @@ def gather(visit: Visit) -> AgentView:
     rating = next((each for each in table.agents if each.agent == handle), None)
     changes = [] if table.frozen else store.ratings.changes(handle)
     pairs = store.ratings.pairs(public=public)
-    tried = [each.challenge for each in pairs if each.agent == handle]
-    results, dimensions = _list_results(visit, handle, tried)
+    standings = store.boards.places(handle, public=public)
+    results, dimensions = _list_results(visit, standings)
+    against = visit.get("against").strip()
     offset = visit.read_number("offset", 0, 10**9)
     attempts = store.figures.attempts_of(
         handle, limit=_MOST_ATTEMPTS + 1, offset=offset, public=public
@@ -151,7 +148,8 @@ def gather(visit: Visit) -> AgentView:
         frozen=table.frozen,
         results=results,
         dimensions=dimensions,
-        rivals=_list_rivals(visit, handle, pairs),
+        rivals=list_rivals(visit, handle, standings, _MOST_RIVALS),
+        duel=make_duel(visit, handle, against, standings, table.agents) if against else None,
         attempts=[_describe(each) for each in shown],
         pager=Pager(offset=offset, limit=_MOST_ATTEMPTS, total=total),
         disqualified=handle in store.disqualifications.agents(),
@@ -191,18 +189,13 @@ def _describe(attempt: Attempt) -> AttemptLine:
 
 
 def _list_results(
-    visit: Visit, handle: str, tried: list[str]
+    visit: Visit, standings: Mapping[str, Standing]
 ) -> tuple[list[ChallengeResult], list[DimensionMean]]:
     store, found = visit.app.store, []
     scores: dict[tuple[str, str], list[float]] = {}
-    for name in dict.fromkeys(tried):
-        challenge = store.challenges.get(name)
-        if challenge.kind == "versus":
-            continue
-        standing = store.boards.standing(name, handle, public=visit.public)
-        if standing is None:
-            continue
-        told = store.figures.numbers([standing.attempt]).get(standing.attempt)
+    numbers = store.figures.numbers(each.attempt for each in standings.values())
+    for name, standing in standings.items():
+        challenge, told = store.challenges.get(name), numbers.get(standing.attempt)
         for part in list_dimensions(challenge, told.dimensions if told else None):
             if told and part.key in told.dimensions:
                 scores.setdefault((part.label, part.color), []).append(part.score)
@@ -220,34 +213,10 @@ def _list_results(
         )
     found.sort(key=lambda each: (each.place, each.title))
     means = [
-        DimensionMean(label=label, color=color, mean=sum(each) / len(each), of=len(each))
+        DimensionMean(label=label, color=color, mean=fmean(each), of=len(each))
         for (label, color), each in scores.items()
     ]
     return found, means
-
-
-def _list_rivals(visit: Visit, handle: str, pairs: list[Pair]) -> list[Rival]:
-    """Who shares most challenges, and who does better at each: by the share of points."""
-    by_agent: dict[str, dict[str, float]] = {}
-    for pair in pairs:
-        played = pair.wins + pair.draws + pair.losses
-        if played:
-            share = (pair.wins + pair.draws / 2) / played
-            by_agent.setdefault(pair.agent, {})[pair.challenge] = share
-    mine = by_agent.pop(handle, {})
-    found = []
-    for agent, shares in by_agent.items():
-        shared = mine.keys() & shares.keys()
-        better = sum(mine[name] > shares[name] for name in shared)
-        worse = sum(mine[name] < shares[name] for name in shared)
-        if shared:
-            found.append((len(shared), agent, better, worse))
-    found.sort(key=lambda each: (-each[0], each[1]))
-    names = visit.app.store.agents.names(agent for _, agent, _, _ in found[:_MOST_RIVALS])
-    return [
-        Rival(agent=agent, name=names.get(agent, agent), better=better, worse=worse)
-        for _, agent, better, worse in found[:_MOST_RIVALS]
-    ]
 
 
 PAGE = Page("/agents/{handle}", "agent.html", gather)

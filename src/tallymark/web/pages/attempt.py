@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.rivals import find_rival
+from tallymark.app.sight import sees_words, withhold_errors, withhold_words
 from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import TallymarkError
-from tallymark.ratings import elo
-from tallymark.ratings.match_results import tier_rating, worth
 from tallymark.text import clean_line, format_digits, format_number
+from tallymark.web.attempt_above import Above, find_above
+from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details
 from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.page import Page, View, Visit
+from tallymark.web.rating_sums import Sum, write_sums
 from tallymark.web.score_parts import FormulaTree, take_apart
+from tallymark.web.score_sources import Source, list_sources
+from tallymark.web.span_lines import SpanLine, Waterfall, lay_out_spans
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Outcome
     from tallymark.challenges.challenge import Challenge
-    from tallymark.ratings import EloChange, Match
 
 LEVELS = {
     "none": "No trajectory was sent.",
@@ -29,53 +32,13 @@ LEVELS = {
     "consistent": "Times, counts and tokens agree with each other and with our clock.",
     "witnessed": "Its steps reached the server while the attempt ran.",
 }
-_OWN_DETAILS = {
-    *("score_breakdown", "submission_warnings", "constraint_violations", "harness_warning"),
-    *("unverified", "unranked", "warning", "sandbox"),
+FURTHER = {
+    "none": "One that agrees with itself and with our clock would earn efficiency and a bonus.",
+    "claimed": "It earns neither efficiency nor a bonus.",
+    "consistent": "It earns efficiency and a bonus, and could still be made up.",
+    "witnessed": "Nothing of it could be made up afterwards.",
 }
-_MOST_DETAILS = 20_000
-_TIMES = "\N{MULTIPLICATION SIGN}"
-
-
-class Warned(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a competitor should know."""
-
-    message: str
-    about: str
-    tone: str
-
-
-class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """A dimension here, and with the one above."""
-
-    label: str
-    color: str
-    again: bool
-    mine: float
-    theirs: float
-    points: float
-    """What they are ahead by, weighed."""
-
-
-class Above(msgspec.Struct, frozen=True, kw_only=True):
-    """The next better place."""
-
-    agent: str
-    name: str
-    attempt: str
-    shown: str
-    gap: float | None
-    leads: list[Lead]
-    reach: float
-    """The largest lead, for bars."""
-
-
-class Sum(msgspec.Struct, frozen=True):
-    """A step of the arithmetic of a rating."""
-
-    what: str
-    how: str
-    result: str
+"""What the level is worth, and what it leaves open."""
 
 
 class PastScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +72,8 @@ class AttemptView(View, frozen=True, kw_only=True):
     waiting: str | None
     voided_at: float | None
     frozen: bool
+    mine: bool
+    """Whether the visitor may answer it, or could have."""
     entered_at: float
     submitted_at: float | None
     expires_at: float
@@ -131,11 +96,19 @@ class AttemptView(View, frozen=True, kw_only=True):
     rating_hidden: bool
     level: str
     level_says: str
+    level_means: str
     problems: list[str]
     verified: bool
     memoryless: bool
+    told: bool
+    """Whether what was said of the answer is for the visitor."""
     warnings: list[Warned]
+    fields: list[tuple[str, float]]
     details: str
+    sources: list[Source]
+    spans: list[SpanLine]
+    """Of the trajectory, which only its competitor and organisers see."""
+    span_seconds: float
     scorer: str
     scorer_version: str
     version: str
@@ -164,7 +137,9 @@ def gather(visit: Visit) -> AttemptView:
     """The attempt that the address names."""
     store, public = visit.app.store, visit.public
     wanted = visit.params["attempt"]
-    attempt = visit.find_attempt(wanted)
+    found = visit.find_attempt(wanted)
+    told = sees_words(visit.services, visit.caller, found)
+    attempt = found if told else withhold_words(found)
     kept = store.challenges.find(attempt.challenge)
     challenge, outcome = kept.challenge, attempt.outcome
     standing = store.boards.standing(attempt.challenge, attempt.agent, public=public)
@@ -173,8 +148,14 @@ def gather(visit: Visit) -> AttemptView:
     strategy = STRATEGIES[challenge.scoring.strategy]
     details = {} if outcome is None else outcome.details
     frozen = public and kept.is_frozen(visit.now)
-    sums = [] if _hides_ratings(visit) else _list_sums(visit, attempt)
+    hides_ratings = _hides_ratings(visit)
+    change = None if hides_ratings else store.figures.change_by(attempt)
     origin = None if outcome is None else outcome.origin
+    history = store.attempts.history(attempt.id, public=public)
+    mine = visit.visitor.agent == attempt.agent
+    falls = _lay_out_trajectory(visit, attempt, allowed=mine or visit.visitor.may_organise)
+    parts = _list_parts(challenge, outcome)
+    level = "none" if outcome is None else outcome.trajectory_level
     return AttemptView(
         title=f"Attempt {attempt.number} by {attempt.agent}",
         id=attempt.id,
@@ -187,6 +168,7 @@ def gather(visit: Visit) -> AttemptView:
         waiting=attempt.waiting,
         voided_at=attempt.voided_at,
         frozen=frozen,
+        mine=mine or visit.visitor.may_organise,
         entered_at=attempt.entered_at,
         submitted_at=attempt.submitted_at,
         expires_at=attempt.expires_at,
@@ -200,19 +182,25 @@ def gather(visit: Visit) -> AttemptView:
         place=None if standing is None else standing.rank,
         agents=store.boards.size(attempt.challenge, public=public),
         is_best=is_best,
-        parts=_list_parts(challenge, outcome),
+        parts=parts,
         tree=_explain_formula(challenge, attempt),
         metrics={**metrics, **metrics.pop("more", {})},
-        above=_find_above(visit, challenge, attempt) if is_best else None,
-        sums=sums,
-        rating_hidden=_hides_ratings(visit),
-        level="none" if outcome is None else outcome.trajectory_level,
-        level_says=LEVELS["none" if outcome is None else outcome.trajectory_level],
+        above=find_above(visit, challenge, attempt) if is_best else None,
+        sums=[] if change is None else list(write_sums(*change)),
+        rating_hidden=hides_ratings,
+        level=level,
+        level_says=LEVELS[level],
+        level_means=FURTHER[level],
         problems=_list_problems(outcome),
         verified=attempt.verified,
         memoryless=attempt.memoryless,
-        warnings=list(_list_warnings(details)),
-        details=_write_details(visit, attempt, details),
+        told=told,
+        warnings=list(list_warnings(details)),
+        fields=list_fields(details),
+        details=write_details(details),
+        sources=list_sources(challenge, attempt, parts),
+        spans=falls.lines,
+        span_seconds=falls.seconds,
         scorer=strategy.name if origin is None else origin.scorer,
         scorer_version="" if origin is None else origin.version[:12],
         version=attempt.version[:12],
@@ -224,7 +212,7 @@ def gather(visit: Visit) -> AttemptView:
                 error=each.error,
                 by="" if each.origin is None else f"{each.origin.scorer} {each.origin.version[:8]}",
             )
-            for each in reversed(store.attempts.history(attempt.id, public=public))
+            for each in reversed(history if told else withhold_errors(history))
         ],
         log=_list_log(visit, attempt),
     )
@@ -264,34 +252,15 @@ def _explain_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | No
     return take_apart(rule.formula, rule.formula.declared, values)
 
 
-def _find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | None:
-    """The next better place, dimension by dimension: numbers alone, no words about an answer."""
-    store = visit.app.store
-    rival = find_rival(store, challenge, attempt.agent, public=visit.public)
-    if rival is None:
-        return None
-    looks = {each.key: each for each in list_dimensions(challenge)}
-    leads = [
-        Lead(
-            label=each.label,
-            color=looks[each.key].color,
-            again=looks[each.key].again,
-            mine=each.mine,
-            theirs=each.theirs,
-            points=each.points,
-        )
-        for each in rival.leads
-    ]
-    theirs = rival.standing
-    return Above(
-        agent=theirs.agent,
-        name=store.agents.names([theirs.agent]).get(theirs.agent, theirs.agent),
-        attempt=theirs.attempt,
-        shown=STRATEGIES[challenge.scoring.strategy].write(theirs.value),
-        gap=rival.gap,
-        leads=leads,
-        reach=max((abs(each.points) for each in leads), default=0.0) or 1.0,
-    )
+def _lay_out_trajectory(visit: Visit, attempt: Attempt, *, allowed: bool) -> Waterfall:
+    """What was sent with an attempt is for its competitor and for organisers, for good."""
+    if not allowed or attempt.submitted_at is None:
+        return lay_out_spans(None)
+    try:
+        sent = visit.app.store.attempts.payload(attempt.id).trajectory
+        return lay_out_spans(None if sent is None else read_trajectory(sent))
+    except TallymarkError:  # scored elsewhere, or not to be read: its level says so
+        return lay_out_spans(None)
 
 
 def _list_problems(outcome: Outcome | None) -> list[str]:
@@ -304,82 +273,6 @@ def _list_problems(outcome: Outcome | None) -> list[str]:
 def _hides_ratings(visit: Visit) -> bool:
     """A rating before and after would tell what a frozen board hides."""
     return visit.public and bool(visit.app.store.challenges.frozen(visit.now))
-
-
-def _list_sums(visit: Visit, attempt: Attempt) -> list[Sum]:
-    found = visit.app.store.figures.change_by(attempt)
-    return [] if found is None else list(_write_sums(*found))
-
-
-def _write_sums(match: Match, change: EloChange) -> Iterable[Sum]:
-    """The arithmetic of a rating, step by step."""
-    opponent, value = tier_rating(match.tier), worth(match.result)
-    did = {1.0: "Won", 0.5: "Drew", 0.0: "Lost"}[value]
-    plain = change.k * (value - change.expected)
-    rounded = elo.half_up(plain)
-    yield Sum(
-        f"Expected against tier {match.tier}",
-        f"1 / (1 + 10^(({opponent} - {change.before}) / 400))",
-        format_number(change.expected, 3, 3),
-    )
-    yield Sum(
-        f"{did}, so the change is",
-        f"{change.k} {_TIMES} ({format_number(value)} - {format_number(change.expected, 3, 3)})"
-        f" = {format_number(plain, 2)}, rounded",
-        f"{rounded:+d}",
-    )
-    if change.bonus != 1.0:
-        more = (rounded * round(change.bonus * 10) + 5) // 10
-        yield Sum(
-            "Verified win",
-            f"{rounded} {_TIMES} {format_number(change.bonus)}, rounded",
-            f"{more:+d}",
-        )
-    floor = " (not below 100)" if change.after == elo.FLOOR else ""
-    yield Sum(
-        "Elo",
-        f"{change.before} {'-' if change.change < 0 else '+'} {abs(change.change)}{floor}",
-        f"{change.after}",
-    )
-
-
-def _list_warnings(details: Mapping[str, Any]) -> Iterable[Warned]:
-    for each in details.get("submission_warnings") or ():
-        severe = each.get("severity") == "error"
-        about = (
-            f"scores 0 in {each.get('dimension')}"
-            if severe
-            else "advice, which itself costs nothing"
-        )
-        yield Warned(
-            message=str(each.get("message")), about=about, tone="bad" if severe else "warn"
-        )
-    effect = details.get("constraint_effect")
-    for violation in details.get("constraint_violations") or ():
-        yield Warned(
-            message=str(violation),
-            about=f"a limit was broken{f': {effect}' if effect else ', which is noted'}",
-            tone="bad",
-        )
-    for name, about in (
-        ("harness_warning", "by the harness"),
-        ("warning", "about how it was scored"),
-        ("unranked", "why it is not on the board"),
-    ):
-        if details.get(name):
-            yield Warned(message=str(details[name]), about=about, tone="warn")
-
-
-def _write_details(visit: Visit, attempt: Attempt, details: Mapping[str, Any]) -> str:
-    """What the evaluator told, for its competitor and for organisers."""
-    mine = visit.visitor.agent == attempt.agent
-    if not (mine or visit.visitor.may_see_live):
-        return ""
-    kept = {key: value for key, value in details.items() if key not in _OWN_DETAILS}
-    if not kept:
-        return ""
-    text = msgspec.json.format(msgspec.json.encode(kept), indent=2).decode()
-    return text[:_MOST_DETAILS]
 
 
 def _list_log(visit: Visit, attempt: Attempt) -> list[Happened]:
@@ -397,4 +290,4 @@ def _list_log(visit: Visit, attempt: Attempt) -> list[Happened]:
     return found
 
 
-PAGE = Page("/attempts/{attempt}", "attempt.html", gather)
+PAGE = Page("/attempts/{attempt}", "attempt.html", gather, mailed="attempt_mailed.html")

@@ -80,7 +80,7 @@ class ChallengeView(View, frozen=True, kw_only=True):
     changes_at: float | None
     """When the state changes next, if nobody changes it before."""
     seq: int
-    """The last change that this shows."""
+    """The last change that this shows; 0 on a frozen board, where it would tell of later ones."""
     frozen_at: float | None
     """Since when the public sees a board that stands still."""
     live: bool
@@ -183,7 +183,7 @@ def gather(visit: Visit) -> ChallengeView:
         opens_at=challenge.opens_at,
         closes_at=kept.closed_at or challenge.closes_at,
         changes_at=_find_next_change(kept, visit.now),
-        seq=seq,
+        seq=0 if frozen and public else seq,
         frozen_at=kept.freezes_at if frozen else None,
         live=frozen and not public,
         heading=STRATEGIES[challenge.scoring.strategy].heading.lower(),

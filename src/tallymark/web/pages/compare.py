@@ -284,8 +284,8 @@ def _list_flipped(runs: Sequence[Run]) -> list[FlippedLine]:
 def _name_result(outcome: CaseOutcome | CaseView | None) -> str:
     if outcome is None:
         return "none"
-    ran = outcome.passed + outcome.failed
-    return _name_outcome(f"{outcome.passed}/{ran}") if ran else "error"
+    ran = outcome.statuses - {"error"}
+    return "flaky" if len(ran) > 1 else next(iter(ran), "error")
 
 
 def _fits(kind: str, wanted: str) -> bool:

@@ -1,14 +1,18 @@
-"""Home: what changed since I looked? In an empty store: what is this, what do I type?"""
+"""Home: what changed since I looked? In an empty store: what is this, what do I type?
+
+Whoever competes sees first what they are at, and an organiser what waits for somebody.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.text import format_digits, format_score
+from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.pages.runs import SuiteLine, list_suites
@@ -16,11 +20,13 @@ from tallymark.web.run_facts import describe_run
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
+    from tallymark.challenges.challenge import Challenge
 
 _NEWS = 12
 _SUITES = 8
 _BOARDS = 4
 _PLACES = 5
+_MINE = 5
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +51,42 @@ class BoardGlimpse(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[BoardRow]
 
 
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite whose newest run is lower than the one before it."""
+
+    suite: str
+    model: str
+    run: str
+    fell: float
+    score: float
+    may_be_chance: bool
+    """The score before lies within the interval of the one now."""
+
+
+class OpenAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a competitor is at."""
+
+    id: str
+    title: str
+    expires_at: float
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that somebody has to look at."""
+
+    words: str
+    link: str
+
+
 class HomeView(View, frozen=True, kw_only=True):
     """What is new, suites and boards; or how to begin."""
 
     empty: bool
-    alerts: list[SuiteLine]
-    """Suites whose newest run scored lower than the one before."""
+    """Nothing is kept yet; who is not signed in cannot know that."""
+    alerts: list[Alert]
+    open: list[OpenAttempt]
+    mine: list[News]
+    waiting: list[Waiting]
     news: list[News]
     suites: list[SuiteLine]
     boards: list[BoardGlimpse]
@@ -62,22 +98,38 @@ class HomeView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> HomeView:
     """What the visitor may see of what is new."""
-    store = visit.app.store
-    if not store.exists:
-        return HomeView(title="Welcome", empty=True, alerts=[], news=[], suites=[], boards=[])
-    may = visit.visitor.may_read_runs
+    store, visitor = visit.app.store, visit.visitor
+    there = store.exists
+    may = there and visitor.may_read_runs
+    known = {each.challenge.name: each.challenge for each in visit.list_challenges()}
     suites = list_suites(store, _SUITES) if may else []
     boards = _list_boards(visit)
-    news = sorted(
-        [*(_list_runs(visit) if may else ()), *_list_attempts(visit)], key=lambda each: -each.at
-    )[:_NEWS]
+    runs = list(_list_runs(visit)) if may else []
+    attempts = list(islice(_list_attempts(visit, known), _NEWS)) if there else []
+    news = sorted([*runs, *attempts], key=lambda each: -each.at)[:_NEWS]
     return HomeView(
         title="What is new" if news else "Welcome",
-        empty=not (news or suites or boards),
-        alerts=[each for each in suites if each.change is not None and each.change < 0][:3],
+        empty=not (news or suites or boards or known),
+        alerts=[_describe_fall(each) for each in suites if (each.change or 0) < 0][:3],
+        open=_list_open(visit, known) if there and visitor.agent else [],
+        mine=_list_mine(visit, known) if there and visitor.agent else [],
+        waiting=list(_list_waiting(visit)) if there and visitor.may_organise else [],
         news=news,
         suites=suites,
         boards=boards,
+    )
+
+
+def _describe_fall(line: SuiteLine) -> Alert:
+    run, fell = line.newest, -(line.change or 0)
+    score = run.score or 0.0
+    return Alert(
+        suite=line.suite,
+        model=run.model,
+        run=run.id,
+        fell=fell,
+        score=score,
+        may_be_chance=run.high is None or score + fell <= run.high,
     )
 
 
@@ -99,27 +151,63 @@ def _list_runs(visit: Visit) -> Iterable[News]:
         )
 
 
-def _list_attempts(visit: Visit) -> Iterable[News]:
+def _list_attempts(visit: Visit, known: Mapping[str, Challenge]) -> Iterable[News]:
+    """Those that put their agent where it stands say so: these are the boards that moved."""
     store = visit.app.store
-    titles = {each.challenge.name: each.challenge for each in visit.list_challenges()}
-    for attempt in store.figures.newest_attempts(limit=_NEWS, public=visit.public):
-        if attempt.challenge not in titles or not _may_see(visit, attempt):
+    for attempt in store.figures.newest_attempts(limit=3 * _NEWS, public=visit.public):
+        if attempt.challenge not in known or not _may_see(visit, attempt):
             continue
-        challenge, outcome = titles[attempt.challenge], attempt.outcome
-        did = {"entered": "entered", "withdrawn": "gave up on", "expired": "ran out of time on"}
-        score = None if outcome is None else outcome.score
-        strategy = STRATEGIES[challenge.scoring.strategy]
-        number: str = "no score" if attempt.state == "failed" else attempt.state
-        if score is not None:
-            number = strategy.write(score) if strategy.metric is None else format_digits(score)
-        yield News(
-            at=attempt.submitted_at or attempt.entered_at,
-            who=attempt.agent,
-            what=f"{did.get(attempt.state, 'tried')} {challenge.title}",
-            link=f"/attempts/{attempt.id}",
-            number=number,
-            tone="" if score is not None else "quiet",
-        )
+        challenge = known[attempt.challenge]
+        standing = None
+        if attempt.outcome is not None and attempt.outcome.ranks:
+            standing = store.boards.standing(challenge.name, attempt.agent, public=visit.public)
+        moved = standing is not None and standing.attempt == attempt.id
+        did = f"moved to place {standing.rank:,} on" if moved and standing else None
+        yield _describe_attempt(attempt, challenge, did)
+
+
+def _describe_attempt(attempt: Attempt, challenge: Challenge, did: str | None = None) -> News:
+    words = {"entered": "entered", "withdrawn": "gave up on", "expired": "ran out of time on"}
+    score = None if attempt.outcome is None else attempt.outcome.score
+    strategy = STRATEGIES[challenge.scoring.strategy]
+    number: str = "no score" if attempt.state == "failed" else attempt.state
+    if score is not None:
+        number = strategy.write(score) if strategy.metric is None else format_digits(score)
+    return News(
+        at=attempt.submitted_at or attempt.entered_at,
+        who=attempt.agent,
+        what=f"{did or words.get(attempt.state, 'tried')} {challenge.title}",
+        link=f"/attempts/{attempt.id}",
+        number=number,
+        tone="" if score is not None else "quiet",
+    )
+
+
+def _list_open(visit: Visit, known: Mapping[str, Challenge]) -> list[OpenAttempt]:
+    found = visit.app.store.figures.open_attempts_of(visit.visitor.agent or "")
+    return [
+        OpenAttempt(id=each.id, title=known[each.challenge].title, expires_at=each.expires_at)
+        for each in found
+        if each.challenge in known and each.expires_at > visit.now
+    ]
+
+
+def _list_mine(visit: Visit, known: Mapping[str, Challenge]) -> list[News]:
+    agent = visit.visitor.agent or ""
+    found = visit.app.store.figures.attempts_of(agent, limit=_MINE, public=False)
+    return [
+        _describe_attempt(each, known[each.challenge]) for each in found if each.challenge in known
+    ]
+
+
+def _list_waiting(visit: Visit) -> Iterable[Waiting]:
+    """What waits for an organiser."""
+    store = visit.app.store
+    if count := sum(each.count for each in store.figures.count_waiting()):
+        yield Waiting(words=f"{format_count(count, 'attempt')} not scored yet", link="/organiser")
+    if paused := len(store.pauses.all()):
+        words = f"{format_count(paused, 'agent')} paused: their input stops a plugin"
+        yield Waiting(words=words, link="/organiser")
 
 
 def _may_see(visit: Visit, attempt: Attempt) -> bool:
@@ -155,4 +243,4 @@ def _list_boards(visit: Visit) -> list[BoardGlimpse]:
     ]
 
 
-PAGE = Page("/", "home.html", gather)
+PAGE = Page("/", "home.html", gather, parts={"news": "home_news.html"})

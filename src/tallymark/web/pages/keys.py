@@ -16,6 +16,7 @@ KEYS = {
     "g a": "agents",
     "g t": "ratings",
     "g f": "formula bench",
+    "g o": "organiser",
     "j": "next row, or next case",
     "k": "previous row, or previous case",
     "Enter": "open the row",
@@ -25,9 +26,9 @@ KEYS = {
     "f": "fail: what you say of a case",
     "m": "say why",
     "w": "what if: try another rule on a board",
-    "y": "copy this page's address",
+    "y": "copy a link to what is shown",
     "t": "light or dark",
-    "Esc": "close, or end what-if",
+    "Esc": "leave a field, close a tip, end what-if",
 }
 
 

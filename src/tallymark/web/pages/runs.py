@@ -29,6 +29,7 @@ class SuiteLine(msgspec.Struct, frozen=True, kw_only=True):
     suite: str
     runs: int
     newest: RunFacts
+    """The newest that has ended, if any has."""
     scores: list[float | None]
     """Of the last runs, the oldest first."""
     change: float | None
@@ -64,7 +65,8 @@ def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
     found = []
     for each in store.suites(most):
         records = store.runs(suite=each.suite, limit=_MOST_POINTS)
-        newest, *others = records
+        ended = [run for run in records if run.status not in ("queued", "running")]
+        newest, *others = ended or records
         before = next((run for run in others if run.model == newest.model), None)
         known = before is not None and None not in (before.score, newest.score)
         found.append(
@@ -72,7 +74,7 @@ def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
                 suite=each.suite,
                 runs=each.runs,
                 newest=describe_run(newest),
-                scores=[record.score for record in reversed(records)],
+                scores=[record.score for record in reversed(ended)],
                 change=(newest.score or 0) - (before.score or 0) if known and before else None,
             )
         )

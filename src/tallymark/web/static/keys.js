@@ -1,10 +1,11 @@
 // Single keys, as the page /keys lists them. They can be switched off there (WCAG 2.1.4).
-const PLACES = { r: "/runs", c: "/challenges", a: "/agents", t: "/ratings", f: "/formula", h: "/" };
+const PLACES = { h: "/", r: "/runs", c: "/challenges", a: "/agents", t: "/ratings", f: "/formula", o: "/organiser" };
 
 export function mount(body) {
   if (isOff()) return;
   let leader = false;
   addEventListener("keydown", (event) => {
+    if (event.key === "Escape") event.target.blur?.();
     const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (leader) {
@@ -65,6 +66,14 @@ const ACTS = {
     return Boolean(field) || click("[data-what-if-open]");
   },
   y: () => {
-    navigator.clipboard?.writeText(location.href);
+    navigator.clipboard?.writeText(location.href).then(() => say("Link copied"));
   },
 };
+
+function say(words) {
+  const box = document.createElement("div");
+  Object.assign(box, { className: "toast", textContent: words });
+  box.setAttribute("role", "status");
+  document.body.append(box);
+  setTimeout(() => box.remove(), 2000);
+}

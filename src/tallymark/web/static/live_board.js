@@ -41,7 +41,7 @@ export function mount(root) {
     clearTimeout(retry);
     source?.close();
     if (over || document.hidden) return;
-    source = new EventSource(`${facts.events}?after=${seq}`);
+    source = new EventSource(facts.events + (Number(seq) ? `?after=${seq}` : ""));
     source.onopen = () => {
       if (failures) asker.soon();
       heard();

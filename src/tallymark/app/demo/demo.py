@@ -1,0 +1,112 @@
+"""`Demo`: a temporary store with a past, and a field that plays on while it is served."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from tallymark.app.app import App
+from tallymark.app.callers import Caller
+from tallymark.app.competition import Competition
+from tallymark.app.demo.example_files import lay_out
+from tallymark.app.demo.sample_field import SampleField, Table
+from tallymark.app.demo.sample_runs import SampleRuns, make_agents, run_on, run_past
+from tallymark.app.stop_signals import StopSignal
+from tallymark.errors import WorkFailed
+from tallymark.sandbox.policy import choose_policy
+
+if TYPE_CHECKING:
+    from tallymark.app.service import Service
+
+COMPETITOR = "sample-nimble"
+"""As whom a visitor may sign in."""
+_TURN_S = (1.5, 3.5)
+
+
+class Demo:
+    """As a context it has its files; what it began it ends, and it leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tally-demo-"))
+        self.db = str(self.folder / "example.db")
+        self.no_sandbox = _find_missing()
+        self._field = SampleField(self.folder / "challenges", has_sandbox=not self.no_sandbox)
+        self._stop = StopSignal()
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what goes on, and removes what was made."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fill(self, now: float | None = None) -> None:
+        """The past: challenges, attempts and runs of some days."""
+        now = time.time() if now is None else now
+        lay_out(self.folder, now)
+        with closing(App(self.db)) as app, ThreadPoolExecutor() as threads:
+            app.store.prepare()
+            # At once: the one waits for sandboxes, the other for the disk.
+            played = threads.submit(self._play_past, app, now)
+            run_past(self._open_runs(app), self.folder / "suites", now)
+            played.result()
+
+    def _play_past(self, app: App, now: float) -> None:
+        """By a clock and with seeds of its own."""
+        table = Table()
+        competition = Competition(app.store, clock=lambda: table.now, draw=lambda: table.seed)
+        with closing(competition):
+            self._field.play_past(competition, table, now)
+
+    def make_competitor_key(self, service: Service) -> str:
+        """A key of one of the agents, for whoever wants to see the pages as it does."""
+        admin = Caller(service.app.tenant, "admin", "demo", owner="demo")
+        return service.accounts.create_key(admin, role="agent", agent=COMPETITOR).text
+
+    def start(self, service: Service) -> None:
+        """Lets the field play on, with the services that everybody's requests use."""
+        self._stop, self._stopped = StopSignal(), threading.Event()
+        for work in (self._play, self._run):
+            thread = threading.Thread(target=work, args=(service,), name="tally-demo")
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Returns when nothing of it goes on."""
+        self._stop.set("shutdown")
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _play(self, service: Service) -> None:
+        competition = service.tenant(service.app.tenant).competition
+        while not self._stopped.wait(self._field.chance.uniform(*_TURN_S)):
+            self._field.take_turn(competition)
+
+    def _run(self, service: Service) -> None:
+        run_on(self._open_runs(service.app), self.folder / "suites", self._stop)
+
+    def _open_runs(self, app: App) -> SampleRuns:
+        return SampleRuns(app, agents=make_agents(self.folder / "suites"))
+
+
+def _find_missing() -> str:
+    """Why nobody else's code can be run here; empty where it can."""
+    try:
+        choose_policy()
+    except WorkFailed as error:
+        return str(error)
+    return ""

@@ -1,0 +1,71 @@
+"""`tally load`: what other tools wrote down, into the store."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.app_session import Db
+from tallymark.cli.progress import show_progress
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput, TraceError
+from tallymark.text import format_count, say
+
+app = typer.Typer(no_args_is_help=True, help="Load what other tools wrote down.")
+
+
+@app.callback()
+def _load() -> None:
+    """Load what other tools wrote down."""
+
+
+@app.command()
+def traces(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files or folders of traces, of any format that tally score reads.",
+        ),
+    ],
+    format_: Annotated[
+        str | None, typer.Option("--format", help="The format, where it cannot be told.")
+    ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Go on after records that cannot be read.")
+    ] = False,
+    db: Db = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Keep the traces of files. Loading the same again adds nothing."""
+    from tallymark.app.app import App
+    from tallymark.app.traces import TraceIntake
+    from tallymark.traces import read_traces
+
+    broken: list[TraceError] = []
+    with closing(App(db)) as opened:
+        opened.store.prepare()
+        with show_progress("loading") as update:
+            found = read_traces(
+                list(files),
+                format=format_,
+                skip_broken=skip_broken,
+                on_broken=broken.append,
+                on_progress=update,
+            )
+            count = TraceIntake(opened.store).load(found)
+        while opened.store.traces.settle(time.time() + 1.0):
+            pass
+    if as_json:
+        problems = [problem.to_dict() for each in broken for problem in each.problems]
+        print_json({"traces": count, "broken": problems})
+        return
+    for each in broken:
+        say(f"tally: {each}", err=True)
+    if not count and broken:
+        raise InvalidInput("nothing could be loaded")
+    say(f"loaded {format_count(count, 'trace')}; see them with: tally traces list")

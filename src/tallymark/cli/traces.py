@@ -1,0 +1,517 @@
+"""`tally traces`: what agents did in production, asked in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.app_session import Db
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.text import (
+    Table,
+    clean_line,
+    format_count,
+    format_moment,
+    format_money,
+    format_score,
+    format_seconds,
+    format_utc_moment,
+    say,
+)
+
+if TYPE_CHECKING:
+    from tallymark.app.trace_questions import TraceQuestions
+    from tallymark.store import Store
+    from tallymark.store.traces.trace_rows import TraceRecord
+    from tallymark.store.traces.trace_scores import TraceScore
+    from tallymark.store.traces.trace_sums import TraceSum
+    from tallymark.traces.trace import Trace
+
+app = typer.Typer(
+    no_args_is_help=True, help="Production traces: list, search, show, sum up, compare, score."
+)
+FilterArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILTER...",
+        help="Such as: status:error tool:search 'cost>0.01' since:2h",
+        show_default=False,
+    ),
+]
+TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="Its id.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")
+]
+MeasureOption = Annotated[
+    str, typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME.")
+]
+_NOTHING = "no trace is so; all of them: tally traces list"
+_EMPTY = "no traces; send some to tally serve, or: tally load traces FILE"
+
+
+@contextmanager
+def _open(db: str | None) -> Iterator[tuple[TraceQuestions, Store]]:
+    from tallymark.app.app import App
+    from tallymark.app.trace_questions import TraceQuestions
+
+    with closing(App(db)) as opened:
+        yield TraceQuestions(opened.store), opened.store
+
+
+def _join(words: list[str] | None) -> str:
+    return " ".join(words or ())
+
+
+@app.command("list")
+def list_(
+    filters: FilterArgument = None,
+    limit: LimitOption = 20,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List traces, newest first."""
+    _list(_join(filters), limit, db, as_json)
+
+
+@app.command()
+def search(
+    text: Annotated[str, typer.Argument(help="A text that stands in a span.", show_default=False)],
+    filters: FilterArgument = None,
+    limit: LimitOption = 20,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for a text in spans: each trace that fits the filters is opened."""
+    if '"' in text:
+        raise InvalidInput("a text to look for cannot have a quote in it", hint="leave it out")
+    _list(f'text:"{text}" {_join(filters)}', limit, db, as_json)
+
+
+def _list(text: str, limit: int, db: str | None, as_json: bool) -> None:
+    with _open(db) as (traces, _):
+        page = traces.page(text, limit=limit)
+        while page.scanned is not None and page.next is not None and len(page.items) < limit:
+            more = traces.page(text, after=page.next, limit=limit - len(page.items))
+            page = type(page)(
+                page.items + more.items, more.next, page.scanned + (more.scanned or 0)
+            )
+        scores = traces.find_scores(page.items)
+    if as_json:
+        items = [_describe(each, scores[each.key]) for each in page.items]
+        print_json({"traces": items, "more": page.next is not None, "scanned": page.scanned})
+        return
+    if page.items:
+        say(_make_table(page.items, scores))
+    else:
+        say(_NOTHING if text.strip() else _EMPTY)
+    if page.next is not None:
+        say("there are more: --limit, or a narrower filter", err=True)
+    if page.scanned is not None:
+        looked = format_count(page.scanned, "trace")
+        say(f"{looked} looked at one by one, as no index has that", err=True)
+
+
+@app.command()
+def show(
+    trace: TraceArgument,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="As it was when it was settled so often.")
+    ] = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one trace: its spans, and its scores."""
+    with _open(db) as (traces, _):
+        record, loaded, scores = traces.show(trace, version)
+    if as_json:
+        print_json({"trace": _describe(record, scores) | {"trace": loaded.to_dict()}})
+        return
+    say(*_write_facts(record), "")
+    say(_make_span_table(loaded))
+    if scores:
+        say("", _make_score_table(scores))
+
+
+@app.command()
+def sums(
+    filters: FilterArgument = None,
+    by: Annotated[
+        str | None, typer.Option(help="model, tool, version, service, name, session, user, tag.")
+    ] = None,
+    every: Annotated[str | None, typer.Option(help="minute, hour, day or week.")] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME."),
+    ] = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sum traces up: all of them, by what they have in common, or over time."""
+    if by is not None and every is not None:
+        raise InvalidInput("sums are by one thing", hint="give either --by or --every")
+    text = _join(filters)
+    with _open(db) as (traces, _):
+        whole = traces.sum_all(text, measure)
+        items = []
+        if by is not None:
+            items = traces.sum_by(text, by, measure)
+        elif every is not None:
+            items = traces.sum_over_time(text, every, measure)
+    if as_json:
+        import msgspec
+
+        print_json(msgspec.to_builtins({"whole": whole, "items": items}))
+        return
+    head = (by or ("from (utc)" if every else "all")).upper()
+    say(_make_sum_table(head, [*items, *([] if items else [whole])], measure, moments=bool(every)))
+
+
+@app.command()
+def compare(
+    first: Annotated[
+        str, typer.Argument(metavar="FIRST", help="A filter, in quotes.", show_default=False)
+    ],
+    second: Annotated[
+        str, typer.Argument(metavar="SECOND", help="Another one.", show_default=False)
+    ],
+    measure: MeasureOption,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two filters by one measure: 'version:1.2' with 'version:1.3', or two periods."""
+    with _open(db) as (traces, _):
+        found = traces.compare(first, second, measure)
+    if as_json:
+        import msgspec
+
+        print_json({"comparison": msgspec.to_builtins(found)})
+        return
+    rows = [
+        (
+            each.filter or "all",
+            f"{each.traces:,}",
+            f"{each.sessions:,}",
+            _write_estimate(measure, each.mean, each.low, each.high),
+        )
+        for each in (found.first, found.second)
+    ]
+    say(Table(("FILTER", "TRACES", "SESSIONS", f"MEAN {measure.upper()}"), rows, wrap=("FILTER",)))
+    between = _write_estimate(measure, found.difference, found.low, found.high, signed=True)
+    say("", f"second less first: {between}; {found.verdict}")
+
+
+@app.command()
+def worst(
+    score: Annotated[str, typer.Argument(help="The name of a score.", show_default=False)],
+    filters: FilterArgument = None,
+    limit: LimitOption = 100,
+    best: Annotated[bool, typer.Option("--best", help="The highest instead.")] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the traces with the lowest scores."""
+    with _open(db) as (traces, _):
+        found = traces.worst(score, _join(filters), limit=limit, best=best)
+        scores = traces.find_scores([each.trace for each in found])
+    if as_json:
+        items = [
+            {"value": each.value, "trace": _describe(each.trace, scores[each.trace.key])}
+            for each in found
+        ]
+        print_json({"traces": items})
+    elif found:
+        rows = [
+            (
+                format_score(each.value),
+                each.trace.trace_id,
+                format_moment(each.trace.started_at),
+                clean_line(each.trace.asked or each.trace.name, 60),
+            )
+            for each in found
+        ]
+        heads = (score.upper(), "TRACE", "STARTED (UTC)", "ASKED")
+        say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",)))
+    else:
+        say(f"no trace that fits has the score {score}")
+
+
+@app.command()
+def session(
+    name: Annotated[str, typer.Argument(metavar="SESSION", show_default=False)],
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a session as a whole."""
+    with _open(db) as (traces, _):
+        found = traces.session(name)
+        scores = traces.find_scores(found.traces)
+    if as_json:
+        import msgspec
+
+        told: dict[str, Any] = msgspec.to_builtins(
+            {"sums": found.sums, "scores": found.scores, "more": found.more}
+        )
+        items = [_describe(each, scores[each.key]) for each in found.traces]
+        print_json({"session": {"name": name, **told, "traces": items}})
+        return
+    say(_make_table(found.traces, scores), "")
+    parts = [format_count(found.sums.traces, "trace"), format_count(found.sums.errors, "error")]
+    parts += [format_money(found.sums.cost)] if found.sums.cost is not None else []
+    parts += [f"{each} {format_score(sums.mean)}" for each, sums in found.scores.items()]
+    say(", ".join(parts))
+
+
+@app.command()
+def score(  # noqa: PLR0913, PLR0917 (the options of a command)
+    trace: TraceArgument,
+    name: Annotated[str, typer.Argument(help="What is scored.", show_default=False)],
+    value: Annotated[float, typer.Argument(help="From 0 to 1.", show_default=False)],
+    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    expected: Annotated[
+        str | None,
+        typer.Option(help="What the answer should have been: for to-suite."),
+    ] = None,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a trace a score of your own; another one replaces it."""
+    import getpass
+
+    with _open(db) as (traces, _):
+        given = traces.add_score(
+            trace, name, value, author=getpass.getuser(), reason=reason, expected=expected
+        )
+    if as_json:
+        print_json({"score": given.to_dict()})
+    else:
+        say(f"{name} of {trace} is {format_score(given.value)}")
+
+
+@app.command("to-suite")
+def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
+    filters: FilterArgument = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The suite; NAME.suite.yaml without it.")
+    ] = None,
+    trace: Annotated[
+        list[str] | None, typer.Option("--trace", help="Of this trace alone; may be repeated.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the suite is called.")] = "from-production",
+    scorer: Annotated[
+        list[str] | None, typer.Option("--scorer", help="How cases are scored; may be repeated.")
+    ] = None,
+    limit: LimitOption = 100,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a suite whose cases ask what these traces were asked."""
+    from tallymark.suites.imports.imported_suite import write_yaml
+
+    path = output or Path(f"{name}.suite.yaml")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
+    with _open(db) as (traces, _):
+        made = traces.make_suite(
+            filter_=_join(filters), traces=trace, name=name, scorers=scorer or (), limit=limit
+        )
+    cases = len(made.document["evals"])
+    for left, why in () if as_json else made.left_out:
+        say(f"left out: {left}: {why}", err=True)
+    if not cases:
+        raise InvalidInput("no trace that fits tells what was asked")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(write_yaml(made.document), encoding="utf-8")
+    except OSError as error:
+        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+    if as_json:
+        left_out = [{"trace": left, "reason": why} for left, why in made.left_out]
+        print_json({"suite": str(path), "cases": cases, "left_out": left_out})
+    else:
+        say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
+
+
+@app.command()
+def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
+    quiet: Annotated[
+        float | None, typer.Option(help="Seconds without spans after which a trace is settled.")
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0, help="Remove traces after so many days; 0 keeps them.")
+    ] = None,
+    keep_mb: Annotated[
+        int | None, typer.Option(min=0, help="Remove the oldest beyond this size; 0 keeps them.")
+    ] = None,
+    redact_attribute: Annotated[
+        list[str] | None,
+        typer.Option(help="Do not store values of attributes of this name, with * and ?."),
+    ] = None,
+    redact_pattern: Annotated[
+        list[str] | None, typer.Option(help="Do not store what fits this regular expression.")
+    ] = None,
+    no_redaction: Annotated[
+        bool, typer.Option("--no-redaction", help="Store everything from now on.")
+    ] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show or change what is kept of traces. Redaction holds for what comes from now on."""
+    import time
+
+    import msgspec
+
+    from tallymark.app.traces import change_settings
+
+    changes: dict[str, Any] = {} if quiet is None else {"quiet_s": quiet}
+    changes |= {} if keep_days is None else {"keep_days": keep_days or None}
+    changes |= {} if keep_mb is None else {"keep_mb": keep_mb or None}
+    if no_redaction:
+        changes |= {"redact_attributes": [], "redact_patterns": []}
+    changes |= {"redact_attributes": redact_attribute} if redact_attribute else {}
+    changes |= {"redact_patterns": redact_pattern} if redact_pattern else {}
+    with _open(db) as (_, store):
+        if changes:
+            store.prepare()
+            found = change_settings(store, changes, at=time.time())
+        else:
+            found = store.tenants.settings().traces
+    if as_json:
+        print_json({"settings": msgspec.to_builtins(found)})
+        return
+    days = "for ever" if found.keep_days is None else f"for {found.keep_days:g} days"
+    size = "" if found.keep_mb is None else f", at most {found.keep_mb:,} MB"
+    say(f"kept {days}{size}; settled after {found.quiet_s:g} s without spans")
+    for rule in (*found.redact_attributes, *found.redact_patterns):
+        say(f"not stored: {rule}")
+
+
+def _describe(record: TraceRecord, scores: list[TraceScore]) -> dict[str, Any]:
+    return record.to_dict() | {"scores": [each.to_dict() for each in scores]}
+
+
+def _make_table(records: list[TraceRecord], scores: dict[int, list[TraceScore]]) -> Table:
+    scored = any(scores.values())
+    heads = ["TRACE", "STARTED (UTC)", "NAME", "STATUS", "TOOK", "TOKENS", "COST", "ASKED"]
+    rows = []
+    for each in records:
+        row = [
+            each.trace_id,
+            format_moment(each.started_at),
+            clean_line(each.name, 40),
+            each.status,
+            format_seconds(each.duration),
+            "-" if each.tokens is None else f"{each.tokens:,}",
+            "-" if each.cost is None else format_money(each.cost),
+            clean_line(each.asked or "", 60),
+        ]
+        if scored:
+            row.insert(-1, _write_scores(scores.get(each.key, [])))
+        rows.append(tuple(row))
+    if scored:
+        heads.insert(-1, "SCORES")
+    wrap = tuple(name for name in heads if name in ("STARTED (UTC)", "NAME", "SCORES", "ASKED"))
+    return Table(tuple(heads), rows, right=("TOOK", "TOKENS", "COST"), wrap=wrap)
+
+
+def _write_scores(scores: list[TraceScore]) -> str:
+    return ", ".join(
+        f"{each.name} {format_score(each.value)}" for each in scores if each.value is not None
+    )
+
+
+def _write_facts(record: TraceRecord) -> list[str]:
+    told = [
+        ("name", record.name),
+        ("status", record.status if record.error is None else f"{record.status}: {record.error}"),
+        ("started", format_utc_moment(record.started_at)),
+        ("took", format_seconds(record.duration)),
+        ("service", " ".join(filter(None, (record.service, record.service_version)))),
+        ("session", record.session),
+        ("user", record.user),
+        ("models", ", ".join(record.models)),
+        ("tools", ", ".join(record.tools)),
+        ("tags", ", ".join(record.tags)),
+        ("tokens", None if record.tokens is None else f"{record.tokens:,}"),
+        ("cost", None if record.cost is None else format_money(record.cost)),
+        ("asked", record.asked),
+        ("answered", record.answered),
+        ("version", str(record.version) if record.state == "settled" else "still open"),
+        ("lost", None if record.lost is None else record.lost.describe()),
+    ]
+    shown = [f"{name:<9} {clean_line(value, 400)}" for name, value in told if value]
+    return [record.trace_id, *shown]
+
+
+def _make_span_table(trace: Trace) -> Table:
+    rows = [
+        (
+            "  " * min(depth, 20) + clean_line(span.tool_name or span.name or "-", 60),
+            span.span_type,
+            format_seconds(span.duration_ms / 1000),
+            "-" if span.tokens is None else f"{span.tokens:,}",
+            clean_line(span.error or span.output or span.input, 80),
+        )
+        for depth, span in trace.walk()
+    ]
+    heads = ("SPAN", "KIND", "TOOK", "TOKENS", "OUTPUT")
+    return Table(heads, rows, right=("TOOK", "TOKENS"), wrap=("OUTPUT",))
+
+
+def _make_score_table(scores: list[TraceScore]) -> Table:
+    rows = [
+        (
+            each.name,
+            "-" if each.value is None else format_score(each.value),
+            each.author or f"rule {each.rule}",
+            str(each.version),
+            "" if each.is_current else "replaced",
+            clean_line(each.error or each.reason or "", 80),
+        )
+        for each in scores
+    ]
+    heads = ("SCORE", "VALUE", "BY", "VERSION", "", "REASON")
+    return Table(heads, rows, right=("VALUE", "VERSION"), wrap=("REASON",))
+
+
+def _make_sum_table(
+    head: str, found: list[TraceSum], measure: str | None, *, moments: bool
+) -> Table:
+    heads = [head, "TRACES", "ERRORS", "MEAN TIME", "TOKENS", "COST"]
+    rows = []
+    for each in found:
+        group = "-" if each.group is None else str(each.group)
+        if moments:
+            group = format_moment(float(each.group or 0.0))
+        row = [
+            clean_line(group, 60) if head != "ALL" else "",
+            f"{each.traces:,}",
+            f"{each.errors:,}",
+            format_seconds(each.duration),
+            "-" if each.tokens is None else f"{each.tokens:,}",
+            "-" if each.cost is None else format_money(each.cost),
+        ]
+        if measure is not None:
+            row.append(_write_estimate(measure, each.mean, each.low, each.high))
+        rows.append(tuple(row))
+    if measure is not None:
+        heads.append(f"MEAN {measure.upper()}")
+    return Table(tuple(heads), rows, right=tuple(heads[1:6]), wrap=(head,))
+
+
+def _write_estimate(
+    measure: str, mean: float | None, low: float | None, high: float | None, *, signed: bool = False
+) -> str:
+    """A mean with its interval, in the unit of what is measured."""
+    write = {"cost": format_money, "duration": format_seconds}.get(measure, format_score)
+    if mean is None:
+        return "-"
+    sign = "+" if signed and mean > 0 else ""
+    around = "" if low is None or high is None else f" [{write(low)}, {write(high)}]"
+    return f"{sign}{write(mean)}{around}"

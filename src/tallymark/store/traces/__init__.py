@@ -1,0 +1,1 @@
+"""What is kept of production traces, and of the rules that score them."""

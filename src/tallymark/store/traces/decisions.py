@@ -1,0 +1,540 @@
+"""What rules decide of traces: looked at once, waited for, set aside for, scored once.
+
+A decision is a row per version of the trace and version of the rule. Whoever writes a score turns
+its waiting row into the answer in the same transaction, and writes nothing where that row does not
+wait any more: so a trace is scored once, whoever tries, and however many die on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tallymark.errors import InvalidInput, suggest
+from tallymark.store.column_types import json_text, make_storable
+from tallymark.store.database import TenantRows
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.traces import rule_days
+from tallymark.store.traces.rule_days import find_day
+from tallymark.store.traces.rule_tables import DECIDED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sqlalchemy import Connection
+
+    from tallymark.store.traces.rules import Rule
+
+DECISIONS = (*DECIDED, "waiting")
+TRACE_NUMBERS = (
+    *("cost", "duration", "tokens", "input_tokens", "output_tokens"),
+    *("spans", "errors", "model_calls", "tool_calls", "status"),
+)
+"""Columns of a trace that formulas use."""
+_PAIRS = (("trace", "bigint"), ("version", "bigint"))
+_POSTPONED = 5.0
+"""Seconds to wait for others to settle what they have reserved."""
+_LONGEST_REASON = 2000
+_SEEN = ManyQuery(
+    "UPDATE traces SET undecided = false"
+    " WHERE (key, version) IN (SELECT given.trace, given.version FROM {given}) AND undecided",
+    _PAIRS,
+)
+_SAID = ("rule_version", "tenant", "rule", "decision", "reason", "at", "backfill")
+# Of traces that have a new version by now, nothing is written: that one is looked at next. Without
+# WITH, behind which Python's SQLite does not count rows: what is said of all stands behind {given}.
+_INSERT = (
+    f"INSERT INTO trace_decisions ({', '.join(_SAID)}, trace, version, tries, due_at)"  # noqa: S608
+    f" SELECT {', '.join(f'c.{name}' for name in _SAID)}, t.key, t.version, 0, {{due}}"
+    f" FROM {{given}} CROSS JOIN (SELECT {', '.join(f'? AS {name}' for name in _SAID)},"
+    " ? AS quiet) AS c"
+    " JOIN traces t ON t.key = given.trace AND t.version = given.version AND t.tenant = c.tenant"
+    " WHERE true ON CONFLICT {conflict}"
+)
+_DUE_AT = "CASE WHEN t.last_at + c.quiet > c.at THEN t.last_at + c.quiet ELSE c.at END"
+# A backfill takes up again what a cap of another day had kept out.
+_CAPPED_AGAIN = (
+    "(trace, version, rule_version) DO UPDATE SET decision = 'waiting', reason = excluded.reason,"
+    " at = excluded.at, due_at = excluded.due_at, backfill = excluded.backfill"
+    " WHERE trace_decisions.decision = 'capped'"
+)
+_INSERTS = {
+    "final": ManyQuery(
+        _INSERT.replace("{due}", "NULL").replace("{conflict}", "DO NOTHING"), _PAIRS
+    ),
+    "waiting": ManyQuery(
+        _INSERT.replace("{due}", _DUE_AT).replace("{conflict}", "DO NOTHING"), _PAIRS
+    ),
+    "again": ManyQuery(
+        _INSERT.replace("{due}", _DUE_AT).replace("{conflict}", _CAPPED_AGAIN), _PAIRS
+    ),
+}
+_DUE = (
+    "SELECT d.trace, d.version, d.rule_version, d.tries, d.day, d.reserved, d.cost, t.version,"  # noqa: S608  our names
+    f" t.started_at, {', '.join(f't.{name}' for name in TRACE_NUMBERS)}"
+    " FROM trace_decisions d JOIN traces t ON t.key = d.trace"
+    " WHERE d.rule = ? AND d.backfill = ? AND d.decision = 'waiting' AND d.due_at <= ?"
+    " ORDER BY d.due_at, d.trace LIMIT ?"
+)
+_END = ManyQuery(
+    "WITH wanted AS (SELECT given.trace AS trace, given.version AS version FROM {given})"
+    " UPDATE trace_decisions SET decision = ?, reason = ?, at = ?, due_at = ?, cost = ?,"
+    " tries = tries + ?, reserved = NULL WHERE (trace, version) IN"
+    " (SELECT w.trace, w.version FROM wanted w) AND rule_version = ? AND decision = 'waiting'"
+    " RETURNING trace, version",
+    _PAIRS,
+)
+_CURRENT = ManyQuery(
+    "SELECT DISTINCT s.trace FROM {given} JOIN trace_scores s ON s.trace = given.trace"
+    " WHERE s.rule = ? AND s.author = '' AND s.is_current",
+    _PAIRS,
+)
+_SCORE_COLUMNS = (
+    *("trace", "version", "rule_version", "name", "author", "tenant", "rule", "value", "label"),
+    *("reason", "error", "metadata", "at", "cost", "started_at", "is_current"),
+)
+
+
+class DueTrace(NamedTuple):
+    """A trace that a rule is to score."""
+
+    key: int
+    version: int
+    rule_version: int
+    tries: int
+    day: str | None
+    reserved: float | None
+    cost: float | None
+    """What was spent on it before, and came to nothing."""
+    newest: int
+    """The version that the trace has by now."""
+    started_at: float
+    numbers: dict[str, Any]
+
+
+class KeptScore(NamedTuple):
+    """A score as it is stored."""
+
+    name: str
+    value: float | None
+    label: str | None
+    reason: str
+    error: str | None
+    metadata: dict[str, Any]
+    cost: float | None
+
+
+class Outcome(NamedTuple):
+    """What became of a trace by a rule."""
+
+    due: DueTrace
+    decision: str
+    """scored, failed, or waiting: it is tried again."""
+    reason: str
+    scores: tuple[KeptScore, ...] = ()
+    cost: float | None = None
+    """US dollars that are known to be spent; None where a judge did not tell."""
+    again_at: float | None = None
+
+
+class Looked(NamedTuple):
+    """What a rule makes of traces at first sight: keys and versions."""
+
+    rule: Rule
+    waiting: list[tuple[int, int]]
+    filtered: list[tuple[int, int]]
+    not_drawn: list[tuple[int, int]]
+
+
+class Granted(NamedTuple):
+    """Which traces may be scored now."""
+
+    traces: list[DueTrace]
+    postponed: int
+    """Those that wait for what others have set aside."""
+
+
+class DecisionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision as lists show it."""
+
+    trace: str
+    trace_version: int
+    rule_version: int
+    """Its number among the versions of the rule."""
+    decision: str
+    reason: str
+    at: float
+    due_at: float | None
+    tries: int
+    backfill: int | None
+    cost: float | None
+    place: tuple[float, int, int, int]
+    """Where the next page begins."""
+
+
+class Decisions(TenantRows):
+    """What `store.decisions` is."""
+
+    def undecided(self, limit: int) -> list[tuple[int, int, str]]:
+        """Traces at which no rule has looked: key, version, id."""
+        query = (
+            "SELECT key, version, trace_id FROM traces WHERE undecided AND tenant = ?"
+            " ORDER BY key LIMIT ?"
+        )
+        with self._database.read() as connection:
+            found: Any = QuickStatements(connection).read(query, self._tenant, limit)
+        return list(found)
+
+    def look(
+        self,
+        seen: Sequence[tuple[int, int]],
+        looked: Sequence[Looked],
+        *,
+        now: float,
+        backfill: int = 0,
+    ) -> int:
+        """Keeps what rules make of traces at first sight; how many are to be scored.
+
+        With a `backfill`, traces that were looked at before keep what was decided, unless they
+        were capped.
+        """
+
+        def work(connection: Connection) -> int:
+            statements = QuickStatements(connection)
+            if not backfill:
+                statements.run_given(_SEEN, seen)
+            return sum(self._look(statements, each, now, backfill) for each in looked)
+
+        return self._database.write(work)
+
+    def _look(self, statements: QuickStatements, looked: Looked, now: float, backfill: int) -> int:
+        rule = looked.rule
+        counts = Counter[str]()
+        whose = (rule.version_id, self._tenant, rule.id)
+        for decision, pairs in (("filtered", looked.filtered), ("not_drawn", looked.not_drawn)):
+            said = (decision, _explain(rule, decision), now, backfill, 0.0)
+            counts[decision] = statements.run_given(_INSERTS["final"], pairs, *whose, *said)
+        said = ("waiting", explain_drawn(rule), now, backfill, rule.definition.quiet)
+        query = _INSERTS["again" if backfill else "waiting"]
+        waiting = statements.run_given(query, looked.waiting, *whose, *said)
+        rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
+        if backfill:
+            rule_days.count_backfill(statements, backfill, counts, queued=waiting)
+        return waiting
+
+    def due(self, rule: Rule, *, now: float, limit: int, backfill: int = 0) -> list[DueTrace]:
+        """Traces that a rule is to score by now, the longest waiting first."""
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read(_DUE, rule.id, backfill, now, limit)
+        first = len(DueTrace._fields) - 1
+        return [
+            DueTrace._make([*row[:first], dict(zip(TRACE_NUMBERS, row[first:], strict=True))])
+            for row in rows
+        ]
+
+    def count_waiting(self, rule: Rule, backfill: int) -> int:
+        """How many traces a rule is still to score, at whichever time."""
+        query = (
+            "SELECT COUNT(*) FROM trace_decisions"
+            " WHERE rule = ? AND backfill = ? AND decision = 'waiting'"
+        )
+        with self._database.read() as connection:
+            return int(QuickStatements(connection).read(query, rule.id, backfill)[0][0])
+
+    def find_known(
+        self, rule: Rule, pairs: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        """What the rule's version decided of these already."""
+        query = ManyQuery(
+            "SELECT d.trace, d.version, d.decision FROM {given} JOIN trace_decisions d"
+            " ON d.trace = given.trace AND d.version = given.version WHERE d.rule_version = ?",
+            _PAIRS,
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read_many(query, pairs, rule.version_id)
+        return {(trace, version): decision for trace, version, decision in rows}
+
+    def let_go(self, rule: Rule, traces: Iterable[DueTrace], *, now: float, backfill: int) -> None:
+        """Of traces or rules that have a newer version by now, nothing more is waited for."""
+        groups: dict[tuple[int, str], list[DueTrace]] = {}
+        for each in traces:
+            newer = each.newest if each.newest != each.version else None
+            said = (
+                "another version of the rule came before this was scored"
+                if newer is None
+                else f"new spans came before this was scored: version {newer} counts"
+            )
+            groups.setdefault((each.rule_version, said), []).append(each)
+
+        def work(connection: Connection) -> None:
+            statements = QuickStatements(connection)
+            rule_days.lock_rule(statements, rule.id)
+            counts = Counter[str]()
+            for (version, said), some in groups.items():
+                self._count_lost(statements, rule, some)
+                pairs = [(each.key, each.version) for each in some]
+                values = ("filtered", said, now, None, None, 0, version)
+                counts["filtered"] += len(statements.read_many(_END, pairs, *values))
+                if any(each.newest == each.version for each in some):
+                    statements.run_many(
+                        "UPDATE traces SET undecided = true WHERE key = ?",
+                        [(each.key,) for each in some] if not backfill else [],
+                    )
+            rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
+            if backfill:
+                rule_days.count_backfill(statements, backfill, counts)
+
+        self._database.write(work)
+
+    def reserve(
+        self,
+        rule: Rule,
+        traces: Sequence[tuple[DueTrace, float]],
+        *,
+        now: float,
+        backfill: int = 0,
+    ) -> Granted:
+        """Sets aside what traces may cost, each with its amount, before anybody is asked.
+
+        What the caps of the day have no room for is decided so; what would fit, had others not
+        set it aside, waits for them.
+        """
+        day = find_day(now)
+
+        def work(connection: Connection) -> Granted:
+            statements = QuickStatements(connection)
+            rule_days.lock_rule(statements, rule.id)
+            self._count_lost(statements, rule, [each for each, _ in traces])
+            account = rule_days.read_account(statements, self._tenant, rule.id, day)
+            granted: list[DueTrace] = []
+            rows: list[tuple[Any, ...]] = []
+            capped: dict[str, list[DueTrace]] = {}
+            postponed: list[DueTrace] = []
+            for each, amount in traces:
+                refusal = account.refuse(rule.definition, amount, day)
+                if refusal is not None:
+                    capped.setdefault(refusal, []).append(each)
+                elif account.fits(rule.definition, amount):
+                    account.add(amount)
+                    rows.append((day, amount, each.key, each.version, each.rule_version))
+                    granted.append(each._replace(day=day, reserved=amount))
+                else:
+                    postponed.append(each)
+            statements.run_many(
+                "UPDATE trace_decisions SET day = ?, reserved = ?"
+                " WHERE trace = ? AND version = ? AND rule_version = ? AND decision = 'waiting'",
+                rows,
+            )
+            account.write(statements)
+            if not granted:
+                self._postpone(statements, postponed, now + _POSTPONED)
+            self._cap(statements, rule, capped, now, backfill)
+            return Granted(granted, len(postponed))
+
+        return self._database.write(work)
+
+    def _count_lost(
+        self, statements: QuickStatements, rule: Rule, traces: Iterable[DueTrace]
+    ) -> None:
+        """What somebody who died had set aside may have been spent, and counts so."""
+        for each in traces:
+            if each.reserved is None or each.day is None:
+                continue
+            done = statements.run(
+                "UPDATE trace_decisions SET reserved = NULL, cost = COALESCE(cost, 0) + reserved"
+                " WHERE trace = ? AND version = ? AND rule_version = ? AND reserved IS NOT NULL"
+                " AND decision = 'waiting'",
+                *(each.key, each.version, each.rule_version),
+            )
+            if done:
+                account = rule_days.read_account(statements, self._tenant, rule.id, each.day)
+                account.settle(each.reserved, each.reserved)
+                account.write(statements)
+
+    def _postpone(
+        self, statements: QuickStatements, traces: Iterable[DueTrace], until: float
+    ) -> None:
+        statements.run_many(
+            "UPDATE trace_decisions SET due_at = ?, reason = ?"
+            " WHERE trace = ? AND version = ? AND rule_version = ? AND decision = 'waiting'",
+            [
+                (
+                    *(until, "others have set aside what is left of the day's cap"),
+                    *(each.key, each.version, each.rule_version),
+                )
+                for each in traces
+            ],
+        )
+
+    def _cap(
+        self,
+        statements: QuickStatements,
+        rule: Rule,
+        capped: dict[str, list[DueTrace]],
+        now: float,
+        backfill: int,
+    ) -> None:
+        counts = Counter[str]()
+        for reason, traces in capped.items():
+            pairs = [(each.key, each.version) for each in traces]
+            values = ("capped", reason, now, None, None, 0, rule.version_id)
+            counts["capped"] += len(statements.read_many(_END, pairs, *values))
+        rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
+        if backfill:
+            rule_days.count_backfill(statements, backfill, counts)
+
+    def settle(
+        self, rule: Rule, outcomes: Sequence[Outcome], *, now: float, backfill: int = 0
+    ) -> int:
+        """Keeps what scoring came to, each once; how many of these were still waited for."""
+        groups: dict[tuple[Any, ...], list[Outcome]] = {}
+        for each in outcomes:
+            before = each.due.cost or 0.0
+            cost = before + each.cost if each.cost is not None else before or None
+            reason = make_storable(each.reason[:_LONGEST_REASON])
+            key = (each.decision, reason, each.again_at, cost)
+            groups.setdefault(key, []).append(each)
+
+        def work(connection: Connection) -> int:
+            statements = QuickStatements(connection)
+            rule_days.lock_rule(statements, rule.id)
+            ended: list[Outcome] = []
+            for (decision, reason, again_at, cost), some in groups.items():
+                pairs = [(each.due.key, each.due.version) for each in some]
+                tried = 1 if decision == "waiting" else 0
+                values = (decision, reason, now, again_at, cost, tried, rule.version_id)
+                found = set(statements.read_many(_END, pairs, *values))
+                ended += [each for each, pair in zip(some, pairs, strict=True) if pair in found]
+            self._settle_days(statements, rule, ended, find_day(now), backfill)
+            self._write_scores(statements, rule, ended, now)
+            return len(ended)
+
+        return self._database.write(work)
+
+    def _settle_days(
+        self,
+        statements: QuickStatements,
+        rule: Rule,
+        ended: Sequence[Outcome],
+        today: str,
+        backfill: int,
+    ) -> None:
+        counts, spent = Counter[str](), 0.0
+        for day in {each.due.day or today for each in ended}:
+            account = rule_days.read_account(statements, self._tenant, rule.id, day)
+            for each in ended:
+                if (each.due.day or today) != day:
+                    continue
+                cost = each.cost if each.cost is not None else each.due.reserved or 0.0
+                account.settle(cost, each.due.reserved)
+                account.count(each.decision)
+                counts[each.decision] += 1
+                spent += cost
+            account.write(statements)
+        if backfill:
+            rule_days.count_backfill(statements, backfill, counts, spent=spent)
+
+    def _write_scores(
+        self, statements: QuickStatements, rule: Rule, ended: Sequence[Outcome], now: float
+    ) -> None:
+        pairs = [(each.due.key, each.due.version) for each in ended if each.scores]
+        known = {key for (key,) in statements.read_many(_CURRENT, pairs, rule.id)}
+        rows: list[tuple[Any, ...]] = []
+        for each in ended:
+            due, is_current = each.due, True
+            if due.key in known and each.scores:
+                is_current = self._take_over(statements, rule, due)
+            rows += [
+                (
+                    *(due.key, due.version, due.rule_version),
+                    *(make_storable(score.name), "", self._tenant, rule.id),
+                    *(score.value, _clean(score.label), _clean(score.reason), _clean(score.error)),
+                    json_text(score.metadata) if score.metadata else None,
+                    *(now, score.cost, due.started_at, is_current),
+                )
+                for score in each.scores
+            ]
+        statements.insert("trace_scores", _SCORE_COLUMNS, rows)
+
+    def _take_over(self, statements: QuickStatements, rule: Rule, due: DueTrace) -> bool:
+        """Whether the score of these versions is the newest; if so, it is the one that counts."""
+        mine = "trace = ? AND rule = ? AND author = '' AND is_current"
+        newer = statements.read(
+            f"SELECT 1 FROM trace_scores WHERE {mine}"  # noqa: S608  our words
+            " AND (version > ? OR (version = ? AND rule_version > ?)) LIMIT 1",
+            *(due.key, rule.id, due.version, due.version, due.rule_version),
+        )
+        if newer:
+            return False
+        statements.run(
+            f"UPDATE trace_scores SET is_current = false WHERE {mine}",  # noqa: S608  our words
+            *(due.key, rule.id),
+        )
+        return True
+
+    def list(
+        self,
+        rule: Rule,
+        *,
+        decision: str | None = None,
+        trace: str | None = None,
+        before: tuple[float, int, int, int] | None = None,
+        limit: int = 50,
+    ) -> list[DecisionEntry]:
+        """The newest first; `before` goes on after the last one's place."""
+        if decision is not None and decision not in DECISIONS:
+            near = suggest(decision, DECISIONS)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(DECISIONS)}"
+            raise InvalidInput(f"there is no decision {decision!r}", hint=hint)
+        conditions, values = ["d.rule = ?", "d.tenant = ?"], [rule.id, self._tenant]
+        for condition, value in (("d.decision = ?", decision), ("t.trace_id = ?", trace)):
+            if value is not None:
+                conditions.append(condition)
+                values.append(value)
+        if before is not None:
+            conditions.append("(d.at, d.trace, d.version, d.rule_version) < (?, ?, ?, ?)")
+            values += before
+        query = (
+            "SELECT t.trace_id, d.version, v.number, d.decision, d.reason, d.at, d.due_at, d.tries,"  # noqa: S608
+            " d.backfill, d.cost, d.trace, d.rule_version FROM trace_decisions d"
+            " JOIN traces t ON t.key = d.trace JOIN rule_versions v ON v.id = d.rule_version"
+            f" WHERE {' AND '.join(conditions)}"
+            " ORDER BY d.at DESC, d.trace DESC, d.version DESC, d.rule_version DESC LIMIT ?"
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read(query, *values, limit)
+        return [
+            DecisionEntry(
+                trace=row[0],
+                trace_version=row[1],
+                rule_version=row[2],
+                decision=row[3],
+                reason=row[4],
+                at=row[5],
+                due_at=row[6],
+                tries=row[7],
+                backfill=row[8] or None,
+                cost=row[9],
+                place=(row[5], row[10], row[1], row[11]),
+            )
+            for row in rows
+        ]
+
+
+def _explain(rule: Rule, decision: str) -> str:
+    if decision == "filtered":
+        return "it does not meet the filter"
+    return f"it is not among the {rule.definition.rate:g} % that are drawn"
+
+
+def explain_drawn(rule: Rule) -> str:
+    """Why a trace is scored."""
+    said = rule.definition
+    drawn = "every trace" if said.rate >= 100 else f"drawn at {said.rate:g} %"
+    return f"{drawn}{' that meets the filter' if said.filter else ''}"
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else make_storable(text)

@@ -1,0 +1,211 @@
+"""What a rule decided and spent on a day, and how much of its caps others have set aside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.store.database import TenantRows
+from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.traces.rule_tables import DECIDED
+from tallymark.text import format_count, format_money
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallymark.store.traces.rules import Rule, RuleDefinition
+
+_AMOUNTS = (*DECIDED, "spent", "reserved_count", "reserved_cost")
+_MAKE = (
+    f"INSERT INTO rule_days (rule, day, tenant, {', '.join(_AMOUNTS)})"  # noqa: S608  our names
+    f" VALUES (?, ?, ?{', 0' * len(_AMOUNTS)}) ON CONFLICT DO NOTHING"
+)
+_ROUNDING = 1e-9
+"""What sums of cents and their parts may be wrong by: it is far less than any verdict costs."""
+
+
+class RuleDay(msgspec.Struct, frozen=True, kw_only=True):
+    """One day of a rule, UTC."""
+
+    day: str
+    scored: int
+    failed: int
+    filtered: int
+    not_drawn: int
+    capped: int
+    spent: float
+    """US dollars."""
+    reserved_count: int
+    """Traces that are being scored."""
+    reserved_cost: float
+
+
+class RuleCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule did since it was made."""
+
+    scored: int = 0
+    failed: int = 0
+    filtered: int = 0
+    not_drawn: int = 0
+    capped: int = 0
+    waiting: int = 0
+    spent: float = 0.0
+
+
+class RuleDays(TenantRows):
+    """What `store.rule_days` is."""
+
+    def list(self, rule: Rule, *, since: str | None = None, limit: int = 400) -> list[RuleDay]:
+        """Each day on which something was decided, newest first."""
+        query = (
+            f"SELECT day, {', '.join(_AMOUNTS)} FROM rule_days"  # noqa: S608  our names
+            " WHERE rule = ? AND tenant = ? AND day >= ? ORDER BY day DESC LIMIT ?"
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read(
+                query, rule.id, self._tenant, since or "", limit
+            )
+        names = RuleDay.__struct_fields__
+        return [RuleDay(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def sum_up(self) -> dict[int, RuleCounts]:
+        """What every rule of the tenant did, by its number."""
+        sums = ", ".join(f"SUM({name})" for name in (*DECIDED, "spent"))
+        with self._database.read() as connection:
+            statements = QuickStatements(connection)
+            rows = statements.read(
+                f"SELECT rule, {sums} FROM rule_days WHERE tenant = ? GROUP BY rule",  # noqa: S608
+                self._tenant,
+            )
+            # By rule: the index of those that wait begins with it.
+            waits = statements.read(
+                "SELECT r.id, (SELECT COUNT(*) FROM trace_decisions d"
+                " WHERE d.rule = r.id AND d.decision = 'waiting') FROM rules r WHERE r.tenant = ?",
+                self._tenant,
+            )
+        waiting = {rule: int(count) for rule, count in waits}
+        found = dict.fromkeys(waiting, RuleCounts())
+        for rule, *counts, spent in rows:
+            named = {name: int(count) for name, count in zip(DECIDED, counts, strict=True)}
+            found[rule] = RuleCounts(**named, spent=float(spent))
+        return {
+            rule: msgspec.structs.replace(each, waiting=waiting.get(rule, 0))
+            for rule, each in found.items()
+        }
+
+
+class DayAccount:
+    """A day's row while it is locked: read, changed here, written once."""
+
+    def __init__(self, rule: int, day: str, values: dict[str, Any]) -> None:
+        self._rule = rule
+        self._day = day
+        self._values = values
+
+    def refuse(self, caps: RuleDefinition, amount: float, day: str) -> str | None:
+        """Why a cap has no room for one more, whatever others give back; None when it may have."""
+        values = self._values
+        used = values["scored"] + values["failed"]
+        if caps.cap_count is not None and used >= caps.cap_count:
+            return f"the cap of {format_count(caps.cap_count, 'trace')} a day is reached on {day}"
+        if caps.cap_cost is not None and values["spent"] + amount > caps.cap_cost + _ROUNDING:
+            return (
+                f"the cap of {format_money(caps.cap_cost)} a day has no room on {day}:"
+                f" {format_money(values['spent'])} is spent, and this may cost"
+                f" {format_money(amount)}"
+            )
+        return None
+
+    def fits(self, caps: RuleDefinition, amount: float) -> bool:
+        """Whether there is room beside what others have set aside."""
+        values = self._values
+        used = values["scored"] + values["failed"] + values["reserved_count"]
+        spent = values["spent"] + values["reserved_cost"]
+        return (caps.cap_count is None or used < caps.cap_count) and (
+            caps.cap_cost is None or spent + amount <= caps.cap_cost + _ROUNDING
+        )
+
+    def add(self, amount: float) -> None:
+        """Sets aside one trace and what it may cost."""
+        self._values["reserved_count"] += 1
+        self._values["reserved_cost"] += amount
+
+    def settle(self, cost: float, reserved: float | None) -> None:
+        """What was set aside, if anything was, becomes what was spent."""
+        values = self._values
+        values["spent"] += cost
+        if reserved is None:
+            return
+        values["reserved_count"] = max(0, values["reserved_count"] - 1)
+        left = values["reserved_cost"] - reserved
+        # Nothing is left of nobody: what sums of floats were wrong by ends here.
+        values["reserved_cost"] = max(0.0, left) if values["reserved_count"] else 0.0
+
+    def count(self, decision: str) -> None:
+        """One more was decided; what waits again is not counted."""
+        if decision in DECIDED:
+            self._values[decision] += 1
+
+    def write(self, statements: QuickStatements) -> None:
+        """Keeps it."""
+        places = ", ".join(f"{name} = ?" for name in _AMOUNTS)
+        statements.run(
+            f"UPDATE rule_days SET {places} WHERE rule = ? AND day = ?",  # noqa: S608  our names
+            *(self._values[name] for name in _AMOUNTS),
+            *(self._rule, self._day),
+        )
+
+
+def find_day(at: float) -> str:
+    """The day of a moment, UTC."""
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+def lock_rule(statements: QuickStatements, rule: int) -> None:
+    """One transaction at a time scores by a rule; SQLite's writers are alone already."""
+    if statements.is_postgres:
+        statements.read("SELECT 1 FROM rules WHERE id = ? FOR UPDATE", rule)
+
+
+def read_account(statements: QuickStatements, tenant: str, rule: int, day: str) -> DayAccount:
+    """A day of a rule that is locked, made where there is none yet."""
+    statements.run(_MAKE, rule, day, tenant)
+    (row,) = statements.read(
+        f"SELECT {', '.join(_AMOUNTS)} FROM rule_days WHERE rule = ? AND day = ?",  # noqa: S608
+        *(rule, day),
+    )
+    return DayAccount(rule, day, dict(zip(_AMOUNTS, row, strict=True)))
+
+
+def count(
+    statements: QuickStatements, tenant: str, rule: int, day: str, counts: Mapping[str, int]
+) -> None:
+    """Adds decisions to a day."""
+    added = {name: counts[name] for name in DECIDED if counts.get(name)}
+    if not added:
+        return
+    statements.run(_MAKE, rule, day, tenant)
+    places = ", ".join(f"{name} = {name} + ?" for name in added)
+    statements.run(
+        f"UPDATE rule_days SET {places} WHERE rule = ? AND day = ?",  # noqa: S608  our names
+        *(*added.values(), rule, day),
+    )
+
+
+def count_backfill(
+    statements: QuickStatements,
+    backfill: int,
+    counts: Mapping[str, int],
+    *,
+    queued: int = 0,
+    spent: float = 0.0,
+) -> None:
+    """Adds what was decided to what a backfill did."""
+    names = ("queued", "spent", *DECIDED)
+    places = ", ".join(f"{name} = {name} + ?" for name in names)
+    statements.run(
+        f"UPDATE rule_backfills SET {places} WHERE id = ?",  # noqa: S608  our names
+        *(queued, spent, *(counts.get(name, 0) for name in DECIDED), backfill),
+    )

@@ -1,0 +1,286 @@
+"""The rules of a tenant: made, edited, paused, archived; what each says is kept by version."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from sqlalchemy import insert, select, text, update
+
+from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
+from tallymark.store.actors import find_actor
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import lock_rows
+from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.traces.rule_days import count, find_day
+from tallymark.store.traces.rule_tables import rule_versions
+from tallymark.store.traces.rule_tables import rules as table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row
+
+RuleState = Literal["active", "paused", "deleted"]
+_OWNER = "owner"
+"""Who acts where nobody is known: whoever has the database."""
+_SHOWN = ("id", "name", "state", "owner", "created_at", "changed_at", "trouble", "again_at")
+# A trace is looked at again by the new version, unless a backfill had brought it.
+_UNDECIDE = (
+    "UPDATE traces SET undecided = true WHERE key IN (SELECT trace FROM trace_decisions"
+    " WHERE rule = ? AND decision = 'waiting' AND backfill = 0 AND reserved IS NULL)"
+)
+# What is being scored for money ends by the version that began it.
+_LET_GO = (
+    "UPDATE trace_decisions SET decision = 'filtered', reason = ?, due_at = NULL, at = ?"
+    " WHERE rule = ? AND decision = 'waiting' AND reserved IS NULL"
+)
+
+
+class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a version of a rule says; `app/rule_definitions.py` reads and checks it."""
+
+    scorer: str | None = None
+    """Exactly one of these four is given."""
+    composite: dict[str, Any] | None = None
+    judge: dict[str, Any] | None = None
+    formula: str | None = None
+    undefined: float | None = None
+    """What a formula is worth where it is undefined; None: it fails."""
+    filter: str = ""
+    rate: float = 100.0
+    """Percent of the traces that meet the filter."""
+    cap_cost: float | None = None
+    """US dollars a day, for judges."""
+    cap_count: int | None = None
+    """Traces a day."""
+    quiet: float = 0.0
+    """Seconds without new spans, where that is more than what settles a trace."""
+    reserve: float | None = None
+    """US dollars to set aside for each trace, where prices do not tell."""
+    folder: str | None = None
+    """Where its files are: whoever wrote it has the database. None: somebody sent it."""
+
+    @property
+    def digest(self) -> str:
+        """The same for two definitions that say the same."""
+        plain = msgspec.json.encode(self, order="sorted")
+        return hashlib.sha256(plain).hexdigest()
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule as it counts now."""
+
+    id: int
+    name: str
+    state: RuleState
+    owner: str
+    created_at: float
+    changed_at: float
+    trouble: str | None
+    """What keeps it from scoring."""
+    again_at: float | None
+    version: int
+    version_id: int
+    definition: RuleDefinition
+
+
+class RuleVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One that counts or counted."""
+
+    number: int
+    id: int
+    at: float
+    author: str
+    definition: RuleDefinition
+
+
+class Rules(TenantRows):
+    """What `store.rules` is."""
+
+    def add(self, name: str, definition: RuleDefinition, *, owner: str, at: float) -> Rule:
+        """Makes a rule; a name that is taken is refused."""
+
+        def work(connection: Connection) -> Rule:
+            known = self._read(connection, name)
+            if known is not None:
+                if known.definition == definition and known.created_at == at:
+                    return known  # a connection was lost after the commit
+                raise Conflict(f"there is a rule {name!r} already", hint="edit it, or name another")
+            values = {"name": name, "state": "active", "version": 1, "owner": owner}
+            times = {"created_at": at, "changed_at": at}
+            statement = insert(table).values(tenant=self._tenant, failures=0, **values, **times)
+            rule = connection.execute(statement.returning(table.c.id)).scalar_one()
+            self._add_version(connection, rule, 1, definition, at)
+            return self._require(connection, name)
+
+        return self._database.write(work)
+
+    def list(self, *, state: RuleState | None = None) -> list[Rule]:
+        """All that are not archived, by name."""
+        query = self._select().where(table.c.state != "deleted").order_by(table.c.name)
+        if state is not None:
+            query = query.where(table.c.state == state)
+        with self._database.read() as connection:
+            return [_make_rule(row) for row in connection.execute(query)]
+
+    def get(self, name: str) -> Rule:
+        """A rule by its name."""
+        with self._database.read() as connection:
+            return self._require(connection, name)
+
+    def find(self, rule_id: int) -> Rule | None:
+        """A rule by its number, also one that is archived."""
+        with self._database.read() as connection:
+            row = connection.execute(self._select().where(table.c.id == rule_id)).first()
+        return None if row is None else _make_rule(row)
+
+    def versions(self, name: str) -> Sequence[RuleVersion]:
+        """What it said, newest first."""
+        with self._database.read() as connection:
+            rule = self._require(connection, name)
+            query = select(rule_versions).where(rule_versions.c.rule == rule.id)
+            rows = connection.execute(query.order_by(rule_versions.c.number.desc()))
+            return [
+                RuleVersion(
+                    number=row.number,
+                    id=row.id,
+                    at=row.at,
+                    author=row.author,
+                    definition=msgspec.convert(row.definition, RuleDefinition),
+                )
+                for row in rows
+            ]
+
+    def edit(self, name: str, definition: RuleDefinition, *, at: float) -> Rule:
+        """Makes a new version that counts from now on; one that says the same is none."""
+
+        def work(connection: Connection) -> Rule:
+            rule = self._lock(connection, name)
+            if rule.definition == definition:
+                return rule
+            number = rule.version + 1
+            self._add_version(connection, rule.id, number, definition, at)
+            reason = f"version {number} of the rule came before this was scored"
+            self._let_go(connection, rule, reason, at, again=True)
+            self._change(connection, rule, at, version=number, trouble=None, failures=0)
+            return self._require(connection, name)
+
+        return self._database.write(work)
+
+    def set_state(self, name: str, state: RuleState, *, at: float) -> Rule:
+        """Pauses, resumes or archives. What a paused rule had begun to wait for, it still does."""
+
+        def work(connection: Connection) -> Rule:
+            rule = self._lock(connection, name)
+            if state == "deleted":
+                self._let_go(connection, rule, "the rule was deleted", at)
+            if rule.state != state:
+                self._change(connection, rule, at, state=state, trouble=None, failures=0)
+            row = connection.execute(self._select().where(table.c.id == rule.id)).one()
+            return _make_rule(row)
+
+        return self._database.write(work)
+
+    def report_trouble(self, rule_id: int, trouble: str, at: float, delay: float) -> None:
+        """What keeps a rule from scoring; it is tried again after so many seconds and more."""
+
+        def work(connection: Connection) -> None:
+            values = {"trouble": trouble, "again_at": at + delay, "failures": table.c.failures + 1}
+            connection.execute(update(table).where(table.c.id == rule_id).values(values))
+
+        self._database.write(work)
+
+    def clear_trouble(self, rule_id: int) -> None:
+        """It scores again."""
+        values = {"trouble": None, "again_at": None, "failures": 0}
+        self._database.write(
+            lambda c: c.execute(update(table).where(table.c.id == rule_id).values(values))
+        )
+
+    def count_failures(self, rule_id: int) -> int:
+        """How often in a row it could not score."""
+        with self._database.read() as connection:
+            return connection.scalar(select(table.c.failures).where(table.c.id == rule_id)) or 0
+
+    def _select(self) -> Any:
+        columns = (
+            *(table.c[name] for name in _SHOWN),
+            rule_versions.c.number,
+            rule_versions.c.id.label("version_id"),
+            rule_versions.c.definition,
+        )
+        counts = (rule_versions.c.rule == table.c.id) & (rule_versions.c.number == table.c.version)
+        joined = select(*columns).join(rule_versions, counts)
+        return joined.where(table.c.tenant == self._tenant)
+
+    def _read(self, connection: Connection, name: str) -> Rule | None:
+        # In the words of the index.
+        there = text("rules.state <> 'deleted'")
+        row = connection.execute(self._select().where(table.c.name == name, there)).first()
+        return None if row is None else _make_rule(row)
+
+    def _require(self, connection: Connection, name: str) -> Rule:
+        found = self._read(connection, name)
+        if found is None:
+            mine = (table.c.tenant == self._tenant, table.c.state != "deleted")
+            near = suggest(name, list(connection.scalars(select(table.c.name).where(*mine))))
+            hint = f"did you mean {near!r}?" if near else "list them: tally rules list"
+            raise NotFound(f"there is no rule {name!r}", hint=hint)
+        return found
+
+    def _lock(self, connection: Connection, name: str) -> Rule:
+        """Ours to change until the transaction ends: nobody decides or stores by it meanwhile."""
+        rule = self._require(connection, name)
+        connection.execute(lock_rows(select(table.c.id).where(table.c.id == rule.id)))
+        return self._require(connection, name)
+
+    def _add_version(
+        self, connection: Connection, rule: int, number: int, said: RuleDefinition, at: float
+    ) -> None:
+        values = {
+            "tenant": self._tenant,
+            "rule": rule,
+            "number": number,
+            "at": at,
+            "author": name_author(),
+            "digest": said.digest,
+            "definition": msgspec.to_builtins(said),
+        }
+        connection.execute(insert(rule_versions).values(values))
+
+    def _let_go(
+        self, connection: Connection, rule: Rule, reason: str, at: float, *, again: bool = False
+    ) -> None:
+        statements = QuickStatements(connection)
+        if again:
+            statements.run(_UNDECIDE, rule.id)
+        freed = statements.run(_LET_GO, reason, at, rule.id)
+        count(statements, self._tenant, rule.id, find_day(at), {"filtered": freed})
+
+    def _change(self, connection: Connection, rule: Rule, at: float, **values: Any) -> None:
+        changed = update(table).where(table.c.id == rule.id)
+        connection.execute(changed.values(changed_at=at, again_at=None, **values))
+
+
+def name_author() -> str:
+    """Who acts."""
+    actor = find_actor()
+    return _OWNER if actor is None else actor.name
+
+
+def refuse_name(name: str) -> None:
+    """Refuses what cannot name a rule: it is part of the filters that ask for its scores."""
+    fits = 0 < len(name) <= 60 and name[0].isalnum()
+    if not fits or not all(each.isascii() and (each.isalnum() or each in "_-") for each in name):
+        raise InvalidInput(
+            f"{name[:80]!r} cannot name a rule",
+            hint="use up to 60 letters, digits, '_' and '-', a letter or digit first",
+        )
+
+
+def _make_rule(row: Row[Any]) -> Rule:
+    told = row._asdict()
+    said = msgspec.convert(told.pop("definition"), RuleDefinition)
+    return Rule(version=told.pop("number"), definition=said, **told)

@@ -1,0 +1,219 @@
+"""Spans that came in several requests, kept in one transaction.
+
+A trace that is new is written as it is; to one that is known, a segment is added, and its facts
+are those of both until it is settled. Rows are locked in one order, by tenant and id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.store.column_types import make_storable
+from tallymark.store.contests.batch_rows import KeyTaken
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.traces.labels import find_label_ids, remove_trace_labels
+from tallymark.store.traces.trace_items import ROOTLESS_QUIET_S, KeptTraces
+from tallymark.store.traces.trace_rows import (
+    FACT_NAMES,
+    ROW_NAMES,
+    list_labels,
+    read_facts_row,
+    read_lost,
+    write_facts,
+    write_lost,
+)
+from tallymark.store.traces.witness import keep_witnessed
+from tallymark.traces.span_limits import Lost
+from tallymark.traces.trace_facts import TraceFacts, combine_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from tallymark.store.traces.trace_items import KeepTraces, TracePiece
+
+TraceName = tuple[str, str]
+"""Tenant and trace id."""
+_COLUMNS = (("tenant", "text"), ("trace_id", "text"))
+_KNOWN = (
+    f"SELECT {', '.join(f't.{name}' for name in ROW_NAMES)} FROM {{given}} JOIN traces t"  # noqa: S608
+    " ON t.tenant = given.tenant AND t.trace_id = given.trace_id"
+)
+_KNOWN_AND_LOCKED = f"{_KNOWN} ORDER BY t.tenant, t.trace_id FOR UPDATE OF t"
+_LAST_KEY = "SELECT seq FROM sqlite_sequence WHERE name = 'traces'"
+_NEXT_KEYS = "SELECT nextval(pg_get_serial_sequence('traces', 'key')) FROM generate_series(1, ?)"
+_SEGMENT_NAMES = ("trace", "number", "tenant", "version", "at", "format", "spans", "body")
+_CHANGING = ("segments", "last_at", "due_at", *FACT_NAMES, "labels", "lost", "bytes")
+CHANGE = f"UPDATE traces SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE key = ?"  # noqa: S608
+
+
+@dataclass(slots=True)
+class _Row:
+    """A trace as it will be."""
+
+    tenant: str
+    trace_id: str
+    key: int
+    fresh: bool
+    facts: TraceFacts | None
+    first_at: float
+    last_at: float
+    due_at: float | None
+    segments: int = 0
+    bytes: int = 0
+    lost: Lost = Lost()  # noqa: RUF009 (frozen)
+    labels: str = "[]"
+    """As stored; and the start that they were stored with."""
+    labelled_at: float = 0.0
+
+
+class TraceBatch:
+    """The requests of one transaction."""
+
+    def __init__(self, connection: Connection, items: Sequence[KeepTraces]) -> None:
+        self._statements = QuickStatements(connection)
+        self._items = items
+        self._rows: dict[TraceName, _Row] = {}
+        self._segments: list[tuple[Any, ...]] = []
+
+    def apply(self) -> list[KeptTraces]:
+        """What became of each request."""
+        self._read_rows()
+        answers = [self._take(item) for item in self._items]
+        self._write()
+        return answers
+
+    def _read_rows(self) -> None:
+        names = sorted(
+            {
+                (item.tenant, make_storable(piece.trace_id))
+                for item in self._items
+                for piece in item.pieces
+            }
+        )
+        text = _KNOWN_AND_LOCKED if self._statements.is_postgres else _KNOWN
+        for found in self._statements.read_many(ManyQuery(text, _COLUMNS), names):
+            row = dict(zip(ROW_NAMES, found, strict=True))
+            self._rows[row["tenant"], row["trace_id"]] = _Row(
+                tenant=row["tenant"],
+                trace_id=row["trace_id"],
+                key=row["key"],
+                fresh=False,
+                facts=read_facts_row(row),
+                first_at=row["first_at"],
+                last_at=row["last_at"],
+                due_at=row["due_at"],
+                segments=row["segments"],
+                bytes=row["bytes"],
+                lost=read_lost(row["lost"]) or Lost(),
+                labels=row["labels"],
+                labelled_at=row["started_at"],
+            )
+        new = [name for name in names if name not in self._rows]
+        self._make_rows(new)
+
+    def _make_rows(self, names: Sequence[TraceName]) -> None:
+        if not names:
+            return
+        if self._statements.is_postgres:
+            keys = [key for (key,) in self._statements.read(_NEXT_KEYS, len(names))]
+        else:  # the transaction has SQLite's only write lock
+            last = next(iter(self._statements.read(_LAST_KEY)), (0,))[0]
+            keys = list(range(last + 1, last + 1 + len(names)))
+        for (tenant, trace_id), key in zip(names, keys, strict=True):
+            self._rows[tenant, trace_id] = _Row(
+                tenant, trace_id, key, fresh=True, facts=None, first_at=0.0, last_at=0.0, due_at=0.0
+            )
+
+    def _take(self, item: KeepTraces) -> KeptTraces:
+        kept = refused = 0
+        for piece in item.pieces:
+            row = self._rows[item.tenant, make_storable(piece.trace_id)]
+            spans = piece.facts.spans
+            if row.facts is not None and row.facts.spans + spans > item.most_spans:
+                row.lost += Lost(spans_refused=spans)
+                refused += spans
+                continue
+            kept += spans
+            _add_piece(row, piece, item)
+            segment = (row.key, row.segments, row.tenant, 0, item.at, piece.format, spans)
+            self._segments.append((*segment, piece.body))
+        not_taken: dict[str, int] = {}
+        for each in item.witnessed:
+            why = keep_witnessed(self._statements, item.tenant, item.at, each)
+            if why is None:
+                kept += each.spans
+            else:
+                not_taken[why] = not_taken.get(why, 0) + each.spans
+        return KeptTraces(
+            traces=len(item.pieces), spans=kept, refused=refused, not_witnessed=not_taken
+        )
+
+    def _write(self) -> None:
+        rows = list(self._rows.values())
+        labels = {
+            (row.tenant, row.trace_id): [
+                (row.tenant, *each) for each in list_labels(row.facts or TraceFacts())
+            ]
+            for row in rows
+        }
+        ids = find_label_ids(self._statements, (each for some in labels.values() for each in some))
+        new: list[tuple[Any, ...]] = []
+        changed: list[tuple[Any, ...]] = []
+        marks: list[tuple[Any, ...]] = []
+        for row in rows:
+            facts = row.facts or TraceFacts()
+            columns = write_facts(facts, row.first_at)
+            wanted = sorted({ids[each] for each in labels[row.tenant, row.trace_id]})
+            text = msgspec.json.encode(wanted).decode()
+            started_at = columns[0]
+            if row.fresh or text != row.labels or started_at != row.labelled_at:
+                if not row.fresh:
+                    remove_trace_labels(self._statements, row.key, row.labelled_at, row.labels)
+                marks += [(each, started_at, row.key, row.tenant) for each in wanted]
+            lost = write_lost(row.lost)
+            if row.fresh:
+                new.append((
+                    *(row.key, row.tenant, row.trace_id, 0, row.segments),
+                    *(row.first_at, row.last_at, row.due_at, None, False),
+                    *columns, text, lost, row.bytes,
+                ))  # fmt: skip
+            else:
+                changed.append((
+                    *(row.segments, row.last_at, row.due_at),
+                    *columns, text, lost, row.bytes, row.key,
+                ))  # fmt: skip
+        self._insert_new(new)
+        self._statements.run_many(CHANGE, changed)
+        self._statements.insert("trace_segments", _SEGMENT_NAMES, self._segments)
+        self._statements.insert("trace_labels", ("label", "started_at", "trace", "tenant"), marks)
+
+    def _insert_new(self, rows: list[tuple[Any, ...]]) -> None:
+        try:
+            self._statements.insert("traces", _NEW_NAMES, rows)
+        except self._statements.integrity_error:
+            # Another server has just got the first spans of one of them too.
+            raise KeyTaken("a trace came to two servers at once") from None
+
+
+_NEW_NAMES = (
+    *("key", "tenant", "trace_id", "version", "segments"),
+    *("first_at", "last_at", "due_at", "settled_at", "undecided"),
+    *FACT_NAMES, "labels", "lost", "bytes",
+)  # fmt: skip
+
+
+def _add_piece(row: _Row, piece: TracePiece, item: KeepTraces) -> None:
+    if row.facts is None:
+        row.facts, row.first_at = piece.facts, item.at
+    else:
+        row.facts = combine_facts(row.facts, piece.facts)
+    row.segments += 1
+    row.last_at = max(row.last_at, item.at)
+    row.due_at = row.last_at + (item.quiet if row.facts.has_root else ROOTLESS_QUIET_S)
+    row.bytes += len(piece.body)
+    row.lost += piece.lost

@@ -1,0 +1,310 @@
+"""Lists of traces: pages by time, the worst by a score, and what must be looked for in spans."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.traces.segments import open_body, unpack_groups, unpack_trace
+from tallymark.store.traces.trace_filters import (
+    FEW,
+    Condition,
+    TraceFilter,
+    Way,
+    compile_filter,
+    is_attribute,
+    join_conditions,
+)
+from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
+from tallymark.traces.lenient_json import as_text
+from tallymark.traces.trace_query import ATTRIBUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tallymark.store.database import Database
+    from tallymark.traces.trace_query import Term, TraceQuery
+
+_COLUMNS = ", ".join(f"t.{name}" for name in LISTED)
+_SCANNED_AT_ONCE = 200
+_PIECES = (1_000, 4_000, 10_000)
+"""Rows of an index that are looked at for one page, as long as it is not full."""
+MOST_SCANNED = 20_000
+"""Traces whose spans are opened for one page; the next page goes on behind them."""
+_BODIES = ManyQuery(
+    "SELECT s.trace, s.format, s.body FROM {given} JOIN trace_segments s ON s.trace = given.trace",
+    (("trace", "bigint"),),
+)
+TracePlace = tuple[float, int]
+"""Where a page ends: the start and the key of its last trace."""
+
+
+class TracePage(NamedTuple):
+    """Some traces."""
+
+    items: list[TraceRecord]
+    next: TracePlace | None
+    """Where to go on; None at the end."""
+    scanned: int | None = None
+    """How many traces were looked at one by one, where no index could tell: then a page may be
+    short, and `next` goes on behind them."""
+
+
+class ScoredTrace(NamedTuple):
+    """A trace with one of its scores."""
+
+    value: float
+    trace: TraceRecord
+
+
+def list_page(
+    database: Database, tenant: str, query: TraceQuery, after: TracePlace | None, limit: int
+) -> TracePage:
+    """The newest traces that fit, after a place."""
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        found = compile_filter(statements, tenant, query)
+        if found.empty:
+            return TracePage([], None, 0 if query.scanned else None)
+        if query.scanned:
+            return _scan(statements, found, query.scanned, after, limit)
+        walked = _walk(statements, found, after, limit + 1)
+    items = [read_record(row) for row in walked.rows[:limit]]
+    if len(walked.rows) > limit:
+        return TracePage(items, (items[-1].started_at, items[-1].key))
+    return TracePage(items, walked.rest, None if walked.rest is None else walked.looked)
+
+
+class _Walked(NamedTuple):
+    """What was found along an index."""
+
+    rows: list[tuple[Any, ...]]
+    rest: TracePlace | None = None
+    """Where it was left; None at the end of the index."""
+    looked: int = 0
+
+
+def _walk(
+    statements: QuickStatements, found: TraceFilter, after: TracePlace | None, limit: int
+) -> _Walked:
+    """The newest that fit: along the index that gives few, else piece by piece along time.
+
+    Conditions that are each met often, and hardly ever together, would else be tried on a million.
+    """
+    best = found.best
+    if best is not None and best.count <= FEW:
+        return _Walked(_read_few(statements, found, best, after, limit))
+    path = _choose_path(statements, found)
+    rows: list[tuple[Any, ...]] = []
+    looked = 0
+    for piece in _PIECES:
+        rest = _find_end(statements, path, after, piece)
+        rows += _read_piece(statements, found, path, (after, rest), limit - len(rows))
+        looked += piece
+        if len(rows) == limit or rest is None:
+            return _Walked(rows)
+        after = rest
+    return _Walked(rows, after, looked)
+
+
+class _Path(NamedTuple):
+    """An index in the order of time: its table, its columns, and which of its rows."""
+
+    table: str
+    started_at: str
+    key: str
+    where: Condition
+
+
+def _choose_path(statements: QuickStatements, found: TraceFilter) -> _Path:
+    labelled = [way for way in found.ways if way.label is not None]
+    if labelled:
+        label = min(labelled, key=lambda way: way.count).label
+        return _Path("trace_labels d", "d.started_at", "d.trace", Condition(f"d.label = {label}"))
+    errors = any("status = 'error'" in way.keys.text for way in found.ways)
+    index = "ix_traces_errors" if errors else "ix_traces_started"
+    by = "" if statements.is_postgres else f" INDEXED BY {index}"
+    rows = [found.conditions[0], *([Condition("t.status = 'error'")] if errors else ())]
+    return _Path(f"traces t{by}", "t.started_at", "t.key", join_conditions(rows))
+
+
+def _find_end(
+    statements: QuickStatements, path: _Path, after: TracePlace | None, rows: int
+) -> TracePlace | None:
+    """The place of the last of so many rows of an index; None where there are fewer."""
+    where = join_conditions((path.where, *_write_bounds(path, (after, None))))
+    text = (
+        f"SELECT {path.started_at}, {path.key} FROM {path.table} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY {path.started_at} DESC, {path.key} DESC LIMIT 1 OFFSET {rows - 1}"
+    )
+    found = statements.read(text, *where.values)
+    return (found[0][0], found[0][1]) if found else None
+
+
+def _read_piece(
+    statements: QuickStatements,
+    found: TraceFilter,
+    path: _Path,
+    between: tuple[TracePlace | None, TracePlace | None],
+    limit: int,
+) -> list[tuple[Any, ...]]:
+    join = ""
+    if path.table.startswith("trace_labels"):
+        # SQLite keeps to the order in which tables are named only where it is told so.
+        cross = "" if statements.is_postgres else "CROSS "
+        join = f" {cross}JOIN traces t ON t.key = d.trace"
+    where = join_conditions((path.where, *_write_bounds(path, between), *found.conditions))
+    text = (
+        f"SELECT {_COLUMNS} FROM {path.table}{join} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY {path.started_at} DESC, {path.key} DESC LIMIT {int(limit)}"
+    )
+    return statements.read(text, *where.values)
+
+
+def _write_bounds(
+    path: _Path, between: tuple[TracePlace | None, TracePlace | None]
+) -> list[Condition]:
+    """After the first place, and up to the second."""
+    place = f"({path.started_at}, {path.key})"
+    return [
+        Condition(f"{place} {sign} (?, ?)", each)
+        for sign, each in (("<", between[0]), (">=", between[1]))
+        if each is not None
+    ]
+
+
+def _read_few(
+    statements: QuickStatements,
+    found: TraceFilter,
+    way: Way,
+    after: TracePlace | None,
+    limit: int,
+) -> list[tuple[Any, ...]]:
+    place = [] if after is None else [Condition("(t.started_at, t.key) < (?, ?)", after)]
+    where = join_conditions((*found.conditions, *place))
+    cross = "" if statements.is_postgres else "CROSS "
+    text = (
+        f"SELECT {_COLUMNS} FROM (SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
+        f" {cross}JOIN traces t ON t.key = k.key WHERE {where.text}"
+        f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
+    )
+    return statements.read(text, *way.keys.values, *where.values)
+
+
+def _scan(
+    statements: QuickStatements,
+    found: TraceFilter,
+    terms: Sequence[Term],
+    after: TracePlace | None,
+    limit: int,
+) -> TracePage:
+    """Opens the spans of what fits otherwise, newest first, until there are enough."""
+    items: list[TraceRecord] = []
+    opened = 0
+    while opened < MOST_SCANNED:
+        walked = _walk(statements, found, after, _SCANNED_AT_ONCE)
+        records = [read_record(row) for row in walked.rows]
+        fits = _find_in_spans(statements, [each.key for each in records], terms)
+        for each in records:
+            opened += 1
+            after = (each.started_at, each.key)
+            if each.key in fits:
+                items.append(each)
+                if len(items) == limit:
+                    return TracePage(items, after, opened)
+        opened += walked.looked
+        if walked.rest is not None:
+            after = walked.rest
+        elif len(records) < _SCANNED_AT_ONCE:
+            return TracePage(items, None, opened)
+    return TracePage(items, after, opened)
+
+
+def _find_in_spans(
+    statements: QuickStatements, keys: Sequence[int], terms: Sequence[Term]
+) -> set[int]:
+    """Those of the traces in whose spans all terms are true."""
+    seen: dict[int, set[Term]] = {key: set() for key in keys}
+    for key, format_, body in statements.read_many(_BODIES, [(key,) for key in keys]):
+        content = open_body(bytes(body))
+        folded = content.lower()
+        for term in terms:
+            if term in seen[key]:
+                continue
+            if is_attribute(term):
+                true = _has_attribute(bytes(body), format_, term)
+            else:
+                true = any(
+                    each.lower().encode("utf-8", "replace") in folded for each in term.values
+                )
+            if true:
+                seen[key].add(term)
+    wanted = {term for term in terms if not term.negated}
+    unwanted = {term for term in terms if term.negated}
+    return {key for key, true in seen.items() if wanted <= true and not unwanted & true}
+
+
+def _has_attribute(body: bytes, format_: str, term: Term) -> bool:
+    name = term.field.removeprefix(ATTRIBUTE)
+    if format_ == "trace":
+        holders: Iterable[dict[str, Any]] = (span.metadata for span in unpack_trace(body).spans)
+    else:
+        groups = unpack_groups(body)
+        holders = (
+            holder
+            for group in groups
+            for holder in (group.resource, *(span.attributes for span in group.spans))
+        )
+    return any(
+        fnmatchcase(as_text(holder[name]), value)
+        for holder in holders
+        if name in holder
+        for value in term.values
+    )
+
+
+def list_worst(
+    database: Database,
+    tenant: str,
+    query: TraceQuery,
+    score: str,
+    *,
+    limit: int = 100,
+    best: bool = False,
+) -> list[ScoredTrace]:
+    """The traces with the lowest scores, or the highest, and among equals the newest."""
+    order = "DESC" if best else "ASC"
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        found = compile_filter(statements, tenant, query, ways=False)
+        if found.empty:
+            return []
+        join = "JOIN" if statements.is_postgres else "CROSS JOIN"
+        where = found.where
+        rows = statements.read(
+            f"SELECT c.value, {_COLUMNS} FROM trace_scores c {join} traces t ON t.key = c.trace"  # noqa: S608
+            " WHERE c.tenant = ? AND c.name = ? AND c.is_current AND c.value IS NOT NULL"
+            f" AND {where.text} ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
+            *(tenant, score, *where.values),
+        )
+    return [ScoredTrace(row[0], read_record(row[1:])) for row in rows]
+
+
+def choose_keys(
+    database: Database, tenant: str, query: TraceQuery, keys: Sequence[int]
+) -> set[int]:
+    """Those of the traces with these keys that fit: how a rule's filter is applied."""
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        found = compile_filter(statements, tenant, query, ways=False)
+        if found.empty or not keys:
+            return set()
+        where = found.where
+        chosen = ManyQuery(
+            f"SELECT t.key FROM {{given}} JOIN traces t ON t.key = given.key WHERE {where.text}",  # noqa: S608
+            (("key", "bigint"),),
+        )
+        rows = statements.read_many(chosen, [(key,) for key in keys], *where.values)
+        fits = {row[0] for row in rows}
+        return _find_in_spans(statements, sorted(fits), query.scanned) if query.scanned else fits

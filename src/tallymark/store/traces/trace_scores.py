@@ -1,0 +1,136 @@
+"""Scores of traces: written once, read with their traces, and which of them counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.store.column_types import json_text, make_storable, read_json_mapping
+from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallymark.store.database import Database
+
+PERSON = 0
+"""The rule, and the version of the rule, of what people scored themselves."""
+_NAMES = (
+    *("trace", "version", "rule_version", "name", "author", "tenant", "rule", "value", "label"),
+    *("reason", "error", "metadata", "at", "cost", "started_at", "is_current"),
+)
+_INSERT = f"{write_insert('trace_scores', _NAMES)} ON CONFLICT DO NOTHING"
+_CORRECT = (
+    f"{write_insert('trace_scores', _NAMES)} ON CONFLICT (trace, version, rule_version, name,"
+    " author) DO UPDATE SET value = excluded.value, label = excluded.label,"
+    " reason = excluded.reason, error = excluded.error, metadata = excluded.metadata,"
+    " at = excluded.at, is_current = excluded.is_current"
+)
+_NEWER = (
+    "SELECT 1 FROM trace_scores WHERE trace = ? AND name = ? AND rule = ? AND author = ?"
+    " AND is_current AND (version, rule_version) > (?, ?)"
+)
+_RETIRE = (
+    "UPDATE trace_scores SET is_current = false WHERE trace = ? AND name = ? AND rule = ?"
+    " AND author = ? AND is_current"
+)
+_OF_TRACES = ManyQuery(
+    "SELECT s.trace, s.version, s.rule_version, s.name, s.author, s.rule, s.value, s.label,"
+    " s.reason, s.error, s.metadata, s.at, s.cost, s.started_at, s.is_current"
+    " FROM {given} JOIN trace_scores s ON s.trace = given.trace WHERE s.tenant = ?"
+    " ORDER BY s.trace, s.name, s.at",
+    (("trace", "bigint"),),
+)
+
+
+class TraceScore(msgspec.Struct, frozen=True, kw_only=True):
+    """One score of one version of a trace."""
+
+    trace: int
+    """The key of its row."""
+    version: int
+    rule_version: int = PERSON
+    name: str
+    author: str = ""
+    """Who scored it; '' is a rule."""
+    rule: int = PERSON
+    value: float | None
+    label: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    metadata: dict[str, Any] = {}
+    at: float
+    cost: float | None = None
+    started_at: float
+    """When the trace began."""
+    is_current: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, without what belongs to the tables."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        for name in ("trace", "started_at"):
+            del told[name]
+        told["author"] = self.author or None
+        return told
+
+
+def write_scores(
+    statements: QuickStatements, tenant: str, scores: Sequence[TraceScore], *, correct: bool = False
+) -> int:
+    """Writes scores in the transaction that is open; how many were new.
+
+    What is there already stays, and counts as nothing; `correct` replaces it, as people may. The
+    newest version of a trace and its rule is the one that counts.
+    """
+    written = 0
+    for each in scores:
+        whose = (each.trace, each.name, each.rule, each.author)
+        newer = statements.read(_NEWER, *whose, each.version, each.rule_version)
+        row = _write_row(tenant, each, is_current=not newer)
+        if correct:
+            if not newer:
+                statements.run(_RETIRE, *whose)
+            written += statements.run(_CORRECT, *row)
+            continue
+        if statements.run(_INSERT, *row[:-1], False):
+            written += 1
+            if not newer:
+                statements.run(_RETIRE, *whose)
+                statements.run(
+                    "UPDATE trace_scores SET is_current = true WHERE trace = ? AND version = ?"
+                    " AND rule_version = ? AND name = ? AND author = ?",
+                    *row[:5],
+                )
+    return written
+
+
+def read_scores(
+    database: Database, tenant: str, keys: Sequence[int], *, all_of_them: bool = False
+) -> dict[int, list[TraceScore]]:
+    """The scores of traces by their keys: those that count, or all that there ever were."""
+    with database.read() as connection:
+        rows = QuickStatements(connection).read_many(_OF_TRACES, [(key,) for key in keys], tenant)
+    found: dict[int, list[TraceScore]] = {key: [] for key in keys}
+    for row in rows:
+        values = dict(zip(_READ, row, strict=True))
+        values["metadata"] = read_json_mapping(values["metadata"])
+        values["is_current"] = bool(values["is_current"])
+        if all_of_them or values["is_current"]:
+            found[row[0]].append(TraceScore(**values))
+    return found
+
+
+_READ = tuple(name for name in _NAMES if name != "tenant")
+
+
+def _write_row(tenant: str, score: TraceScore, *, is_current: bool) -> tuple[Any, ...]:
+    texts = (score.label, score.reason, score.error)
+    label, reason, error = (None if each is None else make_storable(each) for each in texts)
+    return (
+        *(score.trace, score.version, score.rule_version),
+        *(make_storable(score.name), make_storable(score.author), tenant, score.rule),
+        *(score.value, label, reason, error),
+        json_text(score.metadata) if score.metadata else None,
+        *(score.at, score.cost, score.started_at, is_current),
+    )

@@ -1,0 +1,192 @@
+"""Sums over traces: by time, by what they have in common, and of two questions side by side.
+
+Means come with what their intervals need: the traces of a session belong together, so a session is
+a cluster (`runs/statistics.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tallymark.errors import InvalidInput, suggest
+from tallymark.runs.statistics import ClusterMoments, MeanEstimate, estimate_moments
+from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.traces.trace_filters import compile_filter
+from tallymark.traces.trace_query import SCORE
+
+if TYPE_CHECKING:
+    from tallymark.store.database import Database
+    from tallymark.traces.trace_query import TraceQuery
+
+MEASURES: Final = {
+    "cost": "t.cost",
+    "duration": "t.duration",
+    "tokens": "t.tokens",
+    "error": "CASE WHEN t.status = 'error' THEN 1.0 ELSE 0.0 END",
+}
+"""What can be summed beside scores."""
+_COLUMN_GROUPS: Final = {
+    "service": "t.service",
+    "version": "t.service_version",
+    "session": "t.session",
+    "user": "t.user_name",
+    "name": "t.name",
+    "status": "t.status",
+}
+_LABEL_GROUPS: Final = ("model", "tool", "tag")
+GROUPS: Final = (*_COLUMN_GROUPS, *_LABEL_GROUPS)
+MOST_GROUPS: Final = 1_000
+
+
+class TraceSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Some traces taken together."""
+
+    group: str | float | None
+    """What they have in common: a label, or the moment at which a time begins."""
+    traces: int
+    errors: int
+    cost: float | None
+    tokens: int | None
+    duration: float | None
+    """The mean, in seconds."""
+    measured: int = 0
+    """How many of them have what is measured."""
+    mean: float | None = None
+    low: float | None = None
+    """With `high`, the 95 % interval of the mean; None where there is none."""
+    high: float | None = None
+
+
+def check_measure(measure: str) -> None:
+    """Refuses what cannot be summed."""
+    if measure not in MEASURES and not (measure.startswith(SCORE) and measure != SCORE):
+        near = suggest(measure, [*MEASURES, "score.NAME"])
+        hint = f"did you mean {near!r}?" if near else f"{', '.join(MEASURES)} or score.NAME"
+        raise InvalidInput(f"{measure!r} cannot be measured", hint=hint)
+
+
+def find_most(measure: str) -> float:
+    """The largest value that a measure can have."""
+    return 1.0 if measure == "error" or measure.startswith(SCORE) else math.inf
+
+
+def check_group(group: str) -> None:
+    """Refuses what traces cannot be put together by."""
+    if group not in GROUPS:
+        near = suggest(group, GROUPS)
+        hint = f"did you mean {near!r}?" if near else f"by {', '.join(GROUPS)}"
+        raise InvalidInput(f"traces cannot be put together by {group!r}", hint=hint)
+
+
+class TraceSums:
+    """The sums of what fits one question."""
+
+    def __init__(self, database: Database, tenant: str, query: TraceQuery) -> None:
+        if query.scanned:
+            raise InvalidInput(
+                f"{query.scanned[0].field} has no column, and sums are of columns",
+                hint="leave it out here, or list the traces",
+            )
+        self._database = database
+        self._tenant = tenant
+        self._query = query
+
+    def over_time(self, every: float, measure: str | None = None) -> list[TraceSum]:
+        """By the time at which they began, in steps of so many seconds."""
+        is_postgres = self._database.address.path is None
+        step = f"t.started_at / {float(every)!r}"
+        number = f"floor({step})" if is_postgres else f"CAST({step} AS INTEGER)"
+        found = self._sum(f"{number} * {float(every)!r}", "", measure)
+        return sorted(found, key=lambda each: float(each.group or 0.0))
+
+    def by(self, group: str, measure: str | None = None) -> list[TraceSum]:
+        """By what they have in common, the most frequent first; two tools are two groups."""
+        check_group(group)
+        if group in _COLUMN_GROUPS:
+            found = self._sum(_COLUMN_GROUPS[group], "", measure)
+        else:
+            join = (
+                " JOIN trace_labels d ON d.trace = t.key AND d.started_at = t.started_at"
+                f" JOIN labels g ON g.id = d.label AND g.kind = '{group}'"
+            )
+            found = self._sum("g.value", join, measure)
+        return sorted(found, key=lambda each: (-each.traces, str(each.group)))
+
+    def whole(self, measure: str | None = None) -> TraceSum:
+        """All of them."""
+        found = self._sum("NULL", "", measure)
+        nothing = TraceSum(group=None, traces=0, errors=0, cost=None, tokens=None, duration=None)
+        return found[0] if found else nothing
+
+    def moments(self, measure: str) -> ClusterMoments:
+        """For who compares."""
+        return self._measure("NULL", "", measure).get(None, ClusterMoments())
+
+    def _sum(self, group: str, join: str, measure: str | None) -> list[TraceSum]:
+        where = self._compile()
+        if where is None:
+            return []
+        text, values = where
+        rows = self._read(
+            f"SELECT {group} AS g, count(*), sum(CASE WHEN t.status = 'error' THEN 1 ELSE 0 END),"  # noqa: S608
+            f" sum(t.cost), sum(t.tokens), avg(t.duration) FROM traces t{join} WHERE {text}"
+            f" GROUP BY 1 ORDER BY 2 DESC LIMIT {MOST_GROUPS}",
+            values,
+        )
+        moments = {} if measure is None else self._measure(group, join, measure)
+        most = find_most(measure or "")
+        return [_make_sum(row, moments.get(row[0]), most) for row in rows if row[1]]
+
+    def _measure(self, group: str, join: str, measure: str) -> dict[Any, ClusterMoments]:
+        check_measure(measure)
+        where = self._compile()
+        if where is None:
+            return {}
+        text, values = where
+        if measure.startswith(SCORE):
+            source = "FROM trace_scores c JOIN traces t ON t.key = c.trace"
+            value = "c.value"
+            text = f"c.tenant = ? AND c.name = ? AND c.is_current AND {text}"
+            values = (self._tenant, measure.removeprefix(SCORE), *values)
+        else:
+            source, value = "FROM traces t", MEASURES[measure]
+        clusters = (
+            f"SELECT {group} AS g, coalesce(t.session, t.trace_id) AS c, count({value}) AS n,"
+            f" CAST(sum({value}) AS DOUBLE PRECISION) AS s {source}{join}"
+            f" WHERE {text} AND {value} IS NOT NULL GROUP BY 1, 2"
+        )
+        rows = self._read(
+            "SELECT g, count(*), sum(n), sum(s), sum(s * s), sum(s * n), sum(n * n)"  # noqa: S608
+            f" FROM ({clusters}) AS clusters GROUP BY g",
+            values,
+        )
+        return {row[0]: ClusterMoments(row[1], int(row[2]), *map(float, row[3:])) for row in rows}
+
+    def _compile(self) -> tuple[str, tuple[Any, ...]] | None:
+        with self._database.read() as connection:
+            statements = QuickStatements(connection)
+            found = compile_filter(statements, self._tenant, self._query, ways=False)
+        return None if found.empty else (found.where.text, found.where.values)
+
+    def _read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        with self._database.read() as connection:
+            return QuickStatements(connection).read(query, *values)
+
+
+def _make_sum(row: tuple[Any, ...], moments: ClusterMoments | None, most: float) -> TraceSum:
+    estimate = MeanEstimate() if moments is None else estimate_moments(moments, most)
+    return TraceSum(
+        group=row[0],
+        traces=row[1],
+        errors=int(row[2]),
+        cost=row[3],
+        tokens=None if row[4] is None else int(row[4]),
+        duration=row[5],
+        measured=0 if moments is None else moments.count,
+        mean=estimate.mean,
+        low=estimate.low,
+        high=estimate.high,
+    )

@@ -1,0 +1,171 @@
+"""The traces of a tenant: kept, settled, read."""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+
+from tallymark.errors import NotFound
+from tallymark.store.database import TenantRows
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.traces import retention, settling, trace_lists
+from tallymark.store.traces.segments import Segment, merge_segments, read_segment
+from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
+from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
+from tallymark.store.traces.trace_scores import TraceScore, read_scores, write_scores
+from tallymark.store.traces.trace_sums import TraceSums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tallymark.store.traces.trace_lists import ScoredTrace, TracePage, TracePlace
+    from tallymark.store.traces.trace_settings import TraceSettings
+    from tallymark.traces.trace import Trace
+    from tallymark.traces.trace_query import TraceQuery
+
+SELECT_LISTED = f"SELECT {', '.join(LISTED)} FROM traces"  # noqa: S608  our names
+_BODIES = ManyQuery(
+    "SELECT s.trace, given.version, s.number, s.version, s.format, s.body"
+    " FROM {given} JOIN trace_segments s ON s.trace = given.trace"
+    " WHERE s.tenant = ? AND (given.version = 0 OR s.version BETWEEN 1 AND given.version)"
+    " ORDER BY s.trace, given.version, s.number",
+    (("trace", "bigint"), ("version", "bigint")),
+)
+_AT_ONCE = 200
+
+
+class Traces(TenantRows):
+    """What `store.traces` is."""
+
+    def keep(self, item: KeepTraces) -> KeptTraces:
+        """Stores what one request brings; it is there when this returns."""
+        asked: Any = item
+        kept: Any = self._database.do(asked)
+        return kept  # type: ignore[no-any-return]
+
+    async def akeep(self, item: KeepTraces) -> KeptTraces:
+        """The same, while the event loop does other things."""
+        asked: Any = item
+        kept: Any = await self._database.ado(asked)
+        return kept  # type: ignore[no-any-return]
+
+    def settle(self, now: float, limit: int = 1000) -> int:
+        """Settles what was quiet by now, of all tenants; how many were due."""
+        return settling.settle_due(self._database, now, limit)
+
+    def get(self, trace_id: str) -> TraceRecord:
+        """All but the spans of a trace."""
+        query = f"{SELECT_LISTED} WHERE tenant = ? AND trace_id = ?"
+        with self._database.read() as connection:
+            found = QuickStatements(connection).read(query, self._tenant, trace_id)
+        if not found:
+            raise NotFound(f"there is no trace {trace_id!r}", hint="list them: tally traces list")
+        return read_record(found[0])
+
+    def page(
+        self, query: TraceQuery, *, after: TracePlace | None = None, limit: int = 50
+    ) -> TracePage:
+        """The newest traces that fit a question, after a place; no span is read for what has
+        columns.
+        """
+        return trace_lists.list_page(self._database, self._tenant, query, after, limit)
+
+    def worst(
+        self, score: str, query: TraceQuery, *, limit: int = 100, best: bool = False
+    ) -> list[ScoredTrace]:
+        """The traces with the lowest scores of a name, or the highest."""
+        return trace_lists.list_worst(
+            self._database, self._tenant, query, score, limit=limit, best=best
+        )
+
+    def choose(self, query: TraceQuery, keys: Sequence[int]) -> set[int]:
+        """Those of the traces with these keys that fit a question."""
+        return trace_lists.choose_keys(self._database, self._tenant, query, keys)
+
+    def sums(self, query: TraceQuery) -> TraceSums:
+        """Sums of what fits a question."""
+        return TraceSums(self._database, self._tenant, query)
+
+    def scores(
+        self, keys: Sequence[int], *, all_of_them: bool = False
+    ) -> dict[int, list[TraceScore]]:
+        """The scores of traces, by their keys: those that count, or all there ever were."""
+        return read_scores(self._database, self._tenant, keys, all_of_them=all_of_them)
+
+    def put_scores(self, scores: Sequence[TraceScore], *, correct: bool = False) -> int:
+        """Writes scores; how many were new. `correct` replaces what is there, as people may."""
+        return self._database.write(
+            lambda connection: write_scores(
+                QuickStatements(connection), self._tenant, scores, correct=correct
+            )
+        )
+
+    def score_names(self) -> list[str]:
+        """The names of all scores that traces have."""
+        with self._database.read() as connection:
+            return _list_score_names(QuickStatements(connection), self._tenant)
+
+    def label_values(self, kind: str, *, limit: int = 200) -> list[str]:
+        """Values of a kind of label, in their order: what can be chosen to filter by."""
+        query = (
+            f"SELECT value FROM labels WHERE tenant = ? AND kind = ? ORDER BY value LIMIT {limit}"  # noqa: S608
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read(query, self._tenant, kind)
+        return [row[0] for row in rows]
+
+    def remove(self, keys: Sequence[int]) -> int:
+        """Removes traces with their spans, scores and decisions; how many there were."""
+        return retention.remove_traces(self._database, self._tenant, keys)
+
+    def remove_outdated(self, settings: TraceSettings, now: float, limit: int = 10_000) -> int:
+        """Removes what is older, or takes more room, than is kept; how many there were."""
+        days, size = settings.keep_days, settings.keep_mb
+        keys = retention.find_outdated(
+            self._database,
+            self._tenant,
+            before=None if days is None else now - days * 86_400,
+            most_bytes=None if size is None else size * 1_000_000,
+            limit=limit,
+        )
+        removed = self.remove(keys)
+        if removed:
+            retention.remove_unused_labels(self._database, self._tenant)
+        return removed
+
+    def load(self, trace_id: str, version: int | None = None) -> Trace:
+        """A trace with its spans: as it is now, or as it was in one of its versions."""
+        record = self.get(trace_id)
+        if version is not None and not 1 <= version <= record.version:
+            known = f"it has {record.version}" if record.version else "it is not settled yet"
+            raise NotFound(f"the trace {trace_id!r} has no version {version}", hint=known)
+        return next(iter(self.load_many([(record.key, version or 0)])))[2]
+
+    def load_many(self, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, Trace]]:
+        """Traces by their keys and versions (0 is as they are now), a few in memory at a time.
+
+        They come by key within each few; one that is gone is left out.
+        """
+        left = iter(wanted)
+        while some := list(islice(left, _AT_ONCE)):
+            with self._database.read() as connection:
+                rows = QuickStatements(connection).read_many(_BODIES, some, self._tenant)
+            for (key, version), parts in groupby(rows, key=lambda row: (row[0], row[1])):
+                segments = [Segment(*row[2:]) for row in parts]
+                whole = len(segments) == 1
+                merged = read_segment(segments[0]) if whole else merge_segments(segments)
+                yield key, version, merged.assemble()
+
+
+def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
+    """From name to name along the index, however many scores each has."""
+    found: list[str] = []
+    name = ""
+    while rows := statements.read(
+        "SELECT name FROM trace_scores WHERE tenant = ? AND is_current AND name > ?"
+        " ORDER BY name LIMIT 1",
+        *(tenant, name),
+    ):
+        name = rows[0][0]
+        found.append(name)
+    return found

@@ -1,0 +1,103 @@
+"""Spans that carry the token of an open attempt: its trajectory, seen while it happened.
+
+A token is made from a secret of the tenant and the attempt's id, so entering again gives the same
+one, and none is stored. Rows are only added while the attempt is open, under its lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from base64 import b32encode
+from typing import TYPE_CHECKING, NamedTuple
+
+from tallymark.store.contests.attempt_rows import attempt_key
+from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import insert_once
+from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.traces.segments import unpack_groups
+from tallymark.store.traces.trace_tables import witness_secrets
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tallymark.store.traces.trace_items import WitnessedPiece
+    from tallymark.traces.otlp_export import SpanGroup
+
+MOST_SPANS = 20_000
+"""Of one attempt."""
+_BEGIN = "tlw_"
+_OPEN = "SELECT agent, expires_at FROM attempts WHERE tenant = ? AND key = ? AND state = 'entered'"
+_SO_FAR = (
+    "SELECT coalesce(max(number), 0), coalesce(sum(spans), 0) FROM attempt_spans WHERE attempt = ?"
+)
+_NAMES = ("attempt", "number", "tenant", "at", "spans", "body")
+
+
+class WitnessedSpans(NamedTuple):
+    """What one request brought of an attempt, and when it came, by our clock."""
+
+    at: float
+    groups: list[SpanGroup]
+
+
+class Witness(TenantRows):
+    """What `store.witness` is."""
+
+    _secret: bytes | None = None
+
+    def make_token(self, attempt_id: str) -> str:
+        """What an agent puts on its spans as `tally.attempt`; it is for that agent alone."""
+        return f"{_BEGIN}{attempt_id}_{self._sign(attempt_id)}"
+
+    def read_token(self, token: object) -> str | None:
+        """The attempt whose token it is; None for anything else."""
+        if not isinstance(token, str) or not token.startswith(_BEGIN) or not token.isascii():
+            return None
+        attempt_id, _, signature = token.removeprefix(_BEGIN).partition("_")
+        if attempt_key(attempt_id) is None:
+            return None
+        return attempt_id if hmac.compare_digest(signature, self._sign(attempt_id)) else None
+
+    def read(self, attempt_id: str) -> list[WitnessedSpans]:
+        """All that was seen of an attempt, in the order in which it came."""
+        query = (
+            "SELECT at, body FROM attempt_spans WHERE tenant = ? AND attempt = ? ORDER BY number"
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read(query, self._tenant, attempt_key(attempt_id))
+        return [WitnessedSpans(at, unpack_groups(bytes(body))) for at, body in rows]
+
+    def _sign(self, attempt_id: str) -> str:
+        if self._secret is None:
+            self._secret = self._database.write(self._find_secret)
+        said = f"{self._tenant}\0{attempt_id}".encode()
+        return b32encode(hmac.digest(self._secret, said, hashlib.sha256)).decode().lower()[:32]
+
+    def _find_secret(self, connection: Connection) -> bytes:
+        row = {"tenant": self._tenant, "secret": secrets.token_bytes(32)}
+        insert_once(connection, witness_secrets, row)
+        found = QuickStatements(connection).read(
+            "SELECT secret FROM witness_secrets WHERE tenant = ?", self._tenant
+        )
+        return bytes(found[0][0])
+
+
+def keep_witnessed(
+    statements: QuickStatements, tenant: str, at: float, piece: WitnessedPiece
+) -> str | None:
+    """Adds what came of an attempt; why not, where it is not taken."""
+    key = attempt_key(piece.attempt)
+    lock = " FOR UPDATE" if statements.is_postgres else ""
+    found = statements.read(_OPEN + lock, tenant, key)
+    if not found or at >= found[0][1]:
+        return "their attempt is not open"
+    if piece.agent is not None and piece.agent != found[0][0]:
+        return "their attempt is another agent's"
+    number, spans = statements.read(_SO_FAR, key)[0]
+    if spans + piece.spans > MOST_SPANS:
+        return f"an attempt has at most {MOST_SPANS:,} spans"
+    row = (key, number + 1, tenant, at, piece.spans, piece.body)
+    statements.insert("attempt_spans", _NAMES, [row])
+    return None

@@ -1,0 +1,229 @@
+"""What is known of a whole trace: all that a store filters, sums and lists by, without its spans.
+
+Sessions, users, versions and tags have no field in a trace; each library has its own attributes for
+them, which stand in the table here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.text import shorten
+from tallymark.traces.lenient_json import as_label, as_list, as_mapping
+from tallymark.traces.trace import Status, sum_known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tallymark.traces.trace import Trace
+
+_LONGEST = 300
+"""Characters of what was asked and answered that a list shows."""
+_LONGEST_LABEL = 200
+_MOST_LABELS = 50
+_FAR = 4e9
+"""Seconds since 1970 beyond which a start is not one."""
+_FIELDS = {
+    "session.id": "session",
+    "session_id": "session",
+    "sessionId": "session",
+    "thread_id": "session",
+    "langfuse.session.id": "session",
+    "gen_ai.conversation.id": "session",
+    "mlflow.trace.session": "session",
+    "langsmith.metadata.session_id": "session",
+    "langsmith.metadata.thread_id": "session",
+    "traceloop.association.properties.session_id": "session",
+    "ai.telemetry.metadata.sessionId": "session",
+    "user.id": "user",
+    "user_id": "user",
+    "userId": "user",
+    "enduser.id": "user",
+    "langfuse.user.id": "user",
+    "mlflow.trace.user": "user",
+    "langsmith.metadata.user_id": "user",
+    "traceloop.association.properties.user_id": "user",
+    "ai.telemetry.metadata.userId": "user",
+    "service.version": "version",
+    "app.version": "version",
+    "version": "version",
+    "release": "version",
+    "langfuse.version": "version",
+    "langfuse.release": "version",
+    "service.name": "service",
+    "service": "service",
+    "tag.tags": "tags",
+    "tags": "tags",
+    "langfuse.trace.tags": "tags",
+    "langsmith.span.tags": "tags",
+    "logfire.tags": "tags",
+    "ai.telemetry.metadata.tags": "tags",
+    "deployment.environment": "environment",
+    "deployment.environment.name": "environment",
+    "langfuse.environment": "environment",
+}
+KNOWN = frozenset(_FIELDS)
+"""The attributes that are read."""
+
+
+class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a trace but its spans; None where nobody knows."""
+
+    started_at: float | None = None
+    """Seconds since 1970, by the agent's clock."""
+    duration: float = 0.0
+    """Seconds."""
+    status: Status = "ok"
+    has_root: bool = False
+    spans: int = 0
+    errors: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    name: str = ""
+    service: str | None = None
+    version: str | None = None
+    session: str | None = None
+    user: str | None = None
+    models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    error: str | None = None
+    asked: str | None = None
+    answered: str | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output together."""
+        return sum_known((self.input_tokens, self.output_tokens))
+
+
+def read_facts(trace: Trace) -> TraceFacts:
+    """The facts of a trace."""
+    models: dict[str, None] = {}
+    tools: dict[str, None] = {}
+    first_error: str | None = None
+    root_error: str | None = None
+    errors = calls = used = 0
+    has_root = False
+    begin, end = _FAR * 1000, 0.0
+    said: dict[str, Any] = {}
+    asked: str | None = None
+    for span in trace.spans:
+        if not span.parent_id:
+            has_root = True
+        if span.model:
+            models[span.model] = None
+        if span.span_type == "generation":
+            calls += 1
+        elif span.span_type == "tool":
+            used += 1
+            tools[span.tool_name or span.name] = None
+        if span.failed:
+            errors += 1
+            first_error = first_error or span.error
+            if not span.parent_id:
+                root_error = root_error or span.error
+        if span.start_ms is not None and 0 < span.start_ms < _FAR * 1000:
+            begin = min(begin, span.start_ms)
+            end = max(end, span.start_ms + span.duration_ms)
+        if asked is None and span.input:
+            asked = shorten(span.input, _LONGEST)
+        if not KNOWN.isdisjoint(span.metadata):
+            _gather(said, span.metadata)
+    _gather(said, trace.metadata)
+    _gather(said, as_mapping(trace.metadata.get("resource")))
+    spent = trace.sum_spending()
+    answered = trace.answer
+    return TraceFacts(
+        started_at=begin / 1000 if end else None,
+        duration=(trace.duration_ms or max(0.0, end - begin if end else 0.0)) / 1000,
+        status=trace.status,
+        has_root=has_root,
+        spans=len(trace.spans),
+        errors=errors,
+        model_calls=calls,
+        tool_calls=used,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        cost=spent.cost,
+        name=shorten(trace.name, _LONGEST_LABEL),
+        service=said.get("service"),
+        version=said.get("version"),
+        session=said.get("session"),
+        user=said.get("user"),
+        models=_list_labels(models),
+        tools=_list_labels(tools),
+        tags=_list_labels(said.get("tags", {})),
+        error=None if not errors else shorten(root_error or first_error or "failed", _LONGEST),
+        asked=asked,
+        answered=shorten(answered, _LONGEST) if answered else None,
+    )
+
+
+def _gather(said: dict[str, Any], metadata: dict[str, Any]) -> None:
+    """What one mapping says; what was said before stays."""
+    for name in KNOWN.intersection(metadata):
+        field, value = _FIELDS[name], metadata[name]
+        if field == "tags":
+            named = value.split(",") if isinstance(value, str) else as_list(value)
+            for each in named:
+                if tag := (as_label(each) or "").strip():
+                    said.setdefault("tags", {})[tag] = None
+            continue
+        label = as_label(value)
+        if label is None:
+            continue
+        if field == "environment":
+            said.setdefault("tags", {})[f"env:{label}"] = None
+        else:
+            said.setdefault(field, shorten(label, _LONGEST_LABEL))
+
+
+def _list_labels(found: Iterable[str]) -> tuple[str, ...]:
+    """As many as are kept, each shortened, in the order in which they came."""
+    shortened = dict.fromkeys(shorten(each, _LONGEST_LABEL) for each in found)
+    return tuple(shortened)[:_MOST_LABELS]
+
+
+def combine_facts(known: TraceFacts, more: TraceFacts) -> TraceFacts:
+    """The facts of two parts of a trace that were read one by one.
+
+    What both tell of is counted twice: the trace is counted anew as a whole when it is quiet.
+    """
+    first, second = (more, known) if _begins_before(more, known) else (known, more)
+    root = more if more.has_root and not known.has_root else known
+    begin = first.started_at
+    end = max((each.started_at or 0.0) + each.duration for each in (known, more))
+    return TraceFacts(
+        started_at=begin,
+        duration=max(known.duration, more.duration, end - begin if begin else 0.0),
+        status=root.status,
+        has_root=known.has_root or more.has_root,
+        spans=known.spans + more.spans,
+        errors=known.errors + more.errors,
+        model_calls=known.model_calls + more.model_calls,
+        tool_calls=known.tool_calls + more.tool_calls,
+        input_tokens=sum_known((known.input_tokens, more.input_tokens)),
+        output_tokens=sum_known((known.output_tokens, more.output_tokens)),
+        cost=sum_known((known.cost, more.cost)),
+        name=root.name,
+        service=root.service or known.service or more.service,
+        version=root.version or known.version or more.version,
+        session=known.session or more.session,
+        user=known.user or more.user,
+        models=_list_labels((*known.models, *more.models)),
+        tools=_list_labels((*known.tools, *more.tools)),
+        tags=_list_labels((*known.tags, *more.tags)),
+        error=root.error or known.error or more.error,
+        asked=first.asked or second.asked,
+        answered=second.answered or first.answered,
+    )
+
+
+def _begins_before(one: TraceFacts, other: TraceFacts) -> bool:
+    return (one.started_at or _FAR) < (other.started_at or _FAR)

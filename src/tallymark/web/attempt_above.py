@@ -1,0 +1,94 @@
+"""What the one above did better: by dimension, in numbers; in words when the challenge is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.app.rivals import find_rival
+from tallymark.app.sight import sees_words
+from tallymark.challenges.strategies import STRATEGIES
+from tallymark.web.attempt_words import Warned, list_warnings, write_details
+from tallymark.web.board_rows import list_dimensions
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Attempt
+    from tallymark.challenges.challenge import Challenge
+    from tallymark.web.page import Visit
+
+
+class Lead(msgspec.Struct, frozen=True, kw_only=True):
+    """A dimension here, and with the one above."""
+
+    label: str
+    color: str
+    again: bool
+    mine: float
+    theirs: float
+    points: float
+    """What they are ahead by, weighed."""
+
+
+class Above(msgspec.Struct, frozen=True, kw_only=True):
+    """The next better place."""
+
+    agent: str
+    name: str
+    attempt: str
+    shown: str
+    mine: str
+    gap: float | None
+    tied: bool
+    """It has the same value, and was earlier."""
+    leads: list[Lead]
+    reach: float
+    """The largest lead, for bars."""
+    told: bool
+    """Whether what was said of their answer may be read."""
+    warnings: list[Warned]
+    details: str
+
+    @property
+    def total(self) -> float:
+        """Their lead in points, all dimensions together."""
+        return sum(each.points for each in self.leads)
+
+
+def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | None:
+    """The next better place on the board that the visitor sees."""
+    store = visit.app.store
+    rival = find_rival(store, challenge, attempt.agent, public=visit.public)
+    if rival is None:
+        return None
+    mine, theirs = rival.mine, rival.standing
+    looks = {each.key: each for each in list_dimensions(challenge)}
+    leads = [
+        Lead(
+            label=each.label,
+            color=looks[each.key].color,
+            again=looks[each.key].again,
+            mine=each.mine,
+            theirs=each.theirs,
+            points=each.points,
+        )
+        for each in rival.leads
+    ]
+    write = STRATEGIES[challenge.scoring.strategy].write
+    other = store.attempts.get(theirs.attempt, public=visit.public)
+    told = sees_words(visit.services, visit.caller, other)
+    details = other.outcome.details if told and other.outcome is not None else {}
+    return Above(
+        agent=theirs.agent,
+        name=store.agents.names([theirs.agent]).get(theirs.agent, theirs.agent),
+        attempt=theirs.attempt,
+        shown=write(theirs.value),
+        mine=write(mine.value),
+        gap=rival.gap,
+        tied=rival.gap == 0,
+        leads=leads,
+        reach=max((abs(each.points) for each in leads), default=0.0) or 1.0,
+        told=told,
+        warnings=list(list_warnings(details)),
+        details=write_details(details),
+    )

@@ -1,0 +1,160 @@
+"""The files of a challenge in a form: texts to type in, an archive in their place, and back.
+
+A file that no text area can hold without changing it is kept as it is. Stored files that a form
+does not name stay in the challenge: a form has no room for thousands.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from tallymark.challenges.challenge_archives import read_archive
+from tallymark.challenges.challenge_file import NAMES
+from tallymark.challenges.challenge_folder import find_name_problem, write_files
+from tallymark.errors import InvalidInput
+from tallymark.scoring.score import show_value
+from tallymark.text import clean
+from tallymark.web.page import Form, Visit
+
+MOST_FILES = 40
+LONGEST_TEXT = 200_000
+_MOST_CARRIED = 1_500_000
+"""Bytes of an archive's other files that a form carries along."""
+
+
+class FileField(msgspec.Struct, frozen=True, kw_only=True):
+    """A file in the form."""
+
+    name: str
+    text: str | None = None
+    """What is typed; None for a file that is kept as it is."""
+    was: str = ""
+    """The stored file that it was."""
+    raw: str = ""
+    """In base 64: a file of an archive that has no text, and is not stored yet."""
+    size: int = 0
+    lines: int = 4
+    dropped: bool = False
+
+
+def list_fields(visit: Visit, stored: Mapping[str, bytes]) -> tuple[list[FileField], list[str]]:
+    """The fields as they were filled in, or of the stored files; and what had no room in them."""
+    if visit.form.get("count"):
+        with suppress(InvalidInput):
+            if (sent := visit.form.get_file("archive")) is not None:
+                return make_fields(read_archive(sent), {})
+        return list(_read_fields(visit.form, stored)), []
+    return make_fields(stored, stored)
+
+
+def make_fields(
+    files: Mapping[str, bytes], stored: Mapping[str, bytes]
+) -> tuple[list[FileField], list[str]]:
+    """Fields for files, the challenge's own first; and the names of those that have no room."""
+    fields: list[FileField] = []
+    left: list[str] = []
+    carried = 0
+    for name in sorted(files, key=lambda name: (name not in NAMES, name)):
+        content, was = files[name], name if name in stored else ""
+        text = _read_text(content)
+        if len(fields) >= MOST_FILES:
+            left.append(name)
+        elif text is not None:
+            fields.append(_make_text(name, text, was))
+        elif was:
+            fields.append(FileField(name=name, was=was, size=len(content)))
+        elif carried + len(content) <= _MOST_CARRIED:
+            carried += len(content)
+            raw = base64.b64encode(content).decode()
+            fields.append(FileField(name=name, raw=raw, size=len(content)))
+        else:
+            left.append(name)
+    # What is stored stays where it is; of an archive, it would have to be sent again.
+    return fields, [name for name in left if name not in stored]
+
+
+def read_files(visit: Visit, stored: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files that a form means; InvalidInput where it cannot mean any."""
+    if (sent := visit.form.get_file("archive")) is not None:
+        return read_archive(sent)
+    fields = list(_read_fields(visit.form, stored))
+    named = {each.was for each in fields}
+    files = {name: content for name, content in stored.items() if name not in named}
+    for each in fields:
+        if each.dropped or not each.name:
+            continue
+        if each.name in files:
+            raise InvalidInput(f"two files are called {show_value(each.name)}")
+        if (problem := find_name_problem(each.name)) is not None:
+            raise InvalidInput(f"the file {show_value(each.name)}: {problem}", hint="rename it")
+        files[each.name] = _find_content(each, stored)
+    if not files:
+        raise InvalidInput("there are no files", hint="begin with a starter, or choose an archive")
+    return files
+
+
+@contextmanager
+def lay_out(files: Mapping[str, bytes]) -> Iterator[Path]:
+    """The files in a folder, for as long as it is looked at."""
+    with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
+        folder = Path(scratch) / "challenge"
+        write_files(files, folder)
+        yield folder
+
+
+def _make_text(name: str, text: str, was: str) -> FileField:
+    lines = min(24, max(3, text.count("\n") + 2))
+    return FileField(name=name, text=text, was=was, size=len(text.encode()), lines=lines)
+
+
+def _read_text(content: bytes) -> str | None:
+    """A file as a text area shows it; None where that would change it."""
+    if len(content) > LONGEST_TEXT:
+        return None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    plain = text.replace("\r\n", "\n")
+    return plain if clean(plain) == plain else None
+
+
+def _read_fields(form: Form, stored: Mapping[str, bytes]) -> Iterator[FileField]:
+    count = form.get("count")
+    for place in range(min(int(count), MOST_FILES + 1) if count.isdecimal() else 0):
+        name, was = form.get(f"name-{place}"), form.get(f"was-{place}")
+        text = form.get_text(f"text-{place}")
+        dropped = bool(form.get(f"drop-{place}"))
+        if not name and not (text or "").strip():
+            continue
+        if text is None:
+            raw = form.get(f"raw-{place}")
+            size = len(stored.get(was, b"")) or len(raw) * 3 // 4
+            yield FileField(name=name, was=was, raw=raw, size=size, dropped=dropped)
+        else:
+            made = _make_text(name, text, was)
+            yield msgspec.structs.replace(made, dropped=dropped)
+
+
+def _find_content(field: FileField, stored: Mapping[str, bytes]) -> bytes:
+    original = stored.get(field.was)
+    if field.text is not None:
+        # What nobody has changed stays as it is, byte for byte: so does its version.
+        unchanged = original is not None and _read_text(original) == field.text
+        return original if unchanged and original is not None else field.text.encode()
+    if original is not None:
+        return original
+    try:
+        return base64.b64decode(field.raw, validate=True)
+    except binascii.Error:
+        raise InvalidInput(
+            f"the file {show_value(field.name)} is not in this form any more",
+            hint="choose the archive again",
+        ) from None

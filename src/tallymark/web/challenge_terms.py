@@ -1,0 +1,132 @@
+"""What a competitor must know of a challenge: its terms in words, its data, its dimensions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.challenges.constraints import list_bounds
+from tallymark.challenges.strategies import STRATEGIES
+from tallymark.ratings.match_results import tier_rating
+from tallymark.text import format_count
+from tallymark.web.board_rows import DimensionShare, list_dimensions
+from tallymark.web.rendering import format_duration
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Challenge
+
+_EFFECTS = {"note": "is noted", "zero": "scores 0", "fail": "has no score"}
+_RATED = {
+    "every": "every attempt is a match",
+    "until_won": "every attempt until one is won is a match",
+    "first": "the first attempt is a match",
+}
+_FORMS = {
+    "json": "JSON",
+    "text": "text",
+    "files": "files",
+    "agent": "the name of a model that is then asked",
+}
+_MOST_SHOWN = 1_200
+
+
+class Term(msgspec.Struct, frozen=True):
+    """Something that competitors must know."""
+
+    name: str
+    says: str
+
+
+class DataFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that competitors get."""
+
+    name: str
+    size: int | None = None
+    """Bytes; None before it is yours, where that differs."""
+    excerpt: str = ""
+    cut: bool = False
+    """Whether the excerpt is only its beginning."""
+
+
+class ChallengeTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, the same before and after entering."""
+
+    title: str
+    goal: str
+    format: str
+    max_bytes: int
+    schema: str
+    terms: list[Term]
+    dimensions: list[DimensionShare]
+
+
+def describe_terms(challenge: Challenge) -> ChallengeTerms:
+    """Nothing here tells how an answer is found: no options of the evaluator, no files."""
+    sent = challenge.submission
+    return ChallengeTerms(
+        title=challenge.title,
+        goal=challenge.goal,
+        format=sent.format,
+        max_bytes=sent.max_bytes,
+        schema="" if sent.schema is None else json.dumps(sent.schema, indent=2),
+        terms=list(_list_terms(challenge)),
+        dimensions=list_dimensions(challenge),
+    )
+
+
+def _list_terms(challenge: Challenge) -> Iterable[Term]:
+    sent, strategy = challenge.submission, STRATEGIES[challenge.scoring.strategy]
+    yield Term("Time", f"{format_duration(challenge.time_limit_s)} from entering, by our clock")
+    yield Term("Attempts", _describe_quota(challenge))
+    yield Term("Answer", f"{_FORMS[sent.format]}, at most {format_count(sent.max_bytes, 'byte')}")
+    yield Term("Judged by", challenge.evaluator.type)
+    if challenge.scoring.formula:
+        yield Term("Score", challenge.scoring.formula)
+    elif challenge.scoring.plugin:
+        yield Term("Score", f"by the plugin {challenge.scoring.plugin}")
+    elif not challenge.scoring.dimensions:
+        way = "highest first" if strategy.highest_first else "lowest first"
+        yield Term("Score", f"{strategy.heading.lower()}, {way}")
+    if sent.schema_dimension:
+        yield Term("Schema", f"an answer that does not fit scores 0 in {sent.schema_dimension}")
+    if bounds := list_bounds(challenge.constraints):
+        effect = _EFFECTS[challenge.constraints.on_violation]
+        yield Term("Limits", f"{', '.join(bounds)}; an attempt beyond {effect}")
+    if challenge.trajectory != "none":
+        yield Term("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
+    tier = challenge.difficulty
+    yield Term("Rating", f"against tier {tier}, {tier_rating(tier)}; {_describe_rated(challenge)}")
+
+
+def _describe_rated(challenge: Challenge) -> str:
+    usual = "every" if challenge.generate is not None else "until_won"
+    return _RATED[challenge.rated or usual]
+
+
+def _describe_quota(challenge: Challenge) -> str:
+    most = "as many as you like" if challenge.attempts is None else f"{challenge.attempts:,}"
+    daily = challenge.attempts_per_day
+    return most if daily is None else f"{most}, at most {daily:,} a day"
+
+
+def write_file(content: Any) -> bytes:
+    """A file of an attempt's data as it is downloaded."""
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    return text.encode()
+
+
+def list_files(data: Mapping[str, Any]) -> list[DataFile]:
+    """Each with its size and its beginning."""
+    found = []
+    for name, content in data.items():
+        raw = write_file(content)
+        text = raw.decode()
+        found.append(
+            DataFile(
+                name=name, size=len(raw), excerpt=text[:_MOST_SHOWN], cut=len(text) > _MOST_SHOWN
+            )
+        )
+    return found

@@ -1,0 +1,199 @@
+"""An open attempt: its data, the time that is left, and the form that takes its answer."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.app.callers import COMPETITORS
+from tallymark.app.submissions import (
+    Finding,
+    check_answer,
+    find_competitor,
+    submit_answer,
+)
+from tallymark.challenges.attempt import Attempt, Payload
+from tallymark.challenges.submitted_files import parse_json, parse_sent
+from tallymark.challenges.trajectory import MAX_BYTES
+from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from tallymark.text import format_utc_moment
+from tallymark.web.challenge_terms import (
+    ChallengeTerms,
+    DataFile,
+    describe_terms,
+    list_files,
+    write_file,
+)
+from tallymark.web.page import Download, Moved, Outcome, Page, View, Visit
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Submission
+
+WAITED_S = 3.0
+"""For so long the page waits for a score; after that it shows that it comes."""
+_ARCHIVE = "all.zip"
+
+
+class AnswerView(View, frozen=True, kw_only=True):
+    """An attempt that waits for its answer."""
+
+    id: str
+    number: int
+    agent: str
+    challenge: str
+    memoryless: bool
+    entered_at: float
+    expires_at: float
+    open: bool
+    terms: ChallengeTerms
+    files: list[DataFile]
+    archive: str
+    longest_trajectory: int
+    findings: list[Finding] | None = None
+    """What a look at the answer found; None where nobody asked."""
+    held: bool = False
+    """Whether it was to be submitted, and its sender should read the findings first."""
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each file."""
+        return ({"file": each.name, "bytes": each.size} for each in self.files)
+
+
+def gather(visit: Visit) -> View:
+    """The open attempt that the address names, or one of its files; one that ended is elsewhere."""
+    attempt = _find_own(visit)
+    open_ = attempt.state == "entered" and visit.now < attempt.expires_at
+    if not open_:
+        if visit.problem is None:
+            raise Moved(f"/attempts/{attempt.id}")
+        return _describe(visit, attempt, {})
+    data = visit.services.competition.open_entry(attempt.id, attempt.agent).data
+    wanted = visit.get("file")
+    return _pick_file(data, wanted) if wanted else _describe(visit, attempt, data)
+
+
+def _find_own(visit: Visit) -> Attempt:
+    """An attempt that the visitor may answer; of any other no more is said than of none."""
+    visit.visitor.require_known("an answer is submitted by who entered")
+    if visit.caller.role not in COMPETITORS:
+        raise NotAllowed(f"a key of the role {visit.caller.role} does not compete")
+    identifier = visit.params["attempt"]
+    if not visit.app.store.exists:
+        raise NotFound(f"there is no attempt {identifier[:40]!r}")
+    agent = find_competitor(visit.services, visit.caller, identifier)
+    return visit.app.store.attempts.get_own(identifier, agent)
+
+
+def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
+    challenge = visit.services.competition.find_challenge_of(attempt.id, attempt.agent)
+    return AnswerView(
+        title=f"Attempt {attempt.number} at {challenge.title}",
+        id=attempt.id,
+        number=attempt.number,
+        agent=attempt.agent,
+        challenge=attempt.challenge,
+        memoryless=attempt.memoryless,
+        entered_at=attempt.entered_at,
+        expires_at=attempt.expires_at,
+        open=attempt.state == "entered" and visit.now < attempt.expires_at,
+        terms=describe_terms(challenge),
+        files=list_files(data),
+        archive=_ARCHIVE if len(data) > 1 else "",
+        longest_trajectory=MAX_BYTES,
+    )
+
+
+def _pick_file(data: Mapping[str, Any], wanted: str) -> Download:
+    if wanted == _ARCHIVE and wanted not in data:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in data.items():
+                archive.writestr(name, write_file(content))
+        return Download(title=wanted, content=packed.getvalue(), media_type="application/zip")
+    if wanted not in data:
+        raise NotFound(f"this attempt has no file {wanted[:80]!r}", hint="see the list on its page")
+    return Download(title=wanted.rpartition("/")[2], content=write_file(data[wanted]))
+
+
+def _read_sent(visit: Visit, submission: Submission) -> Payload:
+    """What the form holds; a file goes before what is typed."""
+    form = visit.form
+    uploaded, typed = form.get_file("answer_file"), form.get_text("answer") or ""
+    if uploaded is None and not typed.strip():
+        raise InvalidInput("there is no answer yet", hint="type it, or choose a file")
+    if uploaded is None:
+        answer = parse_sent(typed.encode(), None, submission)
+    else:
+        answer = parse_sent(uploaded, form.get_file_name("answer_file") or "file", submission)
+    claimed = form.get("metadata")
+    metadata = parse_json(claimed, "what you say of it") if claimed else {}
+    if not isinstance(metadata, dict):
+        raise InvalidInput("what you say of it is no JSON object", hint='as in {"tokens": 1200}')
+    sent = form.get_file("trajectory_file")
+    steps = (form.get_text("trajectory") or "").strip() or None
+    if sent is not None:
+        steps = sent.decode("utf-8", "replace")
+    return Payload(submission=answer, metadata=metadata, trajectory=steps)
+
+
+def _look(visit: Visit) -> tuple[Attempt, Payload, Sequence[Finding]]:
+    """The answer as it was sent, and all that is found in it."""
+    attempt = _find_own(visit)
+    if attempt.state == "entered" and visit.now >= attempt.expires_at:
+        raise Conflict(
+            f"the time was up at {format_utc_moment(attempt.expires_at)}",
+            hint="what you wrote is still below, to copy; enter again for another attempt",
+        )
+    challenge = visit.services.competition.find_challenge_of(attempt.id, attempt.agent)
+    sent = _read_sent(visit, challenge.submission)
+    return (
+        attempt,
+        sent,
+        check_answer(visit.services, visit.caller, attempt.id, sent, visit.now),
+    )
+
+
+def check(visit: Visit) -> Outcome:
+    """Says all that is found in an answer, and keeps nothing of it."""
+    attempt, _, findings = _look(visit)
+    return _show_findings(visit, attempt, findings)
+
+
+def submit(visit: Visit) -> Outcome:
+    """Takes the answer; one that would lose points by its form is held once, for its sender."""
+    attempt, sent, findings = _look(visit)
+    refused = any(each.severity == "error" for each in findings)
+    warned = any(each.severity == "warning" for each in findings)
+    if attempt.state == "entered" and (refused or (warned and visit.form.get("do") != "anyway")):
+        return _show_findings(visit, attempt, findings, held=True)
+    submit_answer(visit.services, visit.caller, attempt.id, sent, wait=WAITED_S)
+    return Outcome(address=f"/attempts/{attempt.id}")
+
+
+def _show_findings(
+    visit: Visit, attempt: Attempt, findings: Sequence[Finding], *, held: bool = False
+) -> Outcome:
+    entry = visit.services.competition.open_entry(attempt.id, attempt.agent)
+    view = _describe(visit, attempt, entry.data)
+    view = msgspec.structs.replace(view, findings=list(findings), held=held)
+    return Outcome(view=view, template=PAGE.template)
+
+
+def withdraw(visit: Visit) -> Outcome:
+    """Gives the attempt up, which is a loss."""
+    attempt = _find_own(visit)
+    reason = visit.form.get("reason") or None
+    visit.app.store.attempts.withdraw(attempt.id, attempt.agent, visit.now, reason=reason)
+    return Outcome(address=f"/attempts/{attempt.id}")
+
+
+PAGE = Page(
+    "/attempts/{attempt}/answer",
+    "answer.html",
+    gather,
+    actions={"check": check, "submit": submit, "anyway": submit, "withdraw": withdraw},
+)

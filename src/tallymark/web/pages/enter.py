@@ -1,0 +1,138 @@
+"""Entering a challenge: what is asked and how it is judged, before the clock starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.app.callers import COMPETITORS
+from tallymark.app.sight import speak_for
+from tallymark.challenges.evaluators import find_evaluator
+from tallymark.errors import NotAllowed, WorkFailed
+from tallymark.web.challenge_terms import ChallengeTerms, DataFile, describe_terms, list_files
+from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.pages.challenges import ChallengeState, find_state
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Attempt
+    from tallymark.challenges.challenge import Challenge
+
+_MOST_ATTEMPTS = 50
+
+
+class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of the agent that enters."""
+
+    id: str
+    number: int
+    state: str
+    void: bool
+    open: bool
+    at: float
+    score: float | None
+    result: str | None
+
+
+class EnterView(View, frozen=True, kw_only=True):
+    """A challenge to a competitor who has not entered."""
+
+    name: str
+    state: ChallengeState
+    difficulty: str
+    opens_at: float | None
+    closes_at: float | None
+    terms: ChallengeTerms
+    files: list[str]
+    """What every attempt gets, unseen until then."""
+    sample: list[DataFile]
+    """Data as an attempt's are, made from a number that is no attempt's."""
+    sample_problem: str
+    agent: str | None
+    """For whom the form enters; None where the visitor names one."""
+    obstacle: str
+    """Why nobody can enter here; empty where they can."""
+    attempts: list[OwnAttempt]
+
+    @property
+    def open_attempt(self) -> OwnAttempt | None:
+        """The one that entering again would give back."""
+        return next((each for each in self.attempts if each.open), None)
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each of one's own attempts."""
+        return (msgspec.structs.asdict(each) for each in self.attempts)
+
+
+def gather(visit: Visit) -> EnterView:
+    """The challenge that the address names."""
+    kept = visit.find_challenge(visit.params["challenge"])
+    challenge, name = kept.challenge, kept.challenge.name
+    obstacle = _find_obstacle(visit, challenge)
+    agent = visit.visitor.agent or (visit.get("agent") if visit.visitor.may_organise else None)
+    sample, problem = _make_sample(visit, challenge)
+    own = visit.app.store.attempts.of(name, agent=agent, limit=_MOST_ATTEMPTS) if agent else []
+    return EnterView(
+        title=f"Enter {challenge.title}",
+        name=name,
+        state=find_state(kept, visit.now),
+        difficulty=challenge.difficulty,
+        opens_at=challenge.opens_at,
+        closes_at=kept.closed_at or challenge.closes_at,
+        terms=describe_terms(challenge),
+        files=list(challenge.public),
+        sample=sample,
+        sample_problem=problem,
+        agent=visit.visitor.agent,
+        obstacle=obstacle,
+        attempts=[_describe(each, visit.now) for each in own],
+    )
+
+
+def _find_obstacle(visit: Visit, challenge: Challenge) -> str:
+    if challenge.kind == "versus":
+        return "It is played red against blue: submit to a side, by the command or the API."
+    if find_evaluator(challenge.evaluator.type).reported:
+        return "Its attempts are reported by a trusted system; none is entered by hand."
+    if visit.visitor.is_known and visit.caller.role not in COMPETITORS:
+        return f"A key of the role {visit.caller.role} does not compete."
+    return ""
+
+
+def _make_sample(visit: Visit, challenge: Challenge) -> tuple[list[DataFile], str]:
+    """For who could enter: making it takes a sandbox."""
+    if challenge.generate is None or visit.caller.role not in COMPETITORS:
+        return [], ""
+    try:
+        return list_files(visit.services.competition.show_sample(challenge.name)), ""
+    except WorkFailed as error:
+        return [], error.problems[0].message
+
+
+def _describe(attempt: Attempt, now: float) -> OwnAttempt:
+    outcome = attempt.outcome
+    return OwnAttempt(
+        id=attempt.id,
+        number=attempt.number,
+        state=attempt.state,
+        void=attempt.voided_at is not None,
+        open=attempt.state == "entered" and now < attempt.expires_at,
+        at=attempt.submitted_at or attempt.entered_at,
+        score=None if outcome is None else outcome.score,
+        result=None if outcome is None else outcome.result,
+    )
+
+
+def enter(visit: Visit) -> Outcome:
+    """Starts the clock, and leads to where the answer goes."""
+    name = visit.find_challenge(visit.params["challenge"]).challenge.name
+    if visit.caller.role not in COMPETITORS:
+        raise NotAllowed(f"a key of the role {visit.caller.role} does not compete")
+    agent = speak_for(visit.caller, visit.form.get("agent") or None)
+    memoryless = visit.form.get("memoryless") == "yes"
+    entry = visit.services.competition.enter(name, agent, memoryless=memoryless)
+    return Outcome(address=f"/attempts/{entry.attempt.id}/answer")
+
+
+PAGE = Page("/challenges/{challenge}/enter", "enter.html", gather, actions={"enter": enter})

@@ -1,0 +1,206 @@
+"""The organiser's front: what waits for what, what needs a person, and what was done last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.store.contests.pauses import PluginPause
+from tallymark.store.jobs.jobs import Job
+from tallymark.text import format_count
+from tallymark.web.organising import (
+    JobLine,
+    LogLine,
+    begin,
+    cancel_job,
+    describe_entries,
+    describe_job,
+    lead_back,
+    list_pauses,
+    resume,
+    retry_job,
+)
+from tallymark.web.page import Outcome, Page, Pager, View, Visit
+from tallymark.web.pages.challenges import find_state
+
+if TYPE_CHECKING:
+    from tallymark.challenges.attempt import Attempt
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_SHOWN = 20
+_OF_EACH_STATE = 100
+
+
+class WaitingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that has no score yet."""
+
+    attempt: str
+    agent: str
+    challenge: str
+    since: float
+    why: str
+    job: JobLine | None
+
+
+class OrganisedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A challenge with its state."""
+
+    name: str
+    title: str
+    kind: str
+    state: str
+    frozen: bool
+    visibility: str
+    agents: int
+    waiting: int
+    waiting_since: float | None
+    paused: int
+
+
+class OrganiserView(View, frozen=True, kw_only=True):
+    """All that an organiser looks after."""
+
+    challenge: str
+    """Whose queue is shown; all if it is empty."""
+    waiting: list[WaitingLine]
+    pager: Pager
+    jobs: list[JobLine]
+    """What runs or is to be run, besides scoring."""
+    broken: list[JobLine]
+    """What a person has to look at: jobs that failed or were set aside."""
+    pauses: list[PluginPause]
+    challenges: list[OrganisedLine]
+    log: list[LogLine]
+    busy: bool
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each attempt that waits."""
+        for each in self.waiting:
+            row = msgspec.structs.asdict(each)
+            yield {**row, "job": each.job.state if each.job else None}
+
+
+def gather(visit: Visit) -> OrganiserView:
+    """The whole of it, or the queue of one challenge."""
+    begin(visit)
+    chosen, store = visit.get("challenge"), visit.app.store
+    if not store.exists:
+        return _make_view(visit, chosen, [], visit.read_pager(0), [], [], {})
+    counts = {each.challenge: each for each in store.figures.count_waiting()}
+    if chosen:
+        visit.find_challenge(chosen)
+    wanted = [each for name, each in counts.items() if chosen in ("", name)]
+    pager = visit.read_pager(sum(each.count for each in wanted), _SHOWN)
+    found = store.figures.waiting(chosen or None, limit=pager.limit, offset=pager.offset)
+    jobs = visit.services.jobs
+    states = ("running", "queued", "set_aside", "failed")
+    by_state = {
+        state: jobs.list(visit.caller, state=state, limit=_OF_EACH_STATE) for state in states
+    }
+    live = [
+        each for state in states[:2] for each in by_state[state] if each.kind in ("rescore", "run")
+    ]
+    # One that failed, and was done since by another, waits for nobody.
+    broken = by_state["set_aside"] + [each for each in by_state["failed"] if _is_last(visit, each)]
+    waiting = [_describe_waiting(visit, each) for each in found]
+    return _make_view(visit, chosen, waiting, pager, live, broken, counts)
+
+
+def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
+    visit: Visit,
+    chosen: str,
+    waiting: list[WaitingLine],
+    pager: Pager,
+    live: list[Job],
+    broken: list[Job],
+    counts: Mapping[str, Any],
+) -> OrganiserView:
+    store = visit.app.store
+    pauses = list_pauses(visit)
+    entries = store.audit_log.entries(limit=12) if store.exists else []
+    needs = len(broken) + len(pauses)
+    if needs:
+        title = f"{format_count(needs, 'thing')} {'needs' if needs == 1 else 'need'} you"
+    elif pager.total:
+        verb = "waits" if pager.total == 1 else "wait"
+        title = f"{format_count(pager.total, 'attempt')} {verb} for a score"
+    else:
+        title = "Nothing needs you"
+    return OrganiserView(
+        title=title,
+        challenge=chosen,
+        waiting=waiting,
+        pager=pager,
+        jobs=[describe_job(each, visit) for each in live],
+        broken=[describe_job(each, visit) for each in broken],
+        pauses=pauses,
+        challenges=[
+            _describe_challenge(visit, each, counts, pauses) for each in visit.list_challenges()
+        ],
+        log=describe_entries(entries),
+        busy=bool(live or pager.total),
+    )
+
+
+def _is_last(visit: Visit, job: Job) -> bool:
+    last = visit.app.store.jobs.find(job.kind, job.subject)
+    return last is None or last.id == job.id
+
+
+def _describe_waiting(visit: Visit, attempt: Attempt) -> WaitingLine:
+    job = visit.app.store.jobs.find("score", attempt.id)
+    line = None if job is None or job.ended else describe_job(job, visit)
+    if line is not None and line.state == "running":
+        why = "being scored"
+    elif line is not None and line.state == "set_aside":
+        why = f"set aside: {line.error or 'its worker stopped'}"
+    elif attempt.waiting:
+        why = f"failed, and is tried again: {attempt.waiting}"
+    elif line is not None:
+        why = "waits for a worker"
+    else:
+        why = "waits to be queued"
+    return WaitingLine(
+        attempt=attempt.id,
+        agent=attempt.agent,
+        challenge=attempt.challenge,
+        since=attempt.submitted_at or attempt.entered_at,
+        why=why,
+        job=line,
+    )
+
+
+def _describe_challenge(
+    visit: Visit, kept: StoredChallenge, counts: Mapping[str, Any], pauses: list[PluginPause]
+) -> OrganisedLine:
+    challenge, waits = kept.challenge, counts.get(kept.challenge.name)
+    boards = visit.app.store.boards
+    return OrganisedLine(
+        name=challenge.name,
+        title=challenge.title,
+        kind=challenge.kind,
+        state=find_state(kept, visit.now),
+        frozen=kept.is_frozen(visit.now),
+        visibility=challenge.visibility,
+        agents=boards.size(challenge.name, public=False),
+        waiting=waits.count if waits else 0,
+        waiting_since=waits.oldest if waits else None,
+        paused=sum(each.challenge == challenge.name for each in pauses),
+    )
+
+
+def end_pause(visit: Visit) -> Outcome:
+    """Has an agent's attempts scored again."""
+    resume(visit)
+    return lead_back(visit.path, "resumed")
+
+
+PAGE = Page(
+    "/organiser",
+    "organiser/front.html",
+    gather,
+    parts={"queue": "organiser/queue.html"},
+    actions={"retry": retry_job, "cancel": cancel_job, "resume": end_pause},
+)

@@ -1,0 +1,66 @@
+"""A job: how far it is, how it ended, and beginning it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tallymark.challenges.rescore_plan import Rescoring
+from tallymark.store.jobs.jobs import Job
+from tallymark.web.organising import JobLine, begin, cancel_job, describe_job, retry_job
+from tallymark.web.page import Page, View, Visit
+from tallymark.web.rescored_moves import MovedLine, list_moves
+
+
+class JobView(View, frozen=True, kw_only=True):
+    """One job."""
+
+    job: JobLine
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    failures: int
+    takeovers: int
+    rescoring: Rescoring | None
+    moves: list[MovedLine]
+    busy: bool
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each agent that moved or would."""
+        return (msgspec.structs.asdict(each) for each in self.moves)
+
+
+def gather(visit: Visit) -> JobView:
+    """Of the visitor's tenant."""
+    begin(visit)
+    job = visit.services.jobs.get(visit.caller, visit.params["job"])
+    line, rescoring = describe_job(job, visit), read_rescoring(job)
+    return JobView(
+        title=f"{line.words} {job.subject}: {job.state.replace('_', ' ')}",
+        job=line,
+        created_at=job.created_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+        failures=job.failures,
+        takeovers=job.takeovers,
+        rescoring=rescoring,
+        moves=[] if rescoring is None else list_moves(visit, rescoring),
+        busy=not job.ended and job.state != "set_aside",
+    )
+
+
+def read_rescoring(job: Job) -> Rescoring | None:
+    """What a job found of a rescoring; None while it has found nothing."""
+    told = job.result.get("rescoring") if isinstance(job.result, dict) else None
+    return None if told is None else msgspec.convert(told, Rescoring)
+
+
+PAGE = Page(
+    "/organiser/jobs/{job}",
+    "organiser/job.html",
+    gather,
+    parts={"state": "organiser/job_state.html"},
+    actions={"retry": retry_job, "cancel": cancel_job},
+)

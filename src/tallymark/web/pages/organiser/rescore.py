@@ -1,0 +1,217 @@
+"""Rescoring: another rule in the address, who would move by it, and doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tallymark.app.rescoring import (
+    NewRule,
+    apply_rescoring,
+    is_large,
+    preview_rescoring,
+    queue_rescoring,
+)
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.rescore_plan import Rescoring, describe_rule
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.web.board_rows import DimensionShare, list_dimensions
+from tallymark.web.challenge_form import FileField
+from tallymark.web.organising import address_challenge, begin, lead_back
+from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.pages.organiser.job import read_rescoring
+from tallymark.web.rescored_moves import MovedLine, Scale, find_scale, list_moves
+
+_WAYS = ("formula", "weights", "config", "plugin")
+_WEIGHT = "w-"
+
+
+class RescoreView(View, frozen=True, kw_only=True):
+    """A new rule, and what it would do."""
+
+    name: str
+    challenge_title: str
+    base: str
+    by: str
+    rule: str
+    """The one that counts."""
+    formula: str
+    config: str
+    plugin: str
+    dimensions: list[DimensionShare]
+    weights: dict[str, float]
+    """The new ones."""
+    agents: int
+    attempts: int
+    preview: Rescoring | None
+    moves: list[MovedLine]
+    scale: Scale | None
+    wrong: list[str]
+    """Why there is no preview."""
+    large: bool
+    job: str
+    """Where a preview that takes longer is made."""
+    files: list[FileField] = msgspec.field(default_factory=list)
+    left_out: list[str] = msgspec.field(default_factory=list)
+    wrong_name: str = ""
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each agent that would move."""
+        return (msgspec.structs.asdict(each) for each in self.moves)
+
+
+def gather(visit: Visit) -> RescoreView:
+    """The rule of the address, tried on all attempts."""
+    begin(visit)
+    name = visit.find_challenge(visit.params["name"]).challenge.name
+    try:
+        rule = _read_rule(visit)
+        if rule is None:
+            return make_view(visit, None)
+        if (job := visit.get("job")) and (found := _find_preview(visit, name, job)) is not None:
+            return make_view(visit, found, job=job)
+        if is_large(visit.services, name, rule):
+            return make_view(visit, None, large=True, job=visit.get("job"))
+        begin(visit, work=True)
+        return make_view(visit, preview_rescoring(visit.services, name, rule))
+    except (InvalidInput, WorkFailed) as error:  # also of one that would leave nobody a score
+        return make_view(visit, None, wrong=[each.render() for each in error.problems])
+
+
+def _find_preview(visit: Visit, name: str, job: str) -> Rescoring | None:
+    found = visit.services.jobs.get(visit.caller, job)
+    return read_rescoring(found) if (found.kind, found.subject) == ("rescore", name) else None
+
+
+def make_view(
+    visit: Visit,
+    preview: Rescoring | None,
+    *,
+    wrong: Iterable[str] = (),
+    large: bool = False,
+    job: str = "",
+) -> RescoreView:
+    """The page with a preview, or without one."""
+    challenge = visit.find_challenge(visit.params["name"]).challenge
+    scoring, store = challenge.scoring, visit.app.store
+    agents = store.boards.size(challenge.name, public=False)
+    dimensions = list_dimensions(challenge)
+    return RescoreView(
+        title=_write_title(challenge, preview, agents),
+        name=challenge.name,
+        challenge_title=challenge.title,
+        base=visit.form.get("base") or challenge.version,
+        by=_find_way(visit, challenge),
+        rule=describe_rule(scoring),
+        formula=visit.get("formula") or scoring.formula or "",
+        config=visit.get("config") or msgspec.json.encode(scoring.config).decode(),
+        plugin=visit.get("plugin") or scoring.plugin or "",
+        dimensions=dimensions,
+        weights=_show_weights(visit, dimensions),
+        agents=agents,
+        attempts=store.figures.count_attempts(challenge.name),
+        preview=preview,
+        moves=[] if preview is None else list_moves(visit, preview),
+        scale=None if preview is None else find_scale(preview),
+        wrong=list(wrong),
+        large=large,
+        job=job,
+    )
+
+
+def _write_title(challenge: Challenge, preview: Rescoring | None, agents: int) -> str:
+    if preview is None:
+        return f"Rescore {challenge.title}"
+    if not preview.moved:
+        return "Rescore: nobody would move"
+    return f"Rescore: {preview.moved:,} of {max(agents, preview.moved):,} would move"
+
+
+def _find_way(visit: Visit, challenge: Challenge) -> str:
+    scoring = challenge.scoring
+    usual = "plugin" if scoring.plugin else "weights" if scoring.dimensions else "formula"
+    return visit.choose("by", (usual, *_WAYS))
+
+
+def _read_rule(visit: Visit) -> NewRule | None:
+    """What the address changes; None where it changes nothing yet."""
+    by = visit.get("by")
+    if by == "formula" and visit.get("formula"):
+        return NewRule(changes={"formula": visit.get("formula"), "strategy": "custom"})
+    if by == "plugin" and visit.get("plugin"):
+        return NewRule(changes={"plugin": visit.get("plugin")})
+    if by == "config" and visit.get("config"):
+        return NewRule(changes={"config": _read_config(visit.get("config"))})
+    weights = {
+        name.removeprefix(_WEIGHT): _read_weight(name.removeprefix(_WEIGHT), text)
+        for name, text in visit.query
+        if name.startswith(_WEIGHT) and text.strip()
+    }
+    return NewRule(changes={"weights": weights}) if by == "weights" and weights else None
+
+
+def _read_config(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidInput(f"the config is no JSON object: {error}") from None
+
+
+def _read_weight(key: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"the weight of {key!r} is no number: {text[:40]!r}") from None
+
+
+def _show_weights(visit: Visit, dimensions: Iterable[DimensionShare]) -> dict[str, float]:
+    """For the drawing alone: what cannot be read is said by the preview."""
+    found = {}
+    for each in dimensions:
+        text = visit.get(f"{_WEIGHT}{each.key}")
+        try:
+            found[each.key] = float(text) if text else each.weight
+        except ValueError:
+            found[each.key] = each.weight
+    return found
+
+
+def require_name(visit: Visit, name: str) -> None:
+    """Refuses what is applied by mistake: it takes the challenge's name, typed."""
+    if visit.form.get("name") != name:
+        raise InvalidInput("that is not the name of this challenge", hint=f"type {name}")
+
+
+def apply(visit: Visit) -> Outcome:
+    """Scores all attempts by the rule of the address."""
+    begin(visit, work=True)
+    name, rule = visit.find_challenge(visit.params["name"]).challenge.name, _read_rule(visit)
+    if rule is None:
+        raise InvalidInput("there is no new rule yet", hint="say by what to rescore, and look")
+    require_name(visit, name)
+    how = {"reason": visit.form.get("reason"), "based_on": visit.form.get("base") or None}
+    if is_large(visit.services, name, rule):
+        job = queue_rescoring(visit.services, visit.caller, name, rule, **how)
+        return Outcome(f"/organiser/jobs/{job.id}")
+    apply_rescoring(visit.services, name, rule, **how)
+    return lead_back(address_challenge(name), "rescored")
+
+
+def queue_preview(visit: Visit) -> Outcome:
+    """Has a worker find out who would move."""
+    begin(visit, work=True)
+    name, rule = visit.find_challenge(visit.params["name"]).challenge.name, _read_rule(visit)
+    if rule is None:
+        raise InvalidInput("there is no new rule yet", hint="say by what to rescore")
+    job = queue_rescoring(visit.services, visit.caller, name, rule, apply=False)
+    return Outcome(visit.link(job=job.id))
+
+
+PAGE = Page(
+    "/organiser/challenges/{name}/rescore",
+    "organiser/rescore.html",
+    gather,
+    actions={"apply": apply, "queue": queue_preview},
+)

@@ -1,0 +1,95 @@
+"""Two periods, two versions, or any two filters: is the second worse?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tallymark.app.trace_questions import TraceComparison
+from tallymark.errors import InvalidInput
+from tallymark.web.page import Page, View, Visit
+from tallymark.web.pages.traces import name_measure
+
+_LOWER_IS_BETTER = ("error", "cost", "duration", "tokens")
+
+
+class MeasuredDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """One measure on both sides."""
+
+    title: str
+    found: TraceComparison
+    tone: str
+    least: float
+    most: float
+    """The ends of the drawing."""
+
+
+class TraceComparisonView(View, frozen=True, kw_only=True):
+    """Everything that can be measured, on both sides."""
+
+    first: str
+    second: str
+    wrong: str | None
+    measures: list[MeasuredDifference]
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each measure."""
+        for each in self.measures:
+            found = each.found
+            yield {
+                "measure": found.measure,
+                "first": found.first.mean,
+                "second": found.second.mean,
+                "difference": found.difference,
+                "low": found.low,
+                "high": found.high,
+                "verdict": found.verdict,
+            }
+
+
+def gather(visit: Visit) -> TraceComparisonView:
+    """By default the last day against the one before it."""
+    visit.visitor.require_runs()
+    first = visit.get("first") or "since:48h until:24h"
+    second = visit.get("second") or "since:24h"
+    plain = TraceComparisonView(
+        title="Two filters compared", first=first, second=second, wrong=None, measures=[]
+    )
+    if not visit.app.store.exists:
+        return plain
+    names = visit.app.store.traces.score_names()
+    measures = [*(f"score.{name}" for name in names), *_LOWER_IS_BETTER]
+    try:
+        found = [_measure(visit, first, second, each) for each in measures]
+    except InvalidInput as error:
+        return msgspec.structs.replace(plain, wrong=error.problems[0].render())
+    return msgspec.structs.replace(plain, title=_answer(found), measures=found)
+
+
+def _measure(visit: Visit, first: str, second: str, measure: str) -> MeasuredDifference:
+    found = visit.services.traces.compare(first, second, measure)
+    better = -1 if measure in _LOWER_IS_BETTER else 1
+    tone = ""
+    if found.low is not None and found.high is not None:
+        sign = 1 if found.low > 0 else -1 if found.high < 0 else 0
+        tone = {1: "good", -1: "bad", 0: ""}[sign * better]
+    reach = max(abs(found.low or 0.0), abs(found.high or 0.0)) or 1.0
+    return MeasuredDifference(
+        title=name_measure(measure), found=found, tone=tone, least=-reach, most=reach
+    )
+
+
+def _answer(found: list[MeasuredDifference]) -> str:
+    """The heading says it first."""
+    worse = [each.title for each in found if each.tone == "bad"]
+    better = [each.title for each in found if each.tone == "good"]
+    if worse:
+        return f"The second is worse in {', '.join(worse[:3])}"
+    if better:
+        return f"The second is better in {', '.join(better[:3])}"
+    return "No difference can be told"
+
+
+PAGE = Page("/traces/compare", "trace_comparison.html", gather)

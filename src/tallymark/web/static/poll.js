@@ -1,0 +1,16 @@
+// A piece of a page that changes by itself: asked for again every two seconds, while it is busy.
+export function mount(element) {
+  if (!("busy" in element.dataset)) return;
+  const timer = setInterval(async () => {
+    if (document.hidden || element.contains(document.activeElement)) return;
+    try {
+      const answer = await fetch(element.dataset.part, { headers: { Accept: "text/html" } });
+      if (!answer.ok) return;
+      const html = await answer.text();
+      if (html !== element.innerHTML) element.innerHTML = html;
+      if (!element.querySelector("[data-still]")) clearInterval(timer);
+    } catch {
+      // The server is away: what stands here is kept, and the next look may find it.
+    }
+  }, 2000);
+}

@@ -1,0 +1,15 @@
+// A piece of a page that is asked for again while somebody looks at it, every data-every seconds.
+export function mount(element) {
+  const load = async () => {
+    if (document.hidden || element.contains(document.activeElement)) return;
+    try {
+      const answer = await fetch(element.dataset.part, { headers: { Accept: "text/html" } });
+      if (answer.ok) element.innerHTML = await answer.text();
+    } catch {
+      // the page says by itself that the server does not answer
+    }
+  };
+  setInterval(load, Number(element.dataset.every) * 1000);
+  addEventListener("tally:back", load);
+  document.addEventListener("visibilitychange", load);
+}

@@ -1,0 +1,77 @@
+"""Scores of traces: once for each version of trace and rule, and which one counts."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.store.traces.conftest import Keeper
+from tests.traces.otlp_samples import START, span
+
+from tallymark.store.traces.trace_scores import TraceScore
+
+
+@pytest.fixture
+def score(keeper: Keeper) -> TraceScore:
+    keeper.send(span())
+    keeper.settle()
+    key = keeper.store.traces.get(f"{1:032x}").key
+    return TraceScore(
+        trace=key,
+        version=1,
+        rule=7,
+        rule_version=1,
+        name="polite",
+        value=0.5,
+        at=1.0,
+        started_at=START,
+    )
+
+
+def current(keeper: Keeper, key: int) -> list[tuple[int, int, float | None]]:
+    found = keeper.store.traces.scores([key])[key]
+    return [(each.version, each.rule_version, each.value) for each in found]
+
+
+def change(score: TraceScore, **fields: object) -> TraceScore:
+    return msgspec.structs.replace(score, **fields)
+
+
+def test_a_version_is_scored_once_by_each_version_of_a_rule(
+    keeper: Keeper, score: TraceScore
+) -> None:
+    assert keeper.store.traces.put_scores([score]) == 1
+    assert keeper.store.traces.put_scores([change(score, value=0.9)]) == 0
+    assert current(keeper, score.trace) == [(1, 1, 0.5)]
+
+
+def test_the_newest_version_counts_and_the_old_ones_stay(keeper: Keeper, score: TraceScore) -> None:
+    newer = change(score, rule_version=2, value=0.8)
+    keeper.store.traces.put_scores([score])
+    keeper.store.traces.put_scores([newer])
+    assert current(keeper, score.trace) == [(1, 2, 0.8)]
+    every = keeper.store.traces.scores([score.trace], all_of_them=True)[score.trace]
+    assert [(each.value, each.is_current) for each in every] == [(0.5, False), (0.8, True)]
+
+
+def test_a_late_score_of_an_old_version_does_not_take_over(
+    keeper: Keeper, score: TraceScore
+) -> None:
+    keeper.store.traces.put_scores([change(score, version=2, value=0.8)])
+    assert keeper.store.traces.put_scores([score]) == 1
+    assert current(keeper, score.trace) == [(2, 1, 0.8)]
+
+
+def test_people_correct_their_own_and_stand_beside_rules(keeper: Keeper, score: TraceScore) -> None:
+    own = change(score, rule=0, rule_version=0, author="ann", value=0.1, reason="rude")
+    keeper.store.traces.put_scores([score])
+    keeper.store.traces.put_scores([own], correct=True)
+    keeper.store.traces.put_scores(
+        [change(own, value=0.3, metadata={"expected": "x"})], correct=True
+    )
+    assert sorted(current(keeper, score.trace)) == [(1, 0, 0.3), (1, 1, 0.5)]
+    assert keeper.ids("score.polite<0.4") == [1]
+
+
+def test_a_failure_is_a_score_without_a_value(keeper: Keeper, score: TraceScore) -> None:
+    keeper.store.traces.put_scores([change(score, value=None, error="the judge was away")])
+    assert keeper.ids("score.polite:none") == [1]

@@ -1,0 +1,106 @@
+"""Rescoring: who would move is in the address; doing it takes the challenge's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from tests.web.conftest import browse_as, send
+
+from tallymark.app import rescoring
+from tallymark.app.app import App
+from tallymark.app.service import Service, ServiceSettings
+from tallymark.store.jobs.jobs import Job
+
+FRUGAL = "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total"
+MAZE = "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed=0.9"
+
+
+def test_the_preview_is_the_answer_and_changes_nothing(own_app: App, organiser: TestClient) -> None:
+    page = organiser.get(FRUGAL)
+    assert "Rescore: 2 of 2 would move" in page.text
+    told = organiser.get(f"{FRUGAL}&format=json").json()
+    assert [(each["agent"], each["was"], each["rank"]) for each in told["moves"]] == [
+        ("bob", 2, 1),
+        ("alice", 1, 2),
+    ]
+    assert own_app.store.challenges.get("frugal").scoring.formula == "1000 - tokens_total"
+
+
+def test_weights_that_move_nobody_say_so(organiser: TestClient) -> None:
+    assert "nobody would move" in organiser.get(MAZE).text
+
+
+def test_scores_that_would_be_lost_are_told_before(organiser: TestClient) -> None:
+    page = organiser.get(FRUGAL.replace("tokens_total", "1/(tokens_total-100)")).text
+    assert "1 attempt would have no score" in page
+    assert "would lose its score" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("by=formula&formula=tokens_totl", "tokens_total"),
+        ("by=formula&formula=1%20%2B", "Column 4"),
+        ("by=config&config=nonsense", "no JSON object"),
+        ("by=weights&w-speed=much", "no number"),
+        ("by=weights&w-luck=1", "weighs no dimensions"),
+        ("by=plugin&plugin=nothing.here", "nothing.here"),
+        ("by=formula&formula=1000%20-%20tokens_total", "scored so already"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_a_sentence_at_the_form(
+    organiser: TestClient, query: str, words: str
+) -> None:
+    page = organiser.get(f"/organiser/challenges/frugal/rescore?{query}")
+    assert page.status_code == 200
+    assert "This rule cannot be tried" in page.text
+    assert words in page.text
+
+
+def test_applied_only_with_the_name_and_by_what_was_looked_at(
+    own_app: App, organiser: TestClient
+) -> None:
+    base = own_app.store.challenges.get("frugal").version
+    typed = {"base": base, "reason": "it was upside down"}
+    refused = send(organiser, FRUGAL, "apply", **typed, name="frugl")
+    assert refused.status_code == 422
+    assert "not the name of this challenge" in refused.text
+    assert 'value="it was upside down"' in refused.text
+    assert send(organiser, FRUGAL, "apply", **typed, name="frugal").status_code == 303
+    entry = own_app.store.audit_log.entries(event="rescored")[0]
+    assert entry.note is not None
+    assert entry.note["reason"] == "it was upside down"
+    second = FRUGAL.replace("tokens_total", "2")
+    late = send(browse_as(own_app, "admin"), second, "apply", **typed, name="frugal")
+    assert late.status_code == 409
+    assert "since you looked" in late.text
+
+
+def test_very_many_are_previewed_and_applied_by_a_worker(
+    own_app: App, organiser: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rescoring, "MOST_AT_ONCE", 1)
+    assert "too many to wait for" in organiser.get(MAZE).text
+    queued = send(organiser, MAZE, "queue")
+    address = queued.headers["location"]
+    job = address.rpartition("job=")[2]
+    assert "See how far it is" in organiser.get(address).text
+    assert _work(own_app, job).state == "done"
+    assert "nobody would move" in organiser.get(address).text
+    base = own_app.store.challenges.get("maze").version
+    applied = send(organiser, address, "apply", base=base, name="maze", reason="faster")
+    path = applied.headers["location"]
+    assert _work(own_app, path.rpartition("/")[2]).state == "done"
+    assert "4 attempts rescored" in organiser.get(path).text
+
+
+def _work(app: App, job: str) -> Job:
+    """Has a worker of another process do what is queued."""
+    service = Service(ServiceSettings(db=str(Path(app.db or "")), workers=1))
+    service.open()
+    try:
+        return service.tenant("default").jobs.wait(job)
+    finally:
+        service.close()

@@ -1,0 +1,40 @@
+"""Places in the table of ratings."""
+
+from __future__ import annotations
+
+import random
+
+from tests.web.conftest import browse
+
+from tallymark.app.app import App
+from tallymark.web.rating_lines import find_likely_places
+
+
+def test_a_likely_place_is_what_no_interval_rules_out() -> None:
+    drawn = random.Random(7)
+    middles = {f"a{nth}": drawn.gauss(1000, 200) for nth in range(60)}
+    spans = {
+        name: (middle - drawn.random() * 150, middle + drawn.random() * 150)
+        for name, middle in middles.items()
+    }
+    found = find_likely_places(spans)
+    for name, (low, high) in spans.items():
+        above = sum(each > high for each, _ in spans.values())
+        below = sum(each < low for _, each in spans.values())
+        assert found[name] == (1 + above, len(spans) - below)
+
+
+def test_equal_results_are_a_tie_and_both_ratings_are_shown(app: App) -> None:
+    found = browse(app).get("/ratings?format=json").json()["agents"]
+    lines = {each["agent"]: each for each in found}
+    alice, bob = lines["alice"], lines["bob"]
+    # The same results at the same challenges.
+    assert (alice["place"], alice["tied"]) == (bob["place"], bob["tied"]) == (1, True)
+    assert lines["charlie"]["place"] == 3
+    assert not lines["charlie"]["tied"]
+    for each in found:
+        assert each["likely"][0] <= each["place"] <= each["likely"][1]
+        assert each["low"] <= each["strength"] <= each["high"]
+    page = browse(app).get("/ratings").text
+    assert "Likely place" in page
+    assert "Nothing tells them apart" in page
