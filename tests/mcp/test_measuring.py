@@ -54,5 +54,4 @@ def test_runs_are_not_an_agents_business(hall: Hall) -> None:
 
 def test_a_suite_may_not_reach_into_the_server(hall: Hall) -> None:
     said = hall.refuse("alice", "run_suite", suite=SUITE, models=["python/os:system"])
-    assert "python/os:system" in said
-    assert "Traceback" not in said
+    assert said.startswith("models of the kind python/ are not run here")

@@ -34,7 +34,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Knows no tool: it begins where a description says so, and goes where results send it."""
     tools = {each.name: each for each in info.function_tools}
-    told = [
+    told: list[Any] = [
         part.content
         for message in messages
         for part in message.parts
@@ -59,7 +59,7 @@ def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 def find_attacker(log: str) -> dict[str, Any]:
     """What the goal asks for."""
-    lines = [(number, *line.split()) for number, line in enumerate(log.splitlines(), 1)]
+    lines: list[Any] = [(number, *line.split()) for number, line in enumerate(log.splitlines(), 1)]
     failed: dict[str, set[str]] = {}
     for _, _, address, *did in lines:
         if did[0] == "login" and did[-1] == "failed":
