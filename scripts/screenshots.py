@@ -8,6 +8,7 @@ answer is told at the end.
 from __future__ import annotations
 
 import argparse
+import shutil
 import socket
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from tallymark.app.callers import SESSION_COOKIE, Caller
 from tallymark.app.demo import Demo
 from tallymark.app.demo.demo import COMPETITOR
+from tallymark.app.demo.sample_field import BEANS
 from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server, name_hosts
 from tallymark.store import Store
@@ -33,9 +35,9 @@ from tallymark.store import Store
 CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
 SIZES = ((1280, 900), (390, 844))
-Role = Literal["guest", "organiser", "competitor", "stranger", "new"]
-"""Who looks: anybody at the demo, two with keys for it, somebody without one where it is no demo,
-the owner of an empty store."""
+Role = Literal["guest", "organiser", "competitor", "stranger", "frozen", "new"]
+"""Who looks: anybody at the demo, two with keys for it, somebody without one where it is no demo, or
+where a board is frozen, the owner of an empty store."""
 
 
 class Shot(NamedTuple):
@@ -72,7 +74,7 @@ SHOTS = (
     Shot("challenge", "/challenges/bean-counter?around=sample-bold"),
     Shot("challenge-competitor", "/challenges/bean-counter", "competitor"),
     Shot("challenge-formula", "/challenges/fewest-words"),
-    Shot("challenge-frozen", "/challenges/route-planner"),
+    Shot("challenge-frozen", "/challenges/bean-counter", "frozen"),
     Shot("wall", "/challenges/bean-counter?tv=1"),
     Shot("versus", "/challenges/red-blue-guard"),
     Shot("attempt", "/attempts/{attempt}"),
@@ -151,8 +153,14 @@ def open_servers() -> Iterator[dict[Role, Served]]:
         demo = left.enter_context(Demo())
         demo.fill()
         empty = Path(left.enter_context(tempfile.TemporaryDirectory())) / "empty.db"
+        frozen = demo.folder / "frozen.db"
+        shutil.copy(demo.db, frozen)
         lively = left.enter_context(serve(ServiceSettings(db=demo.db, demo=demo, workers=0)))
         closed = left.enter_context(serve(ServiceSettings(db=demo.db, workers=0)))
+        still = left.enter_context(serve(ServiceSettings(db=str(frozen), workers=0)))
+        still.service.app.store.challenges.freeze(
+            BEANS, at=time.time() - 600, reason="the last hour"
+        )
         new = left.enter_context(serve(ServiceSettings(db=str(empty), own=True, workers=0)))
         sessions: dict[Role, str] = {
             "organiser": sign_in(lively.service, "organiser"),
@@ -162,7 +170,7 @@ def open_servers() -> Iterator[dict[Role, Served]]:
             role: lively._replace(session=session) for role, session in sessions.items()
         }
         wait_for_run(lively.service.app.store)
-        yield {"guest": lively, "stranger": closed, "new": new, **signed}
+        yield {"guest": lively, "stranger": closed, "frozen": still, "new": new, **signed}
 
 
 def sign_in(service: Service, role: str, agent: str | None = None) -> str:

@@ -57,8 +57,6 @@ def _open_to_all(path: Path, now: float) -> None:
             text += "rated: every\n"
         if path.parent.name == "bean-counter":
             text += f"closes: {_write_moment(now + 3 * _DAY)}\n"
-        if path.parent.name == "route-planner":
-            text += f"closes: {_write_moment(now + _DAY)}\nfreezes: {_write_moment(now - 3600)}\n"
     path.write_text(text, encoding="utf-8")
 
 
