@@ -30,7 +30,7 @@ COMMANDS = [
     *("attempt enter", "attempt submit", "attempt withdraw", "attempt report", "attempt settle"),
     *("attempt list", "attempt show", "attempt void", "attempt unvoid"),
     *("agent name", "agent disqualify", "agent reinstate", "log"),
-    *("leaderboard", "ratings", "versus submit", "versus settle", "serve", "worker"),
+    *("leaderboard", "ratings", "versus submit", "versus settle", "serve", "worker", "mcp"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
     *("admin keys create", "admin keys list", "admin keys rotate", "admin keys revoke"),
     *("admin tenants create", "admin tenants list", "admin tenants set"),

@@ -1,4 +1,4 @@
-"""The server: API and pages as one ASGI application, and the process that serves it."""
+"""The server: API, pages and tools as one ASGI application, and the process that serves it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ from tallymark.api import (
     settings,
     traces,
 )
-from tallymark.api.envelope import Envelope
+from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
 from tallymark.app.service import Service
 from tallymark.errors import WorkFailed
+from tallymark.mcp import endpoint as mcp
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge
@@ -72,13 +73,17 @@ _READ_BY_HAND = (Report, NewChallenge, Ok)
 
 
 class _Doors:
-    """API and pages by the address; what goes on while the server lives is the API's."""
+    """API, pages and tools by the address; what goes on while the server lives is the API's."""
 
-    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
+    def __init__(self, api: ASGIApp, pages: ASGIApp, tools: ASGIApp) -> None:
         self._api = api
         self._pages = pages
+        self._tools = tools
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == mcp.PATH:
+            await self._tools(scope, receive, send)
+            return
         is_page = scope["type"] == "http" and not scope["path"].startswith(_API_PATHS)
         await (self._pages if is_page else self._api)(scope, receive, send)
 
@@ -87,7 +92,8 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
     """The application. `hosts` are the Host headers that it answers to; None for any."""
     api = make_api(service)
     quick = QuickRoutes(api, api, PREFIX, [reports.QUICK, boards.QUICK])
-    wrapped: ASGIApp = _Doors(quick, Starlette(routes=make_site(service)))
+    tools = mcp.Endpoint(service, find_bound(mcp.PATH))
+    wrapped: ASGIApp = _Doors(quick, Starlette(routes=make_site(service)), tools)
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
-from tests.web.conftest import make_service
-from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addresses
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    FilePayload,
+    Page,
+    Request,
+    sync_playwright,
+)
+from tests.web.conftest import make_service, open_app
+from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addresses, publish_beans
 
 from tallymark.app.app import App
+from tallymark.challenges.attempt import Payload
 from tallymark.runs.record import RunRecord
 from tallymark.server import make_server, name_hosts
+from tallymark.store import Store
 from tallymark.web.pages.keys import KEYS
 from tallymark.web.site import PAGES
 
@@ -101,6 +113,8 @@ AXE = (
     "/challenges/maze?weights=correctness:20,speed:80", "/challenges/guard",
     "/attempts/a1", "/agents", "/agents/alice",
     "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this", "/review",
+    "/challenges/bean-counter/enter?agent=erin", "/attempts/a8/answer",
+    "/agents/alice?against=bob",
     "/formula?challenge=maze&formula=-total", "/compare?run=rnone&run=rntwo&run=rnprompt0",
 )  # fmt: skip
 
@@ -335,3 +349,58 @@ def test_cases_are_reviewed_by_keyboard(app: App, address: str, page: Page) -> N
     page.wait_for_selector("text=(you)")
     for each in app.store.reviews.all(run="rnone"):
         app.store.reviews.withdraw(each.id, "owner", at=NOW)
+
+
+def test_an_answer_that_cannot_be_sent_says_why_and_loses_nothing(
+    tmp_path: Path, browser: Browser
+) -> None:
+    def fill(store: Store) -> None:
+        publish_beans(store)
+        store.attempts.enter("bean-counter", "bob", at=NOW - 30, seed=1)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app, serve(app) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.goto(f"{address}/attempts/a1/answer")
+        # By the server's clock, which in the samples is another than the browser's.
+        page.wait_for_function("/^16 min/.test(document.querySelector('.clock').textContent)")
+        page.fill("#text", '{"total": 27')
+        large = FilePayload(name="huge.json", mimeType="text/plain", buffer=b"1" * 1_000_001)
+        page.set_input_files("#file", files=[large])
+        page.click("text=Check only")
+        page.wait_for_selector("#findings >> text=huge.json has 1,000,001 bytes")
+        page.set_input_files("#file", files=[])
+        page.click("text=Check only")
+        page.wait_for_selector("#findings >> text=is not JSON")
+        page.fill("#text", '{"total": 2727}')
+        context.set_offline(True)
+        page.click("button:has-text('Submit')")
+        page.wait_for_selector("#findings >> text=could not be reached")
+        context.set_offline(False)
+        page.reload()
+        assert page.input_value("#text") == '{"total": 2727}'
+        page.click("button:has-text('Submit')")
+        page.wait_for_url("**/attempts/a000000000001")
+        assert app.store.attempts.get("a1").state == "scored"
+        context.close()
+
+
+def test_a_trajectory_of_ten_thousand_steps_draws_only_what_is_seen(
+    tmp_path: Path, page: Page
+) -> None:
+    def fill(store: Store) -> None:
+        publish_beans(store)
+        sent = store.attempts.enter("bean-counter", "bob", at=NOW - 30, seed=1)
+        steps = json.dumps(a_trace(10_000).to_dict())
+        store.attempts.submit(sent.id, "bob", Payload(submission={}, trajectory=steps), at=NOW - 9)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app, serve(app) as address:
+        page.goto(f"{address}/attempts/a1")
+        page.wait_for_selector(".fall-box")
+        count = "document.querySelectorAll('#trace *').length"
+        assert page.evaluate(count) < 500
+        page.evaluate("document.querySelector('.fall-box').scrollTop = 28 * 9_990")
+        page.wait_for_selector("td:has-text('step 9999')")
+        assert page.evaluate(count) < 500
+        page.goto("about:blank")  # it waits for a score, and would ask a server that is gone

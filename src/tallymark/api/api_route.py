@@ -17,9 +17,10 @@ from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from tallymark.api.access import Allow, find_caller, find_service
+from tallymark.api.access import Allow, find_service
 from tallymark.api.problems import refuse
 from tallymark.app.callers import Caller
+from tallymark.app.sign_in import find_caller
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal, rehearse
@@ -101,10 +102,11 @@ async def admit(request: Request, allow: Allow) -> Caller:
     """Who asks, if they may and do not ask too often."""
     if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
         raise refuse(400, "the address holds a NUL character", "leave it out")
-    caller = await find_caller(request)
+    service = find_service(request)
+    caller = await find_caller(service, request)
     request.state.caller = caller
     allow.check(caller)
-    find_service(request).limits.check(caller, allow.rate, allow.cost)
+    service.limits.check(caller, allow.rate, allow.cost)
     return caller
 
 

@@ -31,7 +31,6 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
-from tallymark.app.service import Service, TenantServices
 from tallymark.app.sight import (
     find_attempt,
     find_visible,
@@ -43,7 +42,12 @@ from tallymark.app.sight import (
     withhold_notes,
     withhold_words,
 )
-from tallymark.app.submissions import WAITED_S, find_competitor, submit_answer
+from tallymark.app.submissions import (
+    WAITED_S,
+    describe_submitted,
+    find_competitor,
+    submit_answer,
+)
 from tallymark.challenges.attempt import Attempt, Payload, State
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
@@ -52,12 +56,6 @@ router = make_router("attempts")
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
-_DETAILS: dict[str, Any] = {
-    "score_breakdown": None,
-    "submission_warnings": [],
-    "constraint_violations": [],
-    "harness_warning": None,
-}
 
 
 @router.post(
@@ -191,34 +189,13 @@ def submit(
     wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
     done = submit_answer(services, caller, attempt, sent, key=key, wait=wait)
     taken, job = done.attempt, done.job
-    document = _describe_submitted(find_service(request), services, taken, before)
+    document = describe_submitted(services, taken, before, find_service(request).clock())
     if taken.state != "submitted":
         return answer(document)
     place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
     response = answer(document | {"job": None if job is None else job.id}, 202, **place)
     response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
     return response
-
-
-def _describe_submitted(
-    service: Service, services: TenantServices, attempt: Attempt, before: int
-) -> dict[str, Any]:
-    """The document's fields at the top, beside the attempt."""
-    told = describe_attempt(attempt)
-    standing = services.store.boards.standing(attempt.challenge, attempt.agent)
-    rating = None
-    if attempt.state != "submitted":
-        provisional = attempt.agent in services.store.ratings.provisional(service.clock())
-        after = services.store.ratings.of(attempt.agent).rating
-        rating = {"before": before, "after": after, "provisional": provisional}
-    return {
-        "attempt": told,
-        "score": told["score"],
-        "result": told.get("result"),
-        **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
-        "rating": rating,
-        "rank": None if standing is None else standing.rank,
-    }
 
 
 @router.post(

@@ -41,7 +41,7 @@ from tallymark.app.rescoring import (
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.app.sight import find_visible, sees_live
+from tallymark.app.sight import find_visible, list_visible, sees_live
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
@@ -138,11 +138,7 @@ def list_challenges(
     """Challenges by name; without a key, those that are public."""
     after = read_cursor(cursor, str)
     at = find_service(request).clock()
-    found = [
-        each
-        for each in services.store.challenges.all()
-        if caller.role != "anonymous" or each.challenge.visibility == "public"
-    ]
+    found = list_visible(services, caller)
     left = [each for each in found if after is None or each.challenge.name > after[0]]
     more = write_cursor(left[limit - 1].challenge.name) if len(left) > limit else None
     items = pick_each((describe_challenge(each, at) for each in left[:limit]), fields)

@@ -33,6 +33,7 @@ BODIES: Mapping[str, int] = {
     "reports": 64 * MEGABYTE,
     "runs": 100 * MEGABYTE,
     "submission": 60 * MEGABYTE,
+    "mcp": 60 * MEGABYTE,
     "answer": 60 * MEGABYTE,
     "traces": LIMITS.bytes_per_request,
     "others": 2 * MEGABYTE,

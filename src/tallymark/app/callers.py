@@ -5,12 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from tallymark.errors import NotAllowed, NotSignedIn
 from tallymark.store.actors import Actor
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
 KEY_ROLES: tuple[Role, ...] = tuple(role for role in get_args(Role) if role != "anonymous")
 """What a key can be for."""
 ORGANISERS: frozenset[Role] = frozenset({"admin", "organiser"})
+REPORTERS: frozenset[Role] = ORGANISERS | {"reporter"}
+COMPETITORS: frozenset[Role] = ORGANISERS | {"agent"}
+TEAM: frozenset[Role] = REPORTERS | {"viewer"}
+"""Everybody but competitors and the public: runs are theirs."""
+MEMBERS: frozenset[Role] = TEAM | {"agent"}
+PUBLIC: frozenset[Role] = MEMBERS | {"anonymous"}
+"""Also who has no key: they are shown only what is public."""
+ADMINS: frozenset[Role] = frozenset({"admin"})
 
 
 SESSION_COOKIE = "tally_session"
@@ -35,6 +44,18 @@ class Caller:
     def actor(self) -> Actor:
         """For `act_as`."""
         return Actor(self.name, self.address)
+
+
+def check_role(caller: Caller, roles: frozenset[Role]) -> None:
+    """Refuses who is none of these."""
+    if caller.role in roles:
+        return
+    if caller.role == "anonymous":
+        raise NotSignedIn("this needs a key", hint="send it: Authorization: Bearer tly_...")
+    raise NotAllowed(
+        f"a key of the role {caller.role!r} may not do this",
+        hint=f"it takes one of: {', '.join(sorted(roles))}",
+    )
 
 
 def make_guest(address: str | None) -> Caller:

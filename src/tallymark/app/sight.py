@@ -45,6 +45,15 @@ def find_newest_visible(
     return found
 
 
+def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallenge]:
+    """All challenges that the caller may know of."""
+    return [
+        each
+        for each in services.store.challenges.all()
+        if caller.role != "anonymous" or each.challenge.visibility == "public"
+    ]
+
+
 def sees_live(caller: Caller) -> bool:
     """Whether a frozen board is live to the caller."""
     return caller.role in ORGANISERS

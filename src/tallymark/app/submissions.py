@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tallymark.app.callers import ORGANISERS, Caller, Role
+from tallymark.app.callers import Caller
 from tallymark.challenges.evaluators.submission_intake import list_schema_findings
 from tallymark.challenges.trajectory import Verification, verify_sent
 from tallymark.errors import TallymarkError
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Payload
     from tallymark.store.jobs.jobs import Job
 
-COMPETITORS: frozenset[Role] = ORGANISERS | {"agent"}
-"""Who may enter and submit: an agent for itself, organisers for any."""
 WAITED_S = 30.0
 """For so long a submission waits for its breakdown."""
+_DETAILS: dict[str, Any] = {
+    "score_breakdown": None,
+    "submission_warnings": [],
+    "constraint_violations": [],
+    "harness_warning": None,
+}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +74,28 @@ def submit_answer(
     if wait:
         services.jobs.wait(job.id, wait)
     return TakenSubmission(services.store.attempts.get(taken.id), job)
+
+
+def describe_submitted(
+    services: TenantServices, attempt: Attempt, before: int, now: float
+) -> dict[str, Any]:
+    """What its competitor is told: the document's fields at the top, beside the attempt."""
+    told = attempt.to_public()
+    store = services.store
+    standing = store.boards.standing(attempt.challenge, attempt.agent)
+    rating = None
+    if attempt.state != "submitted":
+        provisional = attempt.agent in store.ratings.provisional(now)
+        after = store.ratings.of(attempt.agent).rating
+        rating = {"before": before, "after": after, "provisional": provisional}
+    return {
+        "attempt": told,
+        "score": told["score"],
+        "result": told.get("result"),
+        **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
+        "rating": rating,
+        "rank": None if standing is None else standing.rank,
+    }
 
 
 def check_answer(

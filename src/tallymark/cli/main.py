@@ -49,6 +49,7 @@ COMMANDS = {
     "log": "log:log",
     "serve": "serve:serve",
     "worker": "worker:worker",
+    "mcp": "mcp:mcp",
     "rules": "rules:app",
     "formula": "formula:app",
     "plugin": "plugin:app",

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tallymark.app.rivals import find_rival
 from tallymark.app.sight import sees_words
+from tallymark.challenges.strategies import STRATEGIES
 from tallymark.web.attempt_words import Warned, list_warnings, write_details
-from tallymark.web.board_rows import list_board
+from tallymark.web.board_rows import list_dimensions
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
@@ -56,36 +58,34 @@ class Above(msgspec.Struct, frozen=True, kw_only=True):
 def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | None:
     """The next better place on the board that the visitor sees."""
     store = visit.app.store
-    near = store.boards.around(attempt.challenge, attempt.agent, each=1, public=visit.public)
-    rows = list_board(visit, challenge, near)
-    mine = next((row for row in rows if row.agent == attempt.agent), None)
-    if mine is None or not rows or rows[0] is mine:
+    rival = find_rival(store, challenge, attempt.agent, public=visit.public)
+    if rival is None:
         return None
-    theirs = rows[0]
-    known = mine.value is not None and theirs.value is not None
+    mine, theirs = rival.mine, rival.standing
+    looks = {each.key: each for each in list_dimensions(challenge)}
     leads = [
         Lead(
-            label=other.label,
-            color=other.color,
-            again=other.again,
-            mine=own.score,
-            theirs=other.score,
-            points=other.weighted - own.weighted,
+            label=each.label,
+            color=looks[each.key].color,
+            again=looks[each.key].again,
+            mine=each.mine,
+            theirs=each.theirs,
+            points=each.points,
         )
-        for own, other in zip(mine.parts, theirs.parts, strict=True)
+        for each in rival.leads
     ]
-    leads.sort(key=lambda each: -each.points)
+    write = STRATEGIES[challenge.scoring.strategy].write
     other = store.attempts.get(theirs.attempt, public=visit.public)
     told = sees_words(visit.services, visit.caller, other)
     details = other.outcome.details if told and other.outcome is not None else {}
     return Above(
         agent=theirs.agent,
-        name=theirs.name,
+        name=store.agents.names([theirs.agent]).get(theirs.agent, theirs.agent),
         attempt=theirs.attempt,
-        shown=theirs.shown,
-        mine=mine.shown,
-        gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
-        tied=known and theirs.value == mine.value,
+        shown=write(theirs.value),
+        mine=write(mine.value),
+        gap=rival.gap,
+        tied=rival.gap == 0,
         leads=leads,
         reach=max((abs(each.points) for each in leads), default=0.0) or 1.0,
         told=told,

@@ -268,9 +268,13 @@ class Figures(TenantRows):
         )
         return self._read_attempts(query, public=False)
 
-    def newest_attempts(self, *, limit: int = 10, public: bool = True) -> list[Attempt]:
-        """The attempts that were entered last, at any challenge."""
+    def newest_attempts(
+        self, *, agent: str | None = None, limit: int = 10, public: bool = True
+    ) -> list[Attempt]:
+        """The attempts that were entered last, at any challenge; those of one agent, if named."""
         query = select_attempts(self._tenant).order_by(attempts.c.key.desc()).limit(limit)
+        if agent is not None:
+            query = query.where(attempts.c.agent == agent)
         return self._read_attempts(query, public)
 
     def _read_attempts(self, query: Select[Any], public: bool) -> list[Attempt]:

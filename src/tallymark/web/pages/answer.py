@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.callers import COMPETITORS
 from tallymark.app.submissions import (
-    COMPETITORS,
     Finding,
     check_answer,
     find_competitor,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.callers import COMPETITORS
 from tallymark.app.sight import speak_for
-from tallymark.app.submissions import COMPETITORS
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.errors import NotAllowed, WorkFailed
 from tallymark.web.challenge_terms import ChallengeTerms, DataFile, describe_terms, list_files

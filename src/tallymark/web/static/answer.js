@@ -16,10 +16,11 @@ export function mount(form) {
       say(form, `${large.files[0].name} has ${size} bytes, and at most ${most} are taken.`, "Nothing was sent.");
       return;
     }
+    const sent = new FormData(form, button); // before it is disabled, or it would not be in it
     button.setAttribute("aria-busy", "true");
     button.disabled = true;
     try {
-      const answer = await fetch(form.action, { method: "POST", body: new FormData(form, button) });
+      const answer = await fetch(form.action, { method: "POST", body: sent });
       if (answer.redirected) {
         fields.forEach((field) => sessionStorage.removeItem(place(field)));
         location.assign(answer.url);

@@ -1,0 +1,56 @@
+"""`tally mcp`: the tools that agents use, on standard input and output."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel
+from tallymark.errors import InvalidInput
+
+
+def mcp(
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Compete as this agent, and see only what it may."),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="TALLY_SERVER",
+            help="The tools of a server instead, with the key in TALLY_KEY.",
+        ),
+    ] = None,
+    judge_model: JudgeModel = None,
+    insecure_local: InsecureLocal = False,
+    db: Db = None,
+) -> None:
+    """Serve tools for agents by MCP: a client starts this and speaks with it on stdin and stdout.
+
+    On your own store you are its owner; with --agent you compete in it as that agent.
+    """
+    if server is not None:
+        key = os.environ.get("TALLY_KEY")
+        if not key or agent is not None:
+            hint = "set TALLY_KEY to a key of the server; an agent's key names its agent"
+            said = "--agent is for your own store" if agent else "there is no key for the server"
+            raise InvalidInput(said, hint=hint)
+        from tallymark.mcp.stdio import serve_remote
+
+        serve_remote(server, key)
+        return
+    from tallymark.app.service import Service, read_settings
+    from tallymark.mcp.stdio import serve_own
+
+    settings = read_settings(
+        os.environ,
+        db=db,
+        own=True,
+        workers=1,
+        judge_model=judge_model,
+        insecure_local=insecure_local,
+    )
+    serve_own(Service(settings), agent)

@@ -1,0 +1,105 @@
+"""`/mcp`: stateless streamable HTTP, with the keys, limits and Host checks of the API.
+
+The SDK takes a second to load, so it is loaded by the first request that needs it. Nothing is kept
+between requests, so each has a session manager of its own, which ends with it:
+docs/decisions/0044-tools-without-sessions.md.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tallymark.app.sign_in import find_caller
+from tallymark.errors import Busy, NotAllowed, NotSignedIn, TallymarkError, TooMany
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from tallymark.app.service import Service
+    from tallymark.mcp.tool_server import ToolServer
+
+PATH = "/mcp"
+STRANGERS_BYTES = 2_000_000
+"""Of a body without a key; with one, as much as a submission may have."""
+_STATUS: tuple[tuple[type[TallymarkError], int], ...] = (
+    (NotSignedIn, 401),
+    (NotAllowed, 403),
+    (TooMany, 429),
+    (Busy, 503),
+)
+_INVALID_REQUEST = -32600
+
+
+class Endpoint:
+    """The ASGI application at `/mcp`. `most_bytes` is what a body may have."""
+
+    def __init__(self, service: Service, most_bytes: int) -> None:
+        self._service = service
+        self._most = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        answer = await self._refuse(request)
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
+        tools = await to_thread.run_sync(lambda: self._tools)
+        try:
+            await self._serve(tools, scope, receive, send)
+        except HTTPException as error:  # of the body: too large, or not what it says
+            await _answer(error.status_code, error.detail)(scope, receive, send)
+
+    @cached_property
+    def _tools(self) -> ToolServer:
+        from tallymark.mcp.tools import make_tool_server  # noqa: PLC0415 (it takes a second)
+
+        return make_tool_server(self._service)
+
+    async def _refuse(self, request: Request) -> Response | None:
+        """Who asks is found before the body is read, as the API does."""
+        if request.method != "POST":
+            # A stream that waits for what is never announced, or a session that there is not.
+            return _answer(405, "this takes POST alone: it keeps no sessions", {"Allow": "POST"})
+        try:
+            caller = await find_caller(self._service, request)
+            self._service.limits.check(caller, "read")
+        except TallymarkError as error:
+            return _refuse_caller(error)
+        request.scope["tally.caller"] = caller
+        return None
+
+    async def _serve(self, tools: ToolServer, scope: Scope, receive: Receive, send: Send) -> None:
+        from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
+
+        known = scope["tally.caller"].role != "anonymous"
+        tools.streamable_http_app(
+            stateless_http=True,
+            json_response=True,
+            max_request_body_size=self._most if known else STRANGERS_BYTES,
+            # What surrounds every request of the server has looked at the Host header.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        manager = tools.session_manager
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+
+def _refuse_caller(error: TallymarkError) -> Response:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
+    headers = {"WWW-Authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {}
+    if isinstance(error, TooMany | Busy):
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return _answer(status, str(error), headers)
+
+
+def _answer(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    """A refusal as JSON-RPC has it: clients show its message."""
+    error: dict[str, Any] = {"code": _INVALID_REQUEST, "message": message}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)

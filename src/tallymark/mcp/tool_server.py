@@ -1,0 +1,176 @@
+"""`ToolServer`: the tools of one service, who calls them, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
+from mcp.types import ToolAnnotations
+from pydantic import ValidationError
+
+from tallymark.app.callers import Caller, Role, check_role
+from tallymark.errors import TallymarkError, WorkFailed, suggest
+from tallymark.store.actors import act_as
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallymark.app.limits import RouteClass
+    from tallymark.app.service import Service, TenantServices
+
+CALLER = "tally.caller"
+"""Under which a request's scope holds who asks."""
+AS_SENT = "answer"
+"""The argument that is never read as JSON by whoever guesses: a text may look like it."""
+_INSTRUCTIONS = """\
+Tallymark scores AI agents. To compete: list_challenges, read_challenge, enter_challenge (the \
+clock starts, and you get the data), work out the answer, check_answer, submit_answer. Then \
+explain_score says where points were lost and what the agent above did better, and view_board \
+shows your place. Every refusal says what to do instead."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool that is called: by whom, and on what."""
+
+    service: Service
+    services: TenantServices
+    caller: Caller
+
+    @property
+    def now(self) -> float:
+        return self.service.clock()
+
+
+class _AsSentMetadata(FuncMetadata):
+    """The SDK reads texts as JSON where no text is expected; an answer stays as it came."""
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        read = super().pre_parse_json(data)
+        return read if AS_SENT not in data else {**read, AS_SENT: data[AS_SENT]}
+
+
+class ToolServer(MCPServer[Any]):
+    """Tools over a service. `caller` is who calls where no request says it: on stdio."""
+
+    def __init__(
+        self, service: Service, tools: Sequence[Tool], *, caller: Caller | None = None
+    ) -> None:
+        super().__init__(
+            "tallymark",
+            title="Tallymark",
+            instructions=_INSTRUCTIONS,
+            version=version("tallymark"),
+            tools=list(tools),
+            # Nothing is ever announced: a stream that waits for it would keep a server from ending.
+            subscriptions=False,
+            log_level="CRITICAL",
+        )
+        self.service = service
+        self._caller = caller
+        self._arguments = {each.name: list(each.parameters["properties"]) for each in tools}
+
+    def find_caller(self, request: Any) -> Caller:
+        """Who calls: the endpoint has looked, or there is only one who can."""
+        if self._caller is not None:
+            return self._caller
+        return cast("Caller", request.scope[CALLER])
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        """The same with refusals in our words: one sentence, and what to do."""
+        known = self._arguments.get(name)
+        if known is None:
+            raise ToolError(_name_nearest(f"there is no tool {name!r}", name, self._arguments))
+        for each in arguments:
+            if each not in known:
+                said = f"{name} takes no argument {each!r}"
+                raise ToolError(_name_nearest(said, each, known))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError as error:
+            raise UnexpectedToolError(
+                "something of ours failed; the same call may be made again"
+            ) from error.__cause__
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_explain_arguments(name, error.__cause__)) from error.__cause__
+            raise ToolError(str(error.__cause__ or error)) from error.__cause__
+
+
+def _name_nearest(said: str, name: str, known: Any) -> str:
+    near = suggest(name, known)
+    return f"{said}; did you mean {near!r}?" if near else f"{said}; there is {', '.join(known)}"
+
+
+def _explain_arguments(name: str, error: ValidationError) -> str:
+    found = []
+    for each in error.errors(include_url=False, include_context=False):
+        where = ".".join(map(str, each["loc"]))
+        missing = each["type"] == "missing"
+        said = "it is missing" if missing else each["msg"][:1].lower() + each["msg"][1:]
+        found.append(f"{where}: {said}")
+    return f"{name} cannot be called so: {'; '.join(found[:10])}"
+
+
+def make_tool(function: Callable[..., Any], *, writes: bool = False, title: str) -> Tool:
+    """A function as a tool: its docstring is all that a model sees of it besides the types."""
+    hints = ToolAnnotations(
+        title=title,
+        read_only_hint=not writes,
+        destructive_hint=False,
+        open_world_hint=False,
+    )
+    words = " ".join((function.__doc__ or "").split())
+    made = Tool.from_function(function, title=title, description=words, annotations=hints)
+    fields = {each: getattr(made.fn_metadata, each) for each in FuncMetadata.model_fields}
+    return made.model_copy(update={"fn_metadata": _AsSentMetadata(**fields)})
+
+
+@contextmanager
+def open_call(
+    ctx: Context[Any, Any], roles: frozenset[Role], rate: RouteClass | None = None
+) -> Iterator[Call]:
+    """Who calls, if they may and do not too often; errors of ours become sentences.
+
+    Reading is counted by the endpoint, for every request; `rate` is what a tool costs besides.
+    """
+    server = cast("ToolServer", ctx.mcp_server)
+    service = server.service
+    try:
+        caller = server.find_caller(ctx.request_context.request)
+        check_role(caller, roles)
+        if rate is not None:
+            service.limits.check(caller, rate)
+        services = service.tenant(caller.tenant)
+        with act_as(caller.actor):
+            yield Call(service, services, caller)
+    except TallymarkError as error:
+        raise ToolError(_tell(service, error)) from None
+
+
+def _tell(service: Service, error: TallymarkError) -> str:
+    said = error.render()
+    if isinstance(error, WorkFailed):  # where the database is, is the operator's business
+        said = said.replace(service.app.store.shown, "the database")
+    return said
+
+
+def read_answer(answer: Any, form: str) -> Any:
+    """An answer as the challenge wants it: models like to send JSON as a text that holds it."""
+    if not isinstance(answer, str) or form not in ("json", "files"):
+        return answer
+    try:
+        read = json.loads(answer)
+    except (ValueError, RecursionError):
+        return answer
+    return read if isinstance(read, Mapping | list) else answer

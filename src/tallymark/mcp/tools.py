@@ -1,0 +1,17 @@
+"""All tools together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallymark.mcp import competing, measuring
+from tallymark.mcp.tool_server import ToolServer
+
+if TYPE_CHECKING:
+    from tallymark.app.callers import Caller
+    from tallymark.app.service import Service
+
+
+def make_tool_server(service: Service, caller: Caller | None = None) -> ToolServer:
+    """What `/mcp` and `tally mcp` serve; on stdio there is one `caller`."""
+    return ToolServer(service, [*competing.TOOLS, *measuring.TOOLS], caller=caller)
