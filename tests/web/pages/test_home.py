@@ -8,6 +8,7 @@ from tests.web.page_samples import NOW
 
 from tallymark.app.app import App
 from tallymark.challenges.attempt import Payload
+from tallymark.store.reviews.reviews import CaseKey, GivenScore
 
 
 def test_what_fell_comes_first_and_leads_to_why(client: TestClient) -> None:
@@ -49,6 +50,16 @@ def test_an_organiser_sees_what_waits(app: App) -> None:
     store.attempts.submit(entered.id, "frank", Payload(), at=NOW - 10)
     assert "1 attempt not scored yet" in browse_as(app, "organiser").get("/").text
     assert "not scored yet" not in browse_as(app, "viewer").get("/").text
+
+
+def test_who_judges_sees_what_is_disputed(app: App) -> None:
+    key = CaseKey("rnone", "case-1")
+    app.store.reviews.give(key, "alice", GivenScore(label="pass"), at=NOW)
+    app.store.reviews.give(key, "bob", GivenScore(label="fail"), at=NOW)
+    waiting = browse_as(app, "reporter").get("/?format=json").json()["waiting"]
+    assert any("on which judges and people disagree" in each["words"] for each in waiting)
+    assert browse_as(app, "reporter").get("/review?show=disputed").status_code == 200
+    assert "disagree" not in browse_as(app, "viewer").get("/").text
 
 
 def test_an_empty_store_says_what_to_type_and_strangers_where_to_sign_in(empty_app: App) -> None:

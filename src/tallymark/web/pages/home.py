@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.reviews import may_review
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board
@@ -27,6 +28,8 @@ _SUITES = 8
 _BOARDS = 4
 _PLACES = 5
 _MINE = 5
+_REVIEWS = 200
+"""The newest, of which those count that are disputed."""
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +116,7 @@ def gather(visit: Visit) -> HomeView:
         alerts=[_describe_fall(each) for each in suites if (each.change or 0) < 0][:3],
         open=_list_open(visit, known) if there and visitor.agent else [],
         mine=_list_mine(visit, known) if there and visitor.agent else [],
-        waiting=list(_list_waiting(visit)) if there and visitor.may_organise else [],
+        waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
         news=news,
         suites=suites,
         boards=boards,
@@ -203,11 +206,23 @@ def _list_mine(visit: Visit, known: Mapping[str, Challenge]) -> list[News]:
 def _list_waiting(visit: Visit) -> Iterable[Waiting]:
     """What waits for an organiser."""
     store = visit.app.store
+    if not visit.visitor.may_organise:
+        return
     if count := sum(each.count for each in store.figures.count_waiting()):
         yield Waiting(words=f"{format_count(count, 'attempt')} not scored yet", link="/organiser")
     if paused := len(store.pauses.all()):
         words = f"{format_count(paused, 'agent')} paused: their input stops a plugin"
         yield Waiting(words=words, link="/organiser")
+
+
+def _list_reviews(visit: Visit) -> Iterable[Waiting]:
+    """What those who judge cases have to settle among themselves."""
+    if not may_review(visit.caller):
+        return
+    seen = visit.services.reviews.read_cases(most=_REVIEWS)
+    if disputed := sum(each.disputed for each in seen):
+        words = f"{format_count(disputed, 'case')} on which judges and people disagree"
+        yield Waiting(words=words, link="/review?show=disputed")
 
 
 def _may_see(visit: Visit, attempt: Attempt) -> bool:
