@@ -12,7 +12,7 @@ import tallymark
 NAMES = ["EvalContext", "Score", "Span", "Suite", "Test", "Trace", "composite", "run", "scorer"]
 HEAVY = [
     *("numpy", "sqlalchemy", "fastapi", "altair", "aiohttp", "pydantic_ai", "opentelemetry"),
-    *("pyarrow", "asyncio", "msgspec", "rich", "typer"),
+    *("pyarrow", "asyncio", "msgspec", "rich", "typer", "mcp"),
 ]
 
 
@@ -57,6 +57,10 @@ def test_importing_it_loads_nothing_heavy() -> None:
 )
 def test_what_a_scorers_author_needs_loads_little(code: str) -> None:
     assert loaded_by(code) <= {"msgspec", "typer", "rich"}
+
+
+def test_a_server_loads_the_sdk_of_tools_with_the_first_call_of_one() -> None:
+    assert "mcp" not in loaded_by("import tallymark.server, tallymark.cli.mcp")
 
 
 def test_the_pytest_plugin_loads_nothing_heavy() -> None:
