@@ -211,6 +211,7 @@ def find_names(server: Server) -> dict[str, str]:
     return {
         "run": server.v1("ada", "GET", "/runs").json()["items"][0]["id"],
         "scored": board["items"][0]["attempt"],
+        "trace": server.v1("ada", "GET", "/traces").json()["items"][0]["id"],
         "open": entered["attempt"]["id"],
         "key": "key_none",
     }

@@ -268,6 +268,7 @@ OTHER_DECIMALS = {
     "runs/reports/junit_report.py": "seconds as JUnit's schema has them",
     "runs/tally.py": "a sum without the dust of binary fractions",
     "scoring/scorer_descriptions.py": "an option as it is written in code",
+    "web/what_if_board.py": "weights as an address has them",
 }
 
 

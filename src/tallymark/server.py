@@ -163,7 +163,7 @@ def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> Non
         content = told["200"]["content"]["application/json"]
         content["schema"] = _allow_parts(content["schema"], schemas)
     if "validate_only" in names:
-        done = told.get("201") or told["200"]
+        done = told.get("201") or told.get("200") or told["202"]
         content = done["content"]["application/json"]
         tried = {"anyOf": [content["schema"], {"$ref": "#/components/schemas/Ok"}]}
         known = told.get("200", {"description": "With `validate_only`: it would be done."})

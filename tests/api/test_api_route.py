@@ -54,6 +54,7 @@ def names(quiet: tuple[Server, Path]) -> dict[str, str]:
             if each["status"] == "completed"
         ),
         "scored": board["items"][0]["attempt"],
+        "trace": server.v1("ada", "GET", "/traces").json()["items"][0]["id"],
         "open": server.v1("bob", "POST", "/challenges/sums/attempts", json={}).json()["attempt"][
             "id"
         ],
@@ -139,6 +140,7 @@ def test_the_same_key_is_done_once_and_answered_the_same(
     made = server.v1("ada", "POST", "/invitations", json={}).json()
     names = {
         "run": server.v1("ada", "GET", "/runs").json()["items"][0]["id"],
+        "trace": server.v1("ada", "GET", "/traces").json()["items"][0]["id"],
         "scored": server.v1("ada", "GET", "/challenges/speed/leaderboard").json()["items"][0][
             "attempt"
         ],

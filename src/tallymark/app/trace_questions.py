@@ -11,6 +11,7 @@ from tallymark.errors import InvalidInput, NotFound
 from tallymark.runs.statistics import MeanEstimate, estimate_difference, estimate_moments
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import check_measure, find_most
+from tallymark.text import format_number
 from tallymark.traces.trace_query import parse_query
 
 if TYPE_CHECKING:
@@ -184,7 +185,9 @@ class TraceQuestions:
             hint = f"1 to {_LONGEST_NAME} characters that can be seen"
             raise InvalidInput(f"a score cannot be called {name!r}", hint=hint)
         if value is not None and not 0.0 <= value <= 1.0:
-            raise InvalidInput(f"{value:g} is no score", hint="write a number from 0 to 1")
+            raise InvalidInput(
+                f"{format_number(value)} is no score", hint="write a number from 0 to 1"
+            )
         if value is None and label is None and expected is None:
             raise InvalidInput("the score has no value", hint="give a value, a label or both")
         record = self._store.traces.get(trace_id)

@@ -18,6 +18,7 @@ from tallymark.text import (
     format_count,
     format_moment,
     format_money,
+    format_number,
     format_score,
     format_seconds,
     format_utc_moment,
@@ -385,9 +386,9 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
     if as_json:
         print_json({"settings": msgspec.to_builtins(found)})
         return
-    days = "for ever" if found.keep_days is None else f"for {found.keep_days:g} days"
+    days = "for ever" if found.keep_days is None else f"for {format_number(found.keep_days)} days"
     size = "" if found.keep_mb is None else f", at most {found.keep_mb:,} MB"
-    say(f"kept {days}{size}; settled after {found.quiet_s:g} s without spans")
+    say(f"kept {days}{size}; settled after {format_number(found.quiet_s)} s without spans")
     for rule in (*found.redact_attributes, *found.redact_patterns):
         say(f"not stored: {rule}")
 

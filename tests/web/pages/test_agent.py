@@ -90,6 +90,6 @@ def test_a_frozen_board_is_frozen_on_profiles_and_head_to_head(frozen: App) -> N
     assert found["duel"]["behind"] == 1
     assert (found["elo_path"], found["fit_path"]) == ([], [])
     assert found["rating"]["matches"] == 1
-    assert "900" not in hidden.get("/agents/bob?against=alice").text
+    assert ">900<" not in hidden.get("/agents/bob?against=alice").text
     live = browse(frozen).get("/agents/bob?against=alice&live=1&format=json").json()
     assert (live["results"][0]["shown"], live["duel"]["ahead"]) == ("900", 1)

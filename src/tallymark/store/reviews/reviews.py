@@ -18,7 +18,7 @@ from tallymark.store.reviews import judged_cases
 from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.review_tables import reviews as table
 from tallymark.store.runs.run_tables import case_results
-from tallymark.text import clean_line
+from tallymark.text import clean_line, format_number
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
@@ -58,7 +58,9 @@ class GivenScore(msgspec.Struct, frozen=True, kw_only=True):
             hint = "letters, digits, spaces, '_', '-' and '.', at most 60"
             raise InvalidInput(f"{clean_line(name, 60)!r} cannot name a score", hint=hint)
         if self.value is not None and not (math.isfinite(self.value) and 0 <= self.value <= 1):
-            raise InvalidInput(f"a score is from 0 to 1, not {self.value:g}", hint="0.5 is half")
+            raise InvalidInput(
+                f"a score is from 0 to 1, not {format_number(self.value)}", hint="0.5 is half"
+            )
         if label is not None and (len(label) > _LONGEST_LABEL or not label.isprintable()):
             raise InvalidInput(f"a label is a word or a few, at most {_LONGEST_LABEL} characters")
         if len(self.comment) > LONGEST_COMMENT:

@@ -25,7 +25,6 @@ from sqlalchemy import delete as delete_from
 from sqlalchemy.exc import IntegrityError
 
 from tallymark.errors import InvalidInput, NotFound, suggest
-from tallymark.formula.formula_names import MORE_METRICS, RUN_METRICS, WELL_FORMED
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.store import leases
 from tallymark.store.runs.run_tables import runs as table
@@ -231,6 +230,12 @@ def read_metrics(text: str, formulas: str) -> dict[str, float | None]:
 
 @lru_cache(maxsize=128)
 def _make_decoder(formulas: str) -> tuple[tuple[str, ...], Callable[[str], Any]]:
+    from tallymark.formula.formula_names import (  # noqa: PLC0415 (only large runs need it)
+        MORE_METRICS,
+        RUN_METRICS,
+        WELL_FORMED,
+    )
+
     names = dict.fromkeys([*RUN_METRICS, *MORE_METRICS])
     for word in WELL_FORMED.findall(formulas):
         parts = word.split("-")  # `a-b` is a name, or two

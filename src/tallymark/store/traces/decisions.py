@@ -19,6 +19,7 @@ from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import rule_days
 from tallymark.store.traces.rule_days import find_day
 from tallymark.store.traces.rule_tables import DECIDED
+from tallymark.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -526,13 +527,13 @@ class Decisions(TenantRows):
 def _explain(rule: Rule, decision: str) -> str:
     if decision == "filtered":
         return "it does not meet the filter"
-    return f"it is not among the {rule.definition.rate:g} % that are drawn"
+    return f"it is not among the {format_number(rule.definition.rate)} % that are drawn"
 
 
 def explain_drawn(rule: Rule) -> str:
     """Why a trace is scored."""
     said = rule.definition
-    drawn = "every trace" if said.rate >= 100 else f"drawn at {said.rate:g} %"
+    drawn = "every trace" if said.rate >= 100 else f"drawn at {format_number(said.rate)} %"
     return f"{drawn}{' that meets the filter' if said.filter else ''}"
 
 

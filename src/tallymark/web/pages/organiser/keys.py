@@ -12,6 +12,7 @@ from tallymark.errors import InvalidInput, NotAllowed
 from tallymark.store.accounts.invitations import Invitation
 from tallymark.store.accounts.keys import KeyRecord
 from tallymark.store.accounts.tenants import DEFAULT, Registration, Tenant, TenantSettings
+from tallymark.text import format_number
 from tallymark.web.organising import begin, lead_back
 from tallymark.web.page import Outcome, Page, Pager, View, Visit
 
@@ -113,7 +114,7 @@ def _read_number(visit: Visit, name: str, words: str, most: float) -> float | No
     except ValueError:
         number = -1.0
     if not 0 < number <= most:
-        raise InvalidInput(f"{words} is no number from 0 to {most:,.0f}: {text[:40]!r}")
+        raise InvalidInput(f"{words} is no number from 0 to {format_number(most)}: {text[:40]!r}")
     return number
 
 
