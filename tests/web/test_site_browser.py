@@ -379,7 +379,8 @@ def test_an_answer_that_cannot_be_sent_says_why_and_loses_nothing(
         page.wait_for_selector("#findings >> text=could not be reached")
         context.set_offline(False)
         page.reload()
-        assert page.input_value("#text") == '{"total": 2727}'
+        kept = '{"total": 2727}'
+        page.wait_for_function("kept => document.querySelector('#text').value === kept", arg=kept)
         page.click("button:has-text('Submit')")
         page.wait_for_url("**/attempts/a000000000001")
         assert app.store.attempts.get("a1").state == "scored"
