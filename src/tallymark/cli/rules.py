@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]
+NewArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RULE",
+        help="Its name, or a file that has one and ends in .yaml.",
+        show_default=False,
+    ),
+]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A rule as YAML.", show_default=False)
 ]
@@ -95,7 +103,7 @@ def _collect(judge: str | None, model: str | None, **flags: Any) -> dict[str, An
 
 @app.command()
 def add(  # noqa: PLR0913, PLR0917 (what a rule may say, as flags)
-    name: RuleArgument,
+    name: NewArgument,
     file: FileOption = None,
     scorer: ScorerOption = None,
     judge: JudgeOption = None,
@@ -123,15 +131,23 @@ def add(  # noqa: PLR0913, PLR0917 (what a rule may say, as flags)
         quiet=quiet,
         reserve=reserve,
     )
+    if file is None and not given and Path(name).suffix in (".yaml", ".yml"):
+        name, file = "", Path(name)
     if file is not None and given:
         raise InvalidInput("a rule is a file or flags, not both", hint="write all into the file")
+    if file is None and not given:
+        raise InvalidInput(
+            f"nothing says how {name} scores",
+            hint="give --scorer, --judge and --model, --formula, or --file",
+        )
     with _open(db) as rules:
         made = rules.add(given if file is None else file, name=name)
     if as_json:
         print_json(made.to_dict())
     else:
-        say(f"{name} scores what comes from now on; what is kept already:")
-        say(f"  tally rules backfill {name} --since 7d")
+        called = made.rule.name
+        say(f"{called} scores what comes from now on; what is kept already:")
+        say(f"  tally rules backfill {called} --since 7d")
 
 
 @app.command()
