@@ -120,3 +120,14 @@ def test_counting_a_recorded_trace_quickly_comes_to_the_same(fixtures: Path, nam
         )
         assert msgspec.structs.asdict(counted) == msgspec.structs.asdict(whole)
         assert counted.spans
+
+
+def test_a_span_that_comes_twice_is_cut_like_any_other() -> None:
+    """What is told last counts, and what is too long is cut there too."""
+    long = span(number=1, note="x" * 50_000)
+    export = read_export(as_json(span(number=1), long), "json", SpanLimits(bytes_per_span=10_000))
+    (trace,) = export.traces.values()
+    (kept,) = [each for group in trace.groups for each in group.spans]
+    assert len(str(kept.attributes["note"])) < 10_000
+    assert trace.lost
+    assert any("cut to fit" in each for each in export.problems)

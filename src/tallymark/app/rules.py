@@ -239,12 +239,6 @@ class RuleService:
     def start_backfill(self, name: str, since: float, until: float) -> Backfill:
         """Queues a backfill; one at a time for each rule."""
         rule = self.store.rules.get(name)
-        running = [each for each in self.store.backfills.list(rule) if each.state == "running"]
-        if running:
-            raise Conflict(
-                f"the backfill {running[0].id} of the rule {name!r} has not ended",
-                hint=f"wait for its job {running[0].job}, or cancel that",
-            )
         expected = self.preview_backfill(name, since, until)
         return self.store.backfills.add(
             rule,
