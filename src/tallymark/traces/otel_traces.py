@@ -173,7 +173,8 @@ def _drop_totals(spans: list[Span]) -> list[Span]:
 
 
 def _has_usage(span: Span) -> bool:
-    return span.tokens is not None or span.cost is not None
+    known = span.input_tokens is not None or span.output_tokens is not None
+    return known or span.cost is not None
 
 
 def _is_below_any(span_id: str | None, some: set[str], parents: dict[str, str | None]) -> bool:
@@ -188,7 +189,7 @@ def _is_below_any(span_id: str | None, some: set[str], parents: dict[str, str | 
 
 
 def _add_price(span: Span) -> Span:
-    if span.cost is not None or span.tokens is None:
+    if span.cost is not None or not _has_usage(span):
         return span
     provider, cached = find_provider_and_cached(span)
     usage = (span.input_tokens, span.output_tokens)

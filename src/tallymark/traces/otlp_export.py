@@ -83,7 +83,8 @@ def read_export(raw: bytes, encoding: Encoding, limits: SpanLimits = LIMITS) -> 
             elif (
                 len(span.trace_id) != len(_NO_TRACE)
                 or len(span.span_id) != len(_NO_SPAN)
-                or _NO_TRACE in (span.trace_id, span.span_id * 2)
+                or span.trace_id == _NO_TRACE
+                or span.span_id == _NO_SPAN
             ):
                 export.refuse(_describe_wrong_id(span))
             else:
