@@ -28,6 +28,7 @@ from bench.bench_server import say
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from scripts.server_process import open_postgres
 
+from tallymark.app.accounts import AccountService
 from tallymark.app.traces import TraceIntake
 from tallymark.store import Store, open_store
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece
@@ -186,11 +187,12 @@ def bench_ingest(url: str, name: str) -> bool:
     kept = True
     with open_store(url) as store:
         store.prepare()
+        accounts = AccountService(store)  # which remembers settings, as the server's does
+        intake = TraceIntake(store, settings=lambda: accounts.find_settings().traces)
         for size, count in SIZES.items():
             rounds = []
             for number in range(ROUNDS):
                 plain, ours, settled = Spent(), Spent(), Spent()
-                intake = TraceIntake(store)
                 for raw in make_requests(1000 * size + number, size):
                     plain.add(insert_plainly, connection, raw, mark)
                     ours.add(take_in, intake, raw)
