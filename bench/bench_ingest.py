@@ -199,8 +199,14 @@ def bench_ingest(url: str, name: str) -> bool:
                 while settled.add(store.traces.settle, time.time() + 1000.0):
                     pass
                 rounds.append([each.seconds for each in (plain, ours, settled)])
-            print(f"{name}: requests of {size} traces of four spans, in milliseconds of CPU a trace")
-            for what, spent in zip(("a plain loop", "taken in", "settled later"), zip(*rounds, strict=True), strict=True):
+            print(
+                f"{name}: requests of {size} traces of four spans, in milliseconds of CPU a trace"
+            )
+            for what, spent in zip(
+                ("a plain loop", "taken in", "settled later"),
+                zip(*rounds, strict=True),
+                strict=True,
+            ):
                 say(what, 1000 * statistics.median(spent) / (size * count))
             ratio = statistics.median(mine / other for other, mine, _ in rounds)
             kept &= say("times the plain loop", ratio, MOST_OF_PLAIN, "")

@@ -100,6 +100,8 @@ def _take_span(
     limits: SpanLimits,
 ) -> None:
     span, size = sized
+    if span.parent_id == _NO_SPAN:  # how some write that there is none
+        span.parent_id = None
     trace_id = span.trace_id
     trace = export.traces.get(trace_id)
     if trace is None:
