@@ -1,8 +1,10 @@
 """Production traces in one process: what spans cost to take in, and what questions cost.
 
 Ingest: export requests as exporters send them, from bytes to rows that are committed, beside a
-plain loop in the same run that decodes the same bytes and inserts a row for each span. Filters:
-each kind over the kept columns of a million traces, a page of 50.
+plain loop in the same run that decodes the same bytes and inserts a row for each span, a request of
+each in turn and a transaction for each request. Filters: each kind over the kept columns of a
+million traces, a page of 50. What is counted is the CPU of this process: SQLite's work is in it,
+that of PostgreSQL's own processes is not.
 
     python bench/bench_ingest.py [ingest | filters]...
 
