@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, Unpack
 
 import httpx2
 
+from tallymark.client.addresses import find_address
 from tallymark.client.aio.accounts import AsyncAccounts
 from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
@@ -21,7 +22,7 @@ from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
 from tallymark.client.aio.settings import AsyncSettings
 from tallymark.client.aio.traces import AsyncTraces
-from tallymark.client.exchange import Call, CallOptions, find_address, write_path
+from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import accounts, attempts
 
 TIMEOUT_S = 60.0
@@ -29,7 +30,7 @@ TIMEOUT_S = 60.0
 
 
 class AsyncClient(AsyncResource):
-    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY.
+    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
 
     async with AsyncClient("https://tally.example", key="tly_...") as client:
         async for run in client.runs.list(suite="support-desk"):

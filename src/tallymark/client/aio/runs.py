@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from tallymark.client.aio.resource import AsyncResource
 from tallymark.client.exchange import CallOptions, Event, leave_out_none
@@ -22,17 +22,24 @@ class AsyncRuns(AsyncResource):
         group: str | None = None,
         since: float | None = None,
         min_score: float | None = None,
+        sort: str | None = None,
+        order: Literal["asc", "desc"] | None = None,
+        kept: bool | None = None,
         limit: int | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[wire.Run]:
-        """Runs, newest first."""
+        """Runs, newest first; with `kept`, each has all its fields in `record`."""
         params: dict[str, Any] = {"suite": suite, "model": model, "status": status, "group": group}
-        params |= {"since": since, "min_score": min_score}
+        params |= {"since": since, "min_score": min_score, "sort": sort, "order": order}
+        params["kept"] = kept
         return self._page(wire.Run, "runs", limit=limit, params=params, **options)
 
-    async def get(self, run: str, **options: Unpack[CallOptions]) -> wire.Run:
+    async def get(
+        self, run: str, *, kept: bool | None = None, **options: Unpack[CallOptions]
+    ) -> wire.Run:
         """One run: by its id, by a beginning of it, or `latest`."""
-        return (await self._ask(wire.OneRun, "GET", "runs", run, **options)).run
+        path, params = ("runs", run), {"kept": kept}
+        return (await self._ask(wire.OneRun, "GET", *path, params=params, **options)).run
 
     async def execute(  # noqa: PLR0913 (what `tally run` takes)
         self,

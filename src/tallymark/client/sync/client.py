@@ -10,7 +10,8 @@ from typing import Any, Literal, Self, Unpack
 
 import httpx2
 
-from tallymark.client.exchange import Call, CallOptions, find_address, write_path
+from tallymark.client.addresses import find_address
+from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
@@ -31,7 +32,7 @@ TIMEOUT_S = 60.0
 
 
 class Client(Resource):
-    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY.
+    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
 
     with Client("https://tally.example", key="tly_...") as client:
         for run in client.runs.list(suite="support-desk"):
