@@ -169,6 +169,30 @@ ROUTES = (
         wrong=({}, {"name": "x", "challenges": []}, {"name": "x", "challenges": ["speed"] * 2}),
     ),
     Row("GET", "/tracks/spring/leaderboard", EVERYBODY),
+    Row(
+        "POST",
+        "/tracks/leaderboard",
+        EVERYBODY,
+        {"name": "summer", "challenges": ["speed"]},
+        wrong=({}, {"name": "x", "challenges": []}, {"name": "x", "combine": 5}),
+    ),
+    Row("GET", "/pauses", ORGANISERS),
+    Row(
+        "POST",
+        "/challenges/speed/resume",
+        ORGANISERS,
+        {},
+        does=False,
+        wrong=({}, {"agent": "B B"}, {"agnet": "bob"}, []),
+    ),
+    Row(
+        "POST",
+        "/challenges/duel/settle",
+        ORGANISERS,
+        {},
+        does=False,
+        wrong=({"again": "yes"}, {"agian": True}, []),
+    ),
     Row("GET", "/challenges/speed/leaderboard", EVERYBODY),
     Row("GET", "/challenges/speed/events", EVERYBODY, does=False),
     Row(
@@ -240,6 +264,14 @@ ROUTES = (
     # Agents
     Row("GET", "/agents", MEMBERS),
     Row("GET", "/agents/bob", MEMBERS),
+    Row(
+        "PATCH",
+        "/agents/bob",
+        ORGANISERS,
+        {"name": "Robert"},
+        "?validate_only=true",
+        wrong=({}, {"name": None}, {"name": ""}, {"owner": 5}, {"handle": "rob"}, []),
+    ),
     Row("POST", "/agents/charlie/disqualify", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
     Row("POST", "/agents/charlie/reinstate", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
     Row("GET", "/ratings", EVERYBODY),
@@ -312,6 +344,7 @@ ROUTES = (
     Row("GET", "/audit", ORGANISERS),
     # Production traces
     Row("GET", "/traces", TEAM, query="?filter=status:ok"),
+    Row("POST", "/traces", REPORTERS, does=False),
     Row("GET", "/traces/sums", TEAM, query="?by=model&measure=cost"),
     Row("GET", "/traces/compare", TEAM, query="?first=status:ok&second=status:error&measure=cost"),
     Row("GET", "/traces/worst", TEAM, query="?score=polite"),

@@ -67,15 +67,36 @@ def get_agent(
     # One's own too: a place on the live board tells how many others have passed it.
     public = not sees_live(caller)
     rating = services.store.ratings.of(handle, public=public)
+    waiting = services.store.ratings.provisional(services.now)
     places = services.store.boards.places(handle, public=public)
     document = describe_agent(record) | {
-        "elo": msgspec.to_builtins(rating),
+        "elo": msgspec.to_builtins(rating) | {"provisional": handle in waiting},
         "places": msgspec.to_builtins(places),
     }
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
         {"agent": pick(document, fields)}, etag=etag, cache_control="no-cache"
     )
+
+
+@router.patch(
+    "/agents/{handle}", response_model=wire.OneAgent, dependencies=[may(ORGANISERS, "write")]
+)
+def change_agent(
+    handle: str,
+    body: wire.AgentChange,
+    request: Request,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Say what boards show of an agent, or whose it is."""
+    service = find_service(request)
+    if body.name is not None:
+        services.store.agents.name_agent(handle, body.name, at=service.clock())
+    if "owner" in body.model_fields_set:
+        service.accounts.for_tenant(caller.tenant).give_agent(caller, handle, body.owner)
+    return answer({"agent": describe_agent(services.store.agents.get(handle))})
 
 
 @router.post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tallymark.wire.parts import Asked, Handle, Listed, Moment, Reason, Told
 
@@ -209,6 +209,32 @@ class OneAgent(Told):
     """An agent with its rating and places."""
 
     agent: AgentState
+
+
+class AgentChange(Asked):
+    """What boards show of an agent, and whose it is."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    owner: str | None = Field(None, min_length=1, max_length=100, description="Null: nobody's.")
+
+    @model_validator(mode="after")
+    def _something(self) -> AgentChange:
+        if not self.model_fields_set or (self.model_fields_set == {"name"} and self.name is None):
+            raise ValueError("give 'name' or 'owner'")
+        return self
+
+
+class SettleSide(Asked):
+    """Which pairings to judge."""
+
+    again: bool = Field(False, description="Also what a judge tried and failed to judge.")
+
+
+class SidesSettled(Told):
+    """How many pairings were judged, and some that could not be."""
+
+    judged: int
+    failed: list[dict[str, Any]]
 
 
 class AgentPage(Listed[AgentState]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Unpack
 
 from tallymark.client.aio.resource import AsyncResource
@@ -36,6 +36,16 @@ class AsyncAgents(AsyncResource):
         """Registers an agent where the server is open to that."""
         body = leave_out_none(agent=agent, owner=owner)
         return await self._ask(MadeKey, "POST", "agents", body=body, **options)
+
+    async def change(
+        self,
+        handle: str,
+        changes: Mapping[str, str | None],
+        **options: Unpack[CallOptions],
+    ) -> wire.AgentState:
+        """Gives it another `name` or `owner`; the owner None makes it nobody's."""
+        path = ("agents", handle)
+        return (await self._ask(wire.OneAgent, "PATCH", *path, body=changes, **options)).agent
 
     async def disqualify(
         self, handle: str, *, reason: str, **options: Unpack[CallOptions]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Unpack
 
 from tallymark.client.exchange import CallOptions, leave_out_none
@@ -38,6 +38,16 @@ class Agents(Resource):
         """Registers an agent where the server is open to that."""
         body = leave_out_none(agent=agent, owner=owner)
         return self._ask(MadeKey, "POST", "agents", body=body, **options)
+
+    def change(
+        self,
+        handle: str,
+        changes: Mapping[str, str | None],
+        **options: Unpack[CallOptions],
+    ) -> wire.AgentState:
+        """Gives it another `name` or `owner`; the owner None makes it nobody's."""
+        path = ("agents", handle)
+        return (self._ask(wire.OneAgent, "PATCH", *path, body=changes, **options)).agent
 
     def disqualify(
         self, handle: str, *, reason: str, **options: Unpack[CallOptions]
