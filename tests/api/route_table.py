@@ -419,6 +419,13 @@ ROUTES = (
             [],
         ),
     ),
+    Row(
+        "POST",
+        "/rules/check",
+        ORGANISERS,
+        {"formula": "1 - min(1, cost)"},
+        wrong=({}, {"formula": "costt"}, {"name": "a b", "formula": "cost"}, []),
+    ),
     Row("GET", "/rules", TEAM),
     Row("GET", "/rules/sparing", TEAM),
     Row(

@@ -46,13 +46,18 @@ def describe_agent(record: AgentRecord) -> dict[str, Any]:
 def list_agents(
     services: Services,
     owner: Annotated[str | None, Query(max_length=100)] = None,
+    named: Annotated[
+        bool, Query(description="Only those that are shown by another name than their handle.")
+    ] = False,
     limit: Limit = 100,
     cursor: Cursor = None,
     fields: Fields = None,
 ) -> Response:
     """Agents by handle."""
     after = read_cursor(cursor, str)
-    found = services.store.agents.all(after=after[0] if after else "", limit=limit + 1, owner=owner)
+    found = services.store.agents.all(
+        after=after[0] if after else "", limit=limit + 1, owner=owner, named=named
+    )
     more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
     items = pick_each(map(describe_agent, found[:limit]), fields)
     return answer({"items": items, "next": more})

@@ -46,7 +46,6 @@ from tallymark.app.rescoring import (
 from tallymark.app.service import TenantServices
 from tallymark.app.sight import find_visible, is_public, list_visible
 from tallymark.challenges.challenge_folder import unpack
-from tallymark.challenges.rescore_plan import Rescoring
 from tallymark.challenges.tracks import Track
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
@@ -224,22 +223,15 @@ async def rescore_challenge(
                 unpack(packed, folder)
             rule = NewRule(changes=given, folder=folder)
             if preview or validate_only:
-                return answer(
-                    _describe_rescoring(services, preview_rescoring(services, name, rule))
-                )
+                return answer(msgspec.to_builtins(preview_rescoring(services, name, rule)))
             scoring = rule.read_scoring(services, name)
             if folder is None and services.competition.rescores_quickly(name, **scoring):
-                return answer(_describe_rescoring(services, apply_rescoring(services, name, rule)))
+                return answer(msgspec.to_builtins(apply_rescoring(services, name, rule)))
             job = queue_rescoring(services, caller, name, rule)
         place = f"/api/v1/jobs/{job.id}"
         return answer({"job": describe_job(job, caller)}, 202, location=place)
 
     return await to_thread.run_sync(rescore)
-
-
-def _describe_rescoring(services: TenantServices, done: Rescoring) -> dict[str, Any]:
-    names = services.store.agents.names(each.agent for each in done.moves)
-    return msgspec.to_builtins(done) | {"names": names}
 
 
 @router.get("/pauses", response_model=wire.PausePage, dependencies=[may(ORGANISERS)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
@@ -66,6 +66,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Score again by another rule: a run without asking a model, or all attempts at a challenge.
@@ -77,19 +78,24 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if preview and apply:
         raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
-    if not (preview or apply or plugin or config or folder) and not _is_challenge(name, db):
+    if not (preview or apply or plugin or config or folder) and not _is_challenge(name, db, server):
         _rescore_run(name, formula, suite, save, db, as_json)
         return
     if suite or save:
         raise InvalidInput("--suite and --save are for runs, not for challenges")
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
-    with open_competition(db, insecure_local=insecure_local) as competition:
+    from tallymark.challenges.agent_names import label_agent
+    from tallymark.desk.judging import JudgedHere
+
+    how = JudgedHere(insecure_local=insecure_local)
+    with open_desk(db, server) as desk:
         with show_progress("rescoring") as update:
-            found = competition.rescore(
-                name, apply=apply, folder=folder, on_progress=update, **scoring
+            found = desk.challenges.rescore(
+                name, apply=apply, folder=folder, scoring=scoring, how=how, on_progress=update
             )
-        labels = competition.store.agents.labels(each.agent for each in found.moves)
+        names = desk.boards.names(each.agent for each in found.moves)
+    labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
         import msgspec
 
@@ -98,11 +104,9 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(*_describe_rescoring(found, labels, applied=apply))
 
 
-def _is_challenge(name: str, db: str | None) -> bool:
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app, suppress(InvalidInput):
-        app.store.challenges.find(name)
+def _is_challenge(name: str, db: str | None, server: str | None) -> bool:
+    with open_desk(db, server) as desk, suppress(InvalidInput):
+        desk.challenges.find(name)
         return True
     return False
 

@@ -197,12 +197,24 @@ class Sided(Told):
     verdicts: list[dict[str, Any]]
 
 
+class AgentElo(Told):
+    """An agent's rating, and the matches that led to it."""
+
+    rating: int
+    matches: int
+    wins: int
+    draws: int
+    losses: int
+    provisional: bool = Field(description="Attempts wait to be scored or to expire.")
+
+
 class AgentState(Told):
-    """Who takes part."""
+    """Who takes part; one that is asked for alone also has `elo` and `places`."""
 
     handle: str
     name: str
     owner: str | None = None
+    elo: AgentElo | None = None
 
 
 class OneAgent(Told):

@@ -98,9 +98,6 @@ class Rescored(Told):
     changed: int | None
     undefined: int = Field(description="Attempts that the rule gives no score.")
     moved: int | None = Field(None, description="Agents; only a preview tells.")
-    names: dict[str, str] = Field(
-        default_factory=dict, description="Display names of those who move, by handle."
-    )
 
 
 class Resume(Asked):

@@ -103,6 +103,7 @@ METHODS = {
     "POST /traces/{trace_id}/scores": "traces.score",
     "POST /rules": "rules.add",
     "GET /rules": "rules.list",
+    "POST /rules/check": "rules.try_out",
     "GET /rules/{name}": "rules.get",
     "DELETE /rules/{name}": "rules.remove",
     "POST /rules/{name}/versions": "rules.edit",

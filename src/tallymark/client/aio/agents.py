@@ -18,12 +18,17 @@ class AsyncAgents(AsyncResource):
         self,
         *,
         owner: str | None = None,
+        named: bool = False,
         limit: int | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[wire.AgentState]:
-        """Agents by handle."""
+        """Agents by handle; only those with a name of their own, if that is asked for."""
         return self._page(
-            wire.AgentState, "agents", limit=limit, params={"owner": owner}, **options
+            wire.AgentState,
+            "agents",
+            limit=limit,
+            params={"owner": owner, "named": named or None},
+            **options,
         )
 
     async def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:

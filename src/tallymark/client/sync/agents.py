@@ -20,12 +20,17 @@ class Agents(Resource):
         self,
         *,
         owner: str | None = None,
+        named: bool = False,
         limit: int | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[wire.AgentState]:
-        """Agents by handle."""
+        """Agents by handle; only those with a name of their own, if that is asked for."""
         return self._page(
-            wire.AgentState, "agents", limit=limit, params={"owner": owner}, **options
+            wire.AgentState,
+            "agents",
+            limit=limit,
+            params={"owner": owner, "named": named or None},
+            **options,
         )
 
     def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:

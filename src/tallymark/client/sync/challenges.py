@@ -121,11 +121,12 @@ class Challenges(Resource):
         name: str,
         *,
         limit: int | None = None,
+        side: Literal["red", "blue"] | None = None,
         live: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[attempts.Standing]:
         """Every place of a board from the first down."""
-        path, params = ("challenges", name, "leaderboard"), {"live": live}
+        path, params = ("challenges", name, "leaderboard"), {"side": side, "live": live}
         return self._page(attempts.Standing, *path, limit=limit, params=params, **options)
 
     def what_if(
