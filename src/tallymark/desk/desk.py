@@ -20,9 +20,11 @@ Neither side is loaded before somebody asks: a command on a database never loads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
+
+from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -38,6 +40,9 @@ class Desk(Protocol):
     def runs(self) -> RunDesk:
         """Runs and their results."""
 
+    def has_challenge(self, name: str) -> bool:
+        """Whether a challenge is called so: runs and challenges are scored again alike."""
+
 
 class LocalDesk:
     """What is kept in a database."""
@@ -52,6 +57,13 @@ class LocalDesk:
 
         return LocalRuns(self.app)
 
+    def has_challenge(self, name: str) -> bool:
+        """Whether a challenge is called so."""
+        with suppress(InvalidInput):
+            self.app.store.challenges.find(name)
+            return True
+        return False
+
 
 class RemoteDesk:
     """What is kept by a server."""
@@ -65,6 +77,13 @@ class RemoteDesk:
         from tallymark.desk.runs import RemoteRuns  # noqa: PLC0415 (who asks loads it)
 
         return RemoteRuns(self.client)
+
+    def has_challenge(self, name: str) -> bool:
+        """Whether a challenge is called so."""
+        with suppress(InvalidInput):
+            self.client.challenges.get(name)
+            return True
+        return False
 
 
 @contextmanager
