@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tallymark.wire.parts import Asked, Handle, Listed, Moment, Reason, Told
 
@@ -20,6 +20,7 @@ class SentSubmission(Asked):
     """An answer, what its competitor says of it, and what the agent did."""
 
     answer: Any = Field(description="A JSON value, a text, or names with texts of files.")
+    agent: Handle | None = Field(None, description="Whose attempt it is, if that is not clear.")
     metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"tokens_total": 1200}])
     trajectory: Any = Field(None, description="A trace, as JSON or as its text.")
 
@@ -82,6 +83,12 @@ class Entered(Told):
         description="Yours alone: spans with the attribute `tally.attempt` of this value, sent to"
         " /v1/traces while the attempt is open, are its witnessed trajectory."
     )
+
+
+class AttemptToken(Told):
+    """What makes spans the witnessed trajectory of an open attempt."""
+
+    token: str
 
 
 class AttemptPage(Listed[AttemptState]):
@@ -190,18 +197,56 @@ class Sided(Told):
     verdicts: list[dict[str, Any]]
 
 
+class AgentElo(Told):
+    """An agent's rating, and the matches that led to it."""
+
+    rating: int
+    matches: int
+    wins: int
+    draws: int
+    losses: int
+    provisional: bool = Field(description="Attempts wait to be scored or to expire.")
+
+
 class AgentState(Told):
-    """Who takes part."""
+    """Who takes part; one that is asked for alone also has `elo` and `places`."""
 
     handle: str
     name: str
     owner: str | None = None
+    elo: AgentElo | None = None
 
 
 class OneAgent(Told):
     """An agent with its rating and places."""
 
     agent: AgentState
+
+
+class AgentChange(Asked):
+    """What boards show of an agent, and whose it is."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    owner: str | None = Field(None, min_length=1, max_length=100, description="Null: nobody's.")
+
+    @model_validator(mode="after")
+    def _something(self) -> AgentChange:
+        if not self.model_fields_set or (self.model_fields_set == {"name"} and self.name is None):
+            raise ValueError("give 'name' or 'owner'")
+        return self
+
+
+class SettleSide(Asked):
+    """Which pairings to judge."""
+
+    again: bool = Field(False, description="Also what a judge tried and failed to judge.")
+
+
+class SidesSettled(Told):
+    """How many pairings were judged, and some that could not be."""
+
+    judged: int
+    failed: list[dict[str, Any]]
 
 
 class AgentPage(Listed[AgentState]):
