@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -32,12 +32,16 @@ from tallymark.errors import (
     TooMany,
     WorkFailed,
 )
+from tallymark.traces import Span
+from tallymark.traces.otlp_document import write_otlp
 
 PREFIX = "/api/v1"
 SERVER_VARIABLE, KEY_VARIABLE = "TALLY_SERVER", "TALLY_KEY"
 TRIES = 5
 """How often a request is sent before it has failed."""
 LONGEST_WAIT_S = 30.0
+ATTEMPT_TOKEN = "tally.attempt"  # noqa: S105 (an attribute's name)
+"""Spans that carry an attempt's token under this name are its witnessed trajectory."""
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers after which the same request may be done."""
 _KINDS: dict[int, type[TallymarkError]] = {
@@ -84,6 +88,7 @@ class Call:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
+    prefix: str = PREFIX
 
     def build(self, address: Address) -> dict[str, Any]:
         """What httpx takes. The key of a request stays the same when it is sent again."""
@@ -94,7 +99,7 @@ class Call:
             headers.setdefault("Idempotency-Key", secrets.token_hex(16))
         built: dict[str, Any] = {
             "method": self.method,
-            "url": f"{address.url}{PREFIX}{self.path}",
+            "url": f"{address.url}{self.prefix}{self.path}",
             "params": {
                 name: str(value).lower() if isinstance(value, bool) else value
                 for name, value in self.params.items()
@@ -114,6 +119,16 @@ class Call:
 def write_path(*parts: str) -> str:
     """A path of names, each of them one part whatever it holds."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def write_spans(spans: Iterable[Span], token: str) -> Call:
+    """Steps of an attempt on their way to who witnesses them."""
+    return Call(
+        method="POST",
+        path="/v1/traces",
+        prefix="",
+        body=write_otlp(spans, {ATTEMPT_TOKEN: token}, trace_id=token),
+    )
 
 
 def find_wait(answer: httpx2.Response | None, tries: int) -> float | None:
