@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.text import (
@@ -76,13 +76,10 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
     key: Annotated[
         str | None, typer.Option(help="Said twice with the same key, it is entered once.")
     ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", envvar="TALLY_SERVER", help="Where the challenge is."),
-    ] = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Let an agent compete: enter, work within the time, be seen at work, check, submit, compare.
@@ -132,9 +129,10 @@ def _open_client(
     """The server that is meant, and its name; for one's own store, one of our own beside us."""
     from tallymark.client import Client
 
-    if server is not None:
-        with Client(server) as client:
-            yield client, urlsplit(str(client.connection.address)).netloc.replace(":", "-")
+    found = find_server(db, server)
+    if found is not None:
+        with Client(found.url, found.key) as client:
+            yield client, urlsplit(found.url).netloc.replace(":", "-")
         return
     from tallymark.app.service import Service, read_settings
     from tallymark.server import serve_beside
@@ -312,7 +310,9 @@ def _list_above(above: dict[str, Any] | None, rank: int | None) -> Iterator[str]
         if rank == 1:
             yield "Nobody is above."
         return
-    ahead = "" if above["gap"] is None else f", ahead by {format_digits(abs(above['gap']))}"
+    gap = above["gap"]
+    ahead = f", ahead by {format_digits(abs(gap))}" if gap else ", as much, and earlier"
+    ahead = "" if gap is None else ahead
     yield f"Above, at {above['rank']}: {above['agent']} with {format_digits(above['value'])}{ahead}"
     rows = [
         (clean_line(each["key"]), format_number(each["theirs"]), "against",

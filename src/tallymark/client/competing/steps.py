@@ -127,13 +127,14 @@ class _Exporter:
 async def _ask(model: str, prompt: str, settings: dict[str, Any]) -> tuple[str, Sequence[Span]]:
     # Providers are heavy, and most agents bring their own.
     from tallymark.models.model import Message, Request  # noqa: PLC0415
-    from tallymark.models.model_answers import trace_of  # noqa: PLC0415
+    from tallymark.models.model_answers import finish_answer, trace_of  # noqa: PLC0415
     from tallymark.models.model_kinds import open_model  # noqa: PLC0415
 
     opened = open_model(model)
     try:
         request = Request(messages=(Message("user", prompt),), settings=settings)
-        answer = await opened.answer(request)
+        # Where nobody told the tokens, they are counted here: a call without any proves nothing.
+        answer = await finish_answer(request, await opened.answer(request), None)
     finally:
         await opened.close()
     return answer.output, trace_of(request, answer).spans
