@@ -60,7 +60,9 @@ def find_rival(store: Store, challenge: Challenge, agent: str, *, public: bool) 
 def describe_place(store: Store, attempt: Attempt, *, public: bool) -> dict[str, Any]:
     """An agent's place on the board as JSON, and who stands above where it is this attempt's."""
     standing = store.boards.standing(attempt.challenge, attempt.agent, public=public)
-    told: dict[str, Any] = {"rank": None if standing is None else standing.rank, "above": None}
+    told: dict[str, Any] = {"rank": None, "best": None, "above": None}
+    if standing is not None:
+        told |= {"rank": standing.rank, "best": standing.attempt}
     if standing is None or standing.attempt != attempt.id:
         return told
     challenge = store.challenges.find(attempt.challenge).challenge

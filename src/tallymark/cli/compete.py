@@ -267,7 +267,9 @@ def _list_lines(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
     if told["state"] in ("scored", "failed"):
         yield from _list_trajectory(told, witnessed)
     if told.get("rank") is not None:
-        yield f"Rank {told['rank']}"
+        best = told.get("best")
+        by = "" if best in (None, told["id"]) else f", by attempt {best}, which is better"
+        yield f"Rank {told['rank']}{by}"
     if told.get("rating"):
         rating = told["rating"]
         provisional = ", provisional" if rating.get("provisional") else ""
@@ -292,7 +294,8 @@ def _list_trajectory(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str
     """How far the server believes what the agent did, and what it costs that it does not."""
     level = told.get("trajectory_level", "none")
     if level == "witnessed":
-        yield f"  trajectory witnessed: the server saw {format_count(witnessed.spans, 'span')}"
+        seen = f": the server saw {format_count(witnessed.spans, 'span')}"
+        yield f"  trajectory witnessed{seen if witnessed.spans else ''}"
         return
     why = clean_line("; ".join(map(str, told.get("unverified") or ())))
     if not witnessed.spans:

@@ -36,11 +36,11 @@ from tallymark.client.competing.brief import (
 from tallymark.client.competing.function import open_agent
 from tallymark.client.competing.program import ProgramEnd, run_program
 from tallymark.client.competing.relay import SpanRelay
-from tallymark.client.exchange import Call, write_path
+from tallymark.client.exchange import CallOptions
 from tallymark.client.sync.client import Client
 from tallymark.errors import Conflict, InvalidInput, WorkFailed
 from tallymark.text import clean_line, format_seconds
-from tallymark.wire.attempts import AttemptState, Checked, Entered, OneAttempt, Submitted
+from tallymark.wire.attempts import AttemptState, Checked, Entered, Submitted
 
 RESERVE_S = 10.0
 """Of the time, or a tenth of it where that is less, for checking and handing in."""
@@ -123,18 +123,18 @@ class Contest:
         """Enters, or goes on with an attempt that is open."""
         name, agent = entrance.challenge, entrance.agent
         if entrance.attempt is not None:
-            found = self._get(entrance.attempt)
+            found = self.client.attempts.get(entrance.attempt)
             if name not in (None, found.challenge):
                 raise Conflict(f"{entrance.attempt} is an attempt at {found.challenge}, not {name}")
             name, agent = found.challenge, agent or found.agent
-        body = {"agent": agent, "memoryless": entrance.memoryless, "attempt": entrance.attempt}
-        call = Call(
-            method="POST",
-            path=write_path("challenges", name or "", "attempts"),
-            body={each: value for each, value in body.items() if value is not None},
-            headers={} if entrance.key is None else {"Idempotency-Key": entrance.key},
+        options: CallOptions = {} if entrance.key is None else {"idempotency_key": entrance.key}
+        self.entered = self.client.challenges.enter(
+            name or "",
+            agent=agent,
+            memoryless=entrance.memoryless,
+            attempt=entrance.attempt,
+            **options,
         )
-        self.entered = self.client.connection.ask(Entered, call)
         self._began = time.monotonic()
         return self.entered
 
@@ -170,35 +170,23 @@ class Contest:
 
     def check(self, answer: Any) -> Checked:
         """Raises what the server would refuse; what else it says of an answer."""
-        call = self._write(answer, validate_only=True)
-        return self.client.connection.ask(Checked, call)
+        return self.client.attempts.validate(self._need().attempt.id, answer, **self._read_told())
 
     def submit(self, answer: Any) -> Submitted:
         """Hands the answer in, once however often it is sent, and waits for its score."""
-        done = self.client.connection.ask(Submitted, self._write(answer))
+        attempt = self._need().attempt.id
+        done = self.client.attempts.submit(attempt, answer, **self._read_told())
         until = time.monotonic() + SCORED_S
         pause = 0.2
         while _is_being_scored(done.attempt) and time.monotonic() < until:
             time.sleep(pause)
             pause = min(5.0, pause * 1.5)
-            done = done.model_copy(update={"attempt": self._get(done.attempt.id)})
+            done = done.model_copy(update={"attempt": self.client.attempts.get(attempt)})
         return done
 
     def find_result(self) -> AttemptState:
         """How the attempt stands now."""
-        return self._get(self._need().attempt.id)
-
-    def _get(self, attempt: str) -> AttemptState:
-        call = Call(method="GET", path=write_path("attempts", attempt))
-        return self.client.connection.ask(OneAttempt, call).attempt
-
-    def _write(self, answer: Any, *, validate_only: bool = False) -> Call:
-        return Call(
-            method="POST",
-            path=write_path("attempts", self._need().attempt.id, "submission"),
-            params={"validate_only": True} if validate_only else {},
-            body={"answer": answer, **self._read_told()},
-        )
+        return self.client.attempts.get(self._need().attempt.id)
 
     def _read_told(self) -> dict[str, Any]:
         """What an agent says of itself, where it has left that beside its answer."""
