@@ -113,7 +113,7 @@ def _tell_problem(request: Request, status: int, code: Code, said: str, hint: st
         status=status,
         detail=f"{said}; {hint}",
         code=code,
-        errors=[ProblemPart(message=said, hint=hint)],
+        errors=[ProblemPart(message=said, field=None, text=None, length=1, hint=hint)],
         request_id=str(request.scope.get("tally.request_id", "-")),
     )
     return JSONResponse(problem.model_dump(), status, media_type="application/problem+json")
