@@ -124,9 +124,9 @@ class FaultyProxy:
         if fault is None or fault == "delay":
             await self._stream(request, writer)
             return
-        answer = await self._ask(request)
-        if fault == "repeat":
-            answer = await self._ask(request)
+        # What is repeated arrives twice at the same time; the answer to the second is heard.
+        asked = [self._ask(request) for _ in range(2 if fault == "repeat" else 1)]
+        *_, answer = await asyncio.gather(*asked)
         if fault == "drop after":
             return
         head = answer.find(b"\r\n\r\n") + 4

@@ -211,7 +211,7 @@ def count(storm: Storm, admin: Client) -> list[str]:
 
 def rage(seconds: float, seed: int, share: float) -> tuple[list[str], Storm]:
     """A storm of so many seconds, and what was wrong after it."""
-    rng = random.Random(seed)  # noqa: S311 (the same storm for the same seed)
+    rng = random.Random(seed)
     with (
         tempfile.TemporaryDirectory(prefix="tally-storm-") as made,
         serve(f"{made}/tally.db", workers=1) as server,
