@@ -268,7 +268,7 @@ def _list_lines(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
         yield from _list_trajectory(told, witnessed)
     if told.get("rank") is not None:
         best = told.get("best")
-        by = "" if best in (None, told["id"]) else f", by attempt {best}, which is better"
+        by = "" if best in (None, told["id"]) else f", by your attempt {best}"
         yield f"Rank {told['rank']}{by}"
     if told.get("rating"):
         rating = told["rating"]
@@ -300,8 +300,9 @@ def _list_trajectory(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str
     why = clean_line("; ".join(map(str, told.get("unverified") or ())))
     if not witnessed.spans:
         why = "no span of the agent reached the server" if level == "none" else why
-    costs = "" if level == "consistent" else "; it earns no efficiency and no Elo bonus"
-    yield f"  trajectory {level}, not witnessed: {why}{costs}"
+    yield f"  trajectory {level}, not witnessed: {why}"
+    if level != "consistent":
+        yield "  that costs: no points for efficiency, no Elo bonus"
     if witnessed.problem:
         yield f"  spans that were not taken: {clean_line(witnessed.problem, 300)}"
     if told.get("unranked"):
@@ -321,5 +322,6 @@ def _list_above(above: dict[str, Any] | None, rank: int | None) -> Iterator[str]
         (clean_line(each["key"]), format_number(each["theirs"]), "against",
          format_number(each["mine"]), f"{format_difference(format_number, each['points'])} points")
         for each in above["leads"]
+        if each["points"]
     ]  # fmt: skip
     yield from (f"  {line}" for line in align(rows, [False, True, False, True, True]))
