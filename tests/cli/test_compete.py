@@ -8,11 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.server_process import ADMIN_KEY, serve
 from tests.cli.tally_process import TALLY, Tally
+
+from tallymark.client import Client
 
 SUMS = """
 name: {name}
@@ -30,7 +34,7 @@ FIELDS = """deterministic
 SCHEMA = ", schema: {type: object, required: [sum]}"
 
 
-def publish(tally: Tally, name: str, form: str = "json", **more: str) -> None:
+def publish(tally: Player, name: str, form: str = "json", **more: str) -> None:
     """A challenge whose goal would like to clear the screen."""
     given = {"time": "10m", "schema": SCHEMA if form == "json" else "", "evaluator": FIELDS}
     if form != "json":
@@ -42,8 +46,7 @@ def publish(tally: Tally, name: str, form: str = "json", **more: str) -> None:
     (folder / "truth.json").write_text('{"sum": 42}', encoding="utf-8")
     (folder / "numbers.txt").write_text("6 7\n", encoding="utf-8")
     (folder / "judge.py").write_text(JUDGE, encoding="utf-8")
-    done = tally("challenge", "publish", name, "--force")
-    assert done.returncode == 0, done.stderr
+    tally.admin.challenges.publish(folder, force=True)
 
 
 JUDGE = """
@@ -53,19 +56,40 @@ def evaluate(submission, truth, data):
 """
 
 
+class Player(Tally):
+    """`tally` before a server in another process."""
+
+    def __init__(self, folder: Path, server: str) -> None:
+        super().__init__(folder)
+        self.server = {"TALLY_SERVER": server, "TALLY_KEY": ADMIN_KEY}
+        self.admin = Client(server, ADMIN_KEY)
+
+    def __call__(
+        self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return super().__call__(*arguments, stdin=stdin, env=self.server | (env or {}))
+
+    def list_attempts(self, agent: str) -> list[str]:
+        """The states of an agent's attempts."""
+        return [each.state for each in self.admin.challenges.list_attempts("sums", agent=agent)]
+
+
 @pytest.fixture(scope="module")
-def tally(tmp_path_factory: pytest.TempPathFactory) -> Tally:
-    made = Tally(tmp_path_factory.mktemp("compete"))
-    publish(made, "sums")
-    return made
+def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    folder = tmp_path_factory.mktemp("compete")
+    with serve(str(folder / "server.db"), workers=1) as server:
+        made = Player(folder, server.url)
+        publish(made, "sums")
+        yield made
+        made.admin.close()
 
 
-def write_agent(tally: Tally, name: str, code: str) -> str:
+def write_agent(tally: Player, name: str, code: str) -> str:
     (tally.folder / name).write_text(code, encoding="utf-8")
     return f"{sys.executable} {name}"
 
 
-def compete(tally: Tally, who: str, *words: str) -> dict[str, Any]:
+def compete(tally: Player, who: str, *words: str) -> dict[str, Any]:
     """The result as JSON."""
     done = tally("compete", *words, "--as", who, "--json")
     assert done.returncode == 0, done.stderr
@@ -87,10 +111,9 @@ print(json.dumps({"sum": 42}))
 """
 
 
-def test_a_program_gets_its_brief_and_prints_its_answer(tally: Tally) -> None:
+def test_a_program_gets_its_brief_and_prints_its_answer(tally: Player) -> None:
     command = write_agent(tally, "program.py", PROGRAM)
-    env = {"TALLY_KEY": "tly_secret"}
-    done = tally("compete", "sums", "--agent-cmd", command, "--as", "anna", env=env)
+    done = tally("compete", "sums", "--agent-cmd", command, "--as", "anna")
     assert done.returncode == 0, done.stderr
     assert "(win)" in done.stdout
     assert "not witnessed: no span of the agent reached the server" in done.stdout
@@ -110,14 +133,14 @@ async def solve(brief):
 """
 
 
-def test_a_function_is_seen_at_work(tally: Tally) -> None:
+def test_a_function_is_seen_at_work(tally: Player) -> None:
     write_agent(tally, "seen.py", SEEN)
     told = compete(tally, "bea", "sums", "--agent", "seen.py:solve")
     assert told["attempt"]["trajectory_level"] == "witnessed"
     assert told["witnessed"] == {"spans": 2, "problem": None}
 
 
-def test_the_one_above_is_told_by_dimension(tally: Tally) -> None:
+def test_the_one_above_is_told_by_dimension(tally: Player) -> None:
     command = write_agent(tally, "wrong.py", "print('{\"sum\": 41}')")
     told = compete(tally, "carl", "sums", "--agent-cmd", command)
     assert told["result"] == "loss"
@@ -153,7 +176,7 @@ print('{"sum": 42}')
 """
 
 
-def test_what_an_exporter_sends_is_this_attempts_whatever_it_says(tally: Tally) -> None:
+def test_what_an_exporter_sends_is_this_attempts_whatever_it_says(tally: Player) -> None:
     command = write_agent(tally, "otel.py", OTEL)
     told = compete(tally, "dora", "sums", "--agent-cmd", command)
     assert told["attempt"]["trajectory_level"] == "witnessed"
@@ -161,7 +184,7 @@ def test_what_an_exporter_sends_is_this_attempts_whatever_it_says(tally: Tally) 
 
 
 @pytest.mark.parametrize("form", ["text", "files"])
-def test_answers_of_other_forms(tally: Tally, form: str) -> None:
+def test_answers_of_other_forms(tally: Player, form: str) -> None:
     publish(tally, form, form)
     code = "import os, pathlib\npath = pathlib.Path(os.environ['TALLY_ANSWER'])\n"
     code += "(path / 'answer.txt' if path.is_dir() else path).write_text('42')\n"
@@ -170,7 +193,7 @@ def test_answers_of_other_forms(tally: Tally, form: str) -> None:
     assert told["result"] == "win"
 
 
-def refuse(tally: Tally, who: str, code: str, *words: str) -> tuple[int, list[str]]:
+def refuse(tally: Player, who: str, code: str, *words: str) -> tuple[int, list[str]]:
     """What is said of an agent that does not do it."""
     command = write_agent(tally, f"{who}.py", code)
     done = tally("compete", "sums", "--agent-cmd", command, "--as", who, *words)
@@ -178,19 +201,23 @@ def refuse(tally: Tally, who: str, code: str, *words: str) -> tuple[int, list[st
     return done.returncode, lines[1:]
 
 
+HUGE = "for _ in range(1000):\n    print('9' * 10**6)"
+SLOW = "import time\ntime.sleep(99)"
+
+
 @pytest.mark.parametrize(
     ("who", "code", "words", "exit_code", "said"),
     [
         ("breaks", "raise SystemExit('no idea')", (), 3, "ended with exit code 1: no idea"),
-        ("silent", "pass", (), 3, "gave no answer"),
+        pytest.param("silent", "pass", (), 3, "gave no answer", marks=pytest.mark.proof),
         ("prose", "print('it is 42')", (), 2, "what was printed is not JSON"),
-        ("huge", "print('9' * 10**7)", (), 2, "larger than 2,000 bytes"),
-        ("slow", "import time\ntime.sleep(99)", ("--timeout", "1"), 3, "had no answer after"),
+        pytest.param("huge", HUGE, (), 2, "larger than 2,000 bytes", marks=pytest.mark.proof),
+        pytest.param("slow", SLOW, ("--timeout", "1"), 3, "had no", marks=pytest.mark.proof),
         ("lacks", "print('{}')", (), 1, "Not submitted"),
     ],
 )
 def test_a_failing_agent_loses_nothing(
-    tally: Tally, who: str, code: str, words: tuple[str, ...], exit_code: int, said: str
+    tally: Player, who: str, code: str, words: tuple[str, ...], exit_code: int, said: str
 ) -> None:
     ended, lines = refuse(tally, who, code, *words)
     assert ended == exit_code
@@ -203,27 +230,27 @@ def test_a_failing_agent_loses_nothing(
     assert (told["attempt"]["id"], told["result"]) == (number, "win")
 
 
-def test_what_is_checked_is_not_submitted(tally: Tally) -> None:
+def test_what_is_checked_is_not_submitted(tally: Player) -> None:
     command = write_agent(tally, "fine.py", "print('{\"sum\": 42}')")
     done = tally("compete", "sums", "--agent-cmd", command, "--as", "fay", "--check")
     assert done.returncode == 0, done.stderr
     again = done.stdout.strip().splitlines()[-1].split()[1:]
-    told = tally.json("attempt", "list", "sums", "--agent", "fay")["attempts"]
-    assert [each["state"] for each in told] == ["entered"]
+    assert tally.list_attempts("fay") == ["entered"]
     assert tally(*again).returncode == 0
     done = tally(*again)
     assert done.returncode == 2
     assert "is not open any more" in done.stderr
 
 
-def test_out_of_time_what_was_written_counts(tally: Tally) -> None:
+@pytest.mark.proof
+def test_out_of_time_what_was_written_counts(tally: Player) -> None:
     code = "import os, time\nopen(os.environ['TALLY_ANSWER'], 'w').write('{\"sum\": 42}')\n"
     command = write_agent(tally, "patient.py", code + "time.sleep(99)\n")
     told = compete(tally, "gus", "sums", "--agent-cmd", command, "--timeout", "2")
     assert told["result"] == "win"
 
 
-def test_the_same_key_enters_once(tally: Tally) -> None:
+def test_the_same_key_enters_once(tally: Player) -> None:
     command = write_agent(tally, "fine.py", "print('{\"sum\": 42}')")
     words = ("sums", "--agent-cmd", command, "--key", "k-1")
     first, second = (compete(tally, "hal", *words) for _ in range(2))
@@ -255,23 +282,24 @@ def find_processes(word: str) -> list[int]:
     return found
 
 
-def test_who_forks_and_leaves_does_not_outlive_the_attempt(tally: Tally) -> None:
+def test_who_forks_and_leaves_does_not_outlive_the_attempt(tally: Player) -> None:
     command = write_agent(tally, "forks_and_leaves.py", FORKS)
     told = compete(tally, "ivo", "sums", "--agent-cmd", command)
     assert told["result"] == "win"
     assert find_processes("forks_and_leaves.py") == []
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_whatever_ends_it_the_agent_ends_and_the_attempt_stays(
-    tally: Tally, number: signal.Signals
+    tally: Player, number: signal.Signals
 ) -> None:
     name = f"waits_{number.name}.py".lower()
     code = "import time, pathlib\npathlib.Path(__file__ + '.ready').touch()\ntime.sleep(600)\n"
     command = write_agent(tally, name, code)
     who = f"jo-{number.name}".lower()
     words = ["compete", "sums", "--agent-cmd", command, "--as", who]
-    env = {key: value for key, value in os.environ.items() if key != "TALLY_DB"}
+    env = {key: value for key, value in os.environ.items() if key != "TALLY_DB"} | tally.server
     with subprocess.Popen(
         [TALLY, *words], cwd=tally.folder, env=env, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -282,8 +310,7 @@ def test_whatever_ends_it_the_agent_ends_and_the_attempt_stays(
     if number == signal.SIGINT:
         assert process.returncode == 130
         assert "The attempt is still open" in said
-    told = tally.json("attempt", "list", "sums", "--agent", who)["attempts"]
-    assert [each["state"] for each in told] == ["entered"]
+    assert tally.list_attempts(who) == ["entered"]
 
 
 def _wait_for(state: Any) -> None:
@@ -308,7 +335,7 @@ def _wait_for(state: Any) -> None:
     ],
 )
 def test_what_cannot_be_begun_costs_no_attempt(
-    tally: Tally, words: tuple[str, ...], said: str
+    tally: Player, words: tuple[str, ...], said: str
 ) -> None:
     write_agent(tally, "seen.py", SEEN)
     done = tally("compete", *words)
@@ -317,12 +344,23 @@ def test_what_cannot_be_begun_costs_no_attempt(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_red_against_blue_is_not_competed_in(tally: Tally) -> None:
+def test_red_against_blue_is_not_competed_in(tally: Player) -> None:
     example = Path(__file__).parents[2] / "examples/challenges/red-blue-guard"
-    tally("challenge", "publish", str(example))
+    tally.admin.challenges.publish(example)
     done = tally("compete", "red-blue-guard", "--agent-cmd", "true", "--as", "lea")
     assert done.returncode == 2
     assert "red against blue" in done.stderr
+
+
+def test_ones_own_store_is_competed_in_without_a_server(tmp_path: Path) -> None:
+    own = Tally(tmp_path)
+    own("challenge", "init", "deterministic", "count-up")
+    own("challenge", "publish", "count-up")
+    command = f"cat {tmp_path}/count-up/reference.json"
+    env = {"TALLY_KEY": "tly_of_another_server"}
+    done = own("compete", "count-up", "--agent-cmd", command, "--as", "ned", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "(win)" in done.stdout
 
 
 def test_a_settings_file_cannot_name_the_agent(tmp_path: Path) -> None:

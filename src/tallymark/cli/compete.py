@@ -145,7 +145,8 @@ def _open_client(
         insecure_local=insecure_local,
         judge_model=judge_model,
     )
-    with serve_beside(Service(settings)) as address, Client(address) as client:
+    # A key in the environment is for another server: here nobody needs one.
+    with serve_beside(Service(settings)) as address, Client(address, "") as client:
         yield client, "own"
 
 
