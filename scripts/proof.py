@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
 from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
@@ -121,6 +122,11 @@ def prove_server() -> ProofSection:
     return ProofSection("Server", *judge_server())
 
 
+def prove_faults() -> ProofSection:
+    """Over a network that fails, nothing is done twice, nothing is lost, and errors are told."""
+    return ProofSection("Faults of the network", *judge_faults())
+
+
 def prove_pages() -> ProofSection:
     """Pages in Chromium: how soon, how heavy, who sees what, by how few links, and axe."""
     return ProofSection("Pages", *judge_pages())
@@ -142,6 +148,7 @@ def _get_room(trial: MutantTrial) -> str:
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
+    "faults": prove_faults,
     "mutants": prove_mutants,
     "pages": prove_pages,
     "ratings": prove_ratings,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from copy import deepcopy
 from importlib.metadata import version
 from types import FrameType
@@ -228,6 +229,26 @@ def serve(
         if started is not None:
             _tell_when_started(server, lambda: started(port))
         server.run(sockets=[listener])
+
+
+@contextmanager
+def serve_beside(service: Service) -> Iterator[str]:
+    """The address at which one's own store is served on loopback, beside what else goes on here."""
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        server = uvicorn.Server(_configure(make_server(service, hosts=name_hosts(port))))
+        started = threading.Event()
+        _tell_when_started(server, started.set)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not started.wait(0.1):
+                if not thread.is_alive():
+                    raise WorkFailed(f"{service.app.store.shown} cannot be served")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def _configure(app: ASGIApp) -> uvicorn.Config:

@@ -90,7 +90,7 @@ def _score(task: Task) -> Any:
 def _settle(task: Task) -> Any:
     """Ends attempts that ran out of time; what was left submitted gets a job of its own."""
     store = task.app.store
-    expired = store.attempts.expire(time.time())
+    expired = store.attempts.expire(task.clock())
     pending = store.attempts.pending()
     store.jobs.add_many(
         [NewJob(kind="score", subject=each.id, owner=each.agent) for each in pending]

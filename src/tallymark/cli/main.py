@@ -42,6 +42,7 @@ COMMANDS = {
     "docs": "docs:docs",
     "doctor": "doctor:doctor",
     "view": "view:view",
+    "compete": "compete:compete",
     "leaderboard": "leaderboard:leaderboard",
     "ratings": "ratings:ratings",
     "log": "log:log",

@@ -37,6 +37,8 @@ _RUNS_CODE = {
     "judge": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "score.scorer": re.compile(r"[^(]*:"),
     "score.agent": re.compile(r""),
+    "compete.agent": re.compile(r""),
+    "compete.agent-cmd": re.compile(r""),
 }
 """Values that name a program or Python code, by the option or its place."""
 
