@@ -37,6 +37,7 @@ from tallymark.api import (
     scores,
     settings,
     traces,
+    webhooks,
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
@@ -66,6 +67,7 @@ _ROUTERS = (
     exports,
     traces,
     rules,
+    webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Ok)
