@@ -31,6 +31,7 @@ COMMANDS = [
     *("attempt list", "attempt show", "attempt void", "attempt unvoid"),
     *("agent name", "agent disqualify", "agent reinstate", "log"),
     *("leaderboard", "ratings", "versus submit", "versus settle", "serve", "worker", "mcp"),
+    *("login", "logout", "whoami"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),
     *("admin keys create", "admin keys list", "admin keys rotate", "admin keys revoke"),
     *("admin tenants create", "admin tenants list", "admin tenants set"),

@@ -37,6 +37,7 @@ LEVELS = {
     "api": 9,
     "web": 9,
     "mcp": 9,
+    "desk": 9,
     "server": 10,
     "cli": 11,
     # Beside the rooms: what users import to test their own scorers and suites.

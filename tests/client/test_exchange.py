@@ -6,13 +6,12 @@ import httpx2
 import msgspec
 import pytest
 
+from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
     LONGEST_WAIT_S,
     TRIES,
-    Address,
     Call,
     EventReader,
-    find_address,
     find_wait,
     read_refusal,
     write_path,
@@ -91,19 +90,6 @@ def test_a_request_keeps_its_key_however_often_it_is_sent() -> None:
 
 def test_a_name_is_one_part_of_a_path() -> None:
     assert write_path("challenges", "a/../b?c") == "/challenges/a%2F..%2Fb%3Fc"
-
-
-@pytest.mark.parametrize("given", ["", "tally.example", "ftp://tally.example", "https://"])
-def test_what_is_no_address_is_said(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TALLY_SERVER", raising=False)
-    with pytest.raises(InvalidInput):
-        find_address(given)
-
-
-def test_the_environment_says_which_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TALLY_SERVER", "http://tally.test/api/v1/")
-    monkeypatch.setenv("TALLY_KEY", "tly_x")
-    assert find_address() == Address(url="http://tally.test", key="tly_x")
 
 
 def test_events_are_read_by_their_lines() -> None:

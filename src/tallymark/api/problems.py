@@ -136,6 +136,8 @@ def _describe_part(problem: Problem) -> dict[str, Any]:
         "field": None if place is None else place.source,
         "line": None if place is None else place.line,
         "column": None if place is None else place.column,
+        "text": None if place is None else place.text,
+        "length": 1 if place is None else place.length,
         "hint": problem.hint,
     }
 

@@ -8,17 +8,17 @@ library raises: `InvalidInput`, `NotFound`, `Conflict`, `NotSignedIn`, `NotAllow
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 import msgspec
 
+from tallymark.client.addresses import PREFIX, Address
 from tallymark.errors import (
     Busy,
     Conflict,
@@ -33,43 +33,18 @@ from tallymark.errors import (
     WorkFailed,
 )
 
-PREFIX = "/api/v1"
-SERVER_VARIABLE, KEY_VARIABLE = "TALLY_SERVER", "TALLY_KEY"
 TRIES = 5
 """How often a request is sent before it has failed."""
 LONGEST_WAIT_S = 30.0
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers after which the same request may be done."""
+_LOG_IN = "log in to it: tally login URL; or give another key"
 _KINDS: dict[int, type[TallymarkError]] = {
     401: NotSignedIn,
     403: NotAllowed,
     404: NotFound,
     409: Conflict,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Address:
-    """Which server, and by which key."""
-
-    url: str
-    key: str | None = None
-
-    def __str__(self) -> str:
-        return self.url
-
-
-def find_address(server: str | None = None, key: str | None = None) -> Address:
-    """As given, else as the environment says."""
-    url = (server or os.environ.get(SERVER_VARIABLE, "")).rstrip("/").removesuffix(PREFIX)
-    if not url:
-        raise InvalidInput(
-            "it is not said which server", hint=f"give its address, or set {SERVER_VARIABLE}"
-        )
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InvalidInput(f"{url!r} is no address of a server", hint="as in https://tally.example")
-    return Address(url=url, key=key or os.environ.get(KEY_VARIABLE) or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +117,22 @@ def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Tallym
     if status == 429 or code == "busy":
         kind = TooMany if status == 429 else Busy
         return kind(str(parts[0]), retry_after=wait)
+    if status == 401:
+        parts = [_say_log_in(each) for each in parts]
     return _KINDS.get(status, WorkFailed if status >= 500 else InvalidInput)(parts)
 
 
+def _say_log_in(part: Problem) -> Problem:
+    """What is to be done, where the server says it in words of HTTP."""
+    in_http = part.hint is not None and "Authorization:" in part.hint
+    return Problem(part.message, part.place, _LOG_IN) if in_http else part
+
+
 def _read_part(told: Mapping[str, Any]) -> Problem:
-    names = ("field", "line", "column")
-    source, line, column = (told.get(name) for name in names)
+    names = ("field", "line", "column", "text")
+    source, line, column, text = (told.get(name) for name in names)
     known = any(each is not None for each in (source, line, column))
-    place = Place(source=source, line=line, column=column) if known else None
+    place = Place(source, line, column, told.get("length", 1), text) if known else None
     return Problem(told["message"], place, told.get("hint"))
 
 

@@ -86,6 +86,9 @@ class Run(Told):
     finished_at: Moment | None = None
     error: str | None = None
     tags: dict[str, Any] = Field(default_factory=dict)
+    record: dict[str, Any] | None = Field(
+        None, description="With `kept`: the run field by field, as it is kept."
+    )
 
 
 class OneRun(Told):

@@ -14,20 +14,23 @@ import httpx2
 import msgspec
 
 from tallymark.challenges.challenge_folder import pack
-from tallymark.client.exchange import Call, Event, find_address, write_path
+from tallymark.client.addresses import find_address
+from tallymark.client.exchange import Call, Event, write_path
 from tallymark.client.sync.connection import Connection
+from tallymark.errors import WorkFailed
 from tallymark.wire import accounts, attempts, challenges, formulas, runs, scores
 from tallymark.wire.parts import Ok
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
+_NO_SERVER = "check that the address is that of a Tallymark server"
 _PACKED = "application/vnd.tallymark.challenge"
 _LINES = "application/x-ndjson"
 ReportLines: TypeAlias = list[attempts.ReportLine]
 
 
 class Client:
-    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY.
+    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
 
     with Client("https://tally.example", key="tly_...") as client:
         for run in client.runs.list(suite="support-desk"):
@@ -66,7 +69,9 @@ class Client:
     def me(self) -> dict[str, Any]:
         """Who you are to the server."""
         told = self.connection.ask(Ok, Call(method="GET", path="/me"))
-        found: dict[str, Any] = (told.model_extra or {})["caller"]
+        found = (told.model_extra or {}).get("caller")
+        if not isinstance(found, dict):
+            raise WorkFailed(f"{self.connection.address} does not say who you are", hint=_NO_SERVER)
         return found
 
     def ratings(self) -> attempts.Ratings:
@@ -160,18 +165,22 @@ class Runs(_Resource):
         group: str | None = None,
         since: float | None = None,
         min_score: float | None = None,
+        sort: str | None = None,
+        order: str | None = None,
+        kept: bool | None = None,
         limit: int | None = None,
     ) -> Iterator[runs.Run]:
-        """Runs, newest first."""
+        """Runs, newest first; with `kept`, each has all its fields in `record`."""
         params: dict[str, Any] = {"suite": suite, "model": model, "status": status, "group": group}
-        params |= {"since": since, "min_score": min_score}
+        params |= {"since": since, "min_score": min_score, "sort": sort, "order": order}
+        params["kept"] = kept
         return self._connection.page(
             runs.Run, Call(method="GET", path="/runs", params=params), limit
         )
 
-    def get(self, run: str) -> runs.Run:
+    def get(self, run: str, *, kept: bool | None = None) -> runs.Run:
         """One run: by its id, by a beginning of it, or `latest`."""
-        call = Call(method="GET", path=write_path("runs", run))
+        call = Call(method="GET", path=write_path("runs", run), params={"kept": kept})
         return (self._connection.ask(runs.OneRun, call)).run
 
     def execute(

@@ -12,8 +12,8 @@ import httpx2
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
-    Address,
     Call,
     Event,
     EventReader,

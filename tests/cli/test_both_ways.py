@@ -1,0 +1,234 @@
+"""Every command says the same, and ends with the same code, on a database and against a server.
+
+A story is a list of command lines. It is played in order on a database here, and against a server
+process that serves a copy of that database; what each line says is compared. A command is in a
+story, or in `ONLY_HERE` with a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from scripts.cli_reference import COMMANDS
+from tests.cli.tally_process import Tally
+from tests.golden.masks import MASKS, MEASURED, Mask, Masker
+
+KEY = "tly_" + "b" * 43
+SUITE = """
+metadata: {name: greet, model: echo/me}
+evals:
+  - {name: hello, prompt: Say hello, checks: [{match: "*hello*"}]}
+  - {name: bye, prompt: Say hi, checks: [{match: "*bye*"}]}
+  - {name: again, prompt: Say it again, checks: [{match: "*again*"}], epochs: 3}
+score: {formula: success_pct * 2}
+"""
+BEFORE = ("run suite.yaml -q", "run suite.yaml -m echo/you -q --limit 2")
+"""What both have done: the database is copied after it."""
+STORIES: dict[str, tuple[str, ...]] = {
+    "runs": (
+        "runs",
+        "runs --json --limit 1",
+        "runs --sort model --ascending",
+        "runs --suite nothing",
+        "show latest",
+        "show latest~1 --json",
+        "show latest --report out.json --report out.html",
+        "show nothing",
+        "show latest --report out.what",
+    ),
+}
+"""Command lines without `tally`, by subject."""
+ONLY_HERE: dict[str, str] = {
+    "init": "writes a file",
+    "import": "reads and writes files",
+    "validate": "reads a file",
+    "scorers": "lists what is installed here",
+    "schema": "prints what is written in the code",
+    "docs": "prints pages of the documentation",
+    "doctor": "looks at this machine",
+    "view": "serves pages from here",
+    "serve": "is the server",
+    "worker": "works for a server, over its database",
+    "mcp": "has a server of its own to speak to, and says nothing to people",
+    "login": "is about servers; tests/cli/test_login.py",
+    "logout": "is about servers; tests/cli/test_login.py",
+    "whoami": "is about servers; tests/cli/test_login.py",
+    "formula check": "reads what is typed",
+    "formula explain": "reads what is typed",
+}
+"""Commands that keep nothing and read nothing that is kept, or are for whoever has the database."""
+WAITING: set[str] = {
+    "run",
+    "compare",
+    "rescore",
+    "score",
+    "leaderboard",
+    "ratings",
+    "log",
+    "traces list",
+    "traces search",
+    "traces show",
+    "traces sums",
+    "traces compare",
+    "traces worst",
+    "traces session",
+    "traces score",
+    "traces to-suite",
+    "traces settings",
+    "load traces",
+    "rules add",
+    "rules edit",
+    "rules list",
+    "rules show",
+    "rules pause",
+    "rules resume",
+    "rules delete",
+    "rules decisions",
+    "rules backfill",
+    "rules check",
+    "plugin check",
+    "plugin paused",
+    "plugin resume",
+    "challenge init",
+    "challenge check",
+    "challenge publish",
+    "challenge list",
+    "challenge show",
+    "challenge close",
+    "challenge reopen",
+    "challenge freeze",
+    "challenge unfreeze",
+    "attempt enter",
+    "attempt token",
+    "attempt submit",
+    "attempt withdraw",
+    "attempt report",
+    "attempt settle",
+    "attempt list",
+    "attempt show",
+    "attempt void",
+    "attempt unvoid",
+    "agent disqualify",
+    "agent reinstate",
+    "agent name",
+    "versus submit",
+    "versus settle",
+    "vars set",
+    "vars list",
+    "vars delete",
+    "secrets set",
+    "secrets list",
+    "secrets delete",
+    "admin keys create",
+    "admin keys list",
+    "admin keys rotate",
+    "admin keys revoke",
+    "admin tenants create",
+    "admin tenants set",
+    "admin tenants list",
+    "admin agents list",
+    "admin agents give",
+    "admin invitations create",
+    "admin invitations list",
+    "admin invitations revoke",
+}
+"""Commands that do not speak to servers yet."""
+TODAY = (
+    Mask("run", r"\b(r[0-9a-hjkmnp-tv-z]{10})\b", "a run's id has the time in it", numbered=True),
+    Mask("group", r"\b(g[0-9a-hjkmnp-tv-z]{10})\b", "so has a group's", numbered=True),
+    Mask("moment", r'_at": (\d+\.\d+)|(\d{4}-\d\d-\d\d \d\d:\d\d)', "it was done twice"),
+)
+
+
+@dataclass
+class Way:
+    """One of both: where commands are played, with what in the environment."""
+
+    folder: Path
+    env: dict[str, str]
+    masker: Masker = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The copied database knows where its runs were done.
+        places = {str(self.folder.with_name(name)): "{here}" for name in ("here", "there")}
+        self.masker = Masker(places, (*TODAY, *MASKS, *MEASURED))
+
+    def play(self, line: str) -> str:
+        """All that a command line says, and how it ends."""
+        done = Tally(self.folder)(*shlex.split(self.masker.unmask(line)), env=self.env)
+        said = f"$ {line}\n{done.stdout}--\n{done.stderr}→ {done.returncode}\n"
+        return self.masker.mask(said)
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Way, Way]]:
+    """Here, and there: a server over a copy of the database."""
+    base = tmp_path_factory.mktemp("both")
+    here, there, served = (base / name for name in ("here", "there", "served"))
+    for folder in (here, there, served):
+        folder.mkdir()
+        (folder / "suite.yaml").write_text(SUITE)
+    quiet = {"TALLY_SERVER": "", "TALLY_KEY": "", "XDG_CONFIG_HOME": str(there / "config")}
+    local = Way(here, quiet)
+    for line in BEFORE:
+        done = Tally(here)(*shlex.split(line), env=quiet)
+        assert done.returncode < 2, done.stderr
+    shutil.copytree(here / ".tally", served / ".tally")
+    with serving(served) as url:
+        yield local, Way(there, {**quiet, "TALLY_SERVER": url, "TALLY_KEY": KEY})
+
+
+class serving:  # noqa: N801 (used like a function)
+    """`tally serve` in a folder, until the end of a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> str:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TALLY_")}
+        self.process = subprocess.Popen(
+            [Path(sys.executable).parent / "tally", "serve", "--port", "0"],
+            cwd=self.folder,
+            env={**env, "TALLY_ADMIN_KEY": KEY},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        said = []
+        for line in self.process.stderr:
+            said.append(line)
+            if found := re.search(r"at (http://\S+)", line):
+                return found[1]
+        raise AssertionError("".join(said))
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.communicate(timeout=20)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_command_says_the_same_here_and_there(name: str, ways: tuple[Way, Way]) -> None:
+    here, there = ways
+    for line in STORIES[name]:
+        assert there.play(line) == here.play(line)
+
+
+def test_every_command_is_played_or_has_a_reason_not_to_be() -> None:
+    played = {line for lines in STORIES.values() for line in lines}
+    for command in COMMANDS:
+        is_played = any(line == command or line.startswith(f"{command} ") for line in played)
+        assert is_played + (command in ONLY_HERE) + (command in WAITING) == 1, command
