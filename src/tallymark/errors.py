@@ -8,6 +8,7 @@
     │   ├── ScorerError       a scorer's name, definition or config
     │   ├── NotFound          what is asked for is not there, or not for whoever asks
     │   ├── Conflict          it would be fine, had something else not been done before
+    │   │   └── BeingServed   the same was asked before, and its answer is still to come
     │   └── NeedsJob          what cannot be answered at once: ask for a job
     ├── NotAllowed            whoever asks may not                        (exit code 2)
     │   └── NotSignedIn       it is not known who asks, or their key is no good
@@ -142,6 +143,10 @@ class NotFound(InvalidInput):
 
 class Conflict(InvalidInput):
     """What is asked for does not go with what was done before: a name is taken, a thing is over."""
+
+
+class BeingServed(Conflict):
+    """The same request, sent before, is still being served. Asked again later, it is answered."""
 
 
 class NeedsJob(InvalidInput):

@@ -210,6 +210,7 @@ ROUTES = (
         ),
     ),
     Row("GET", "/attempts/{scored}", EVERYBODY),
+    Row("GET", "/attempts/{open}/token", COMPETITORS),
     Row(
         "POST",
         "/attempts/{open}/submission",

@@ -99,7 +99,8 @@ def rotate_key(
 ) -> Response:
     """A new key for an old one, which works for a while longer."""
     accounts = _find_accounts(request, caller)
-    made = accounts.rotate_key(caller, key, overlap_s=float(body.overlap_s))
+    until = _find_end(request, body.expires_in_s)
+    made = accounts.rotate_key(caller, key, overlap_s=float(body.overlap_s), expires_at=until)
     return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
 
 
@@ -112,7 +113,7 @@ def revoke_key(
     return answer({"key": _describe_key(accounts.revoke_key(caller, key))})
 
 
-@router.get("/me", dependencies=[may(PUBLIC)])
+@router.get("/me", response_model=wire.OneCaller, dependencies=[may(PUBLIC)])
 def get_me(caller: Who) -> Response:
     """Who you are to the server."""
     names = ("tenant", "role", "name", "owner", "agent", "key_id")
@@ -186,7 +187,7 @@ def register_agent(
     return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
 
 
-@router.get("/tenants", dependencies=[may(ADMINS)])
+@router.get("/tenants", response_model=wire.TenantPage, dependencies=[may(ADMINS)])
 def list_tenants(request: Request, caller: Who) -> Response:
     """For operators, the admins of the tenant `default`: the tenants."""
     found = _find_accounts(request, caller).list_tenants(caller)

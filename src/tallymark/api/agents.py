@@ -12,6 +12,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -23,7 +24,7 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import sees_live
+from tallymark.app.sight import is_public, sees_live
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -121,10 +122,11 @@ def get_ratings(
     caller: Who,
     services: Services,
     k: Annotated[int, Query(ge=1, le=100, description="For pass@k and pass^k.")] = 3,
+    live: Live = None,
 ) -> Response:
     """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
     at = find_service(request).clock()
     shown = services.store.challenges.public_names() if caller.role == "anonymous" else None
-    live = sees_live(caller)
-    table = read_ratings(services.store, at=at, k=k, public=not live, only=shown)
+    public = is_public(caller, live)
+    table = read_ratings(services.store, at=at, k=k, public=public, only=shown)
     return answer(table.to_dict())

@@ -20,6 +20,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -34,6 +35,7 @@ from tallymark.api.api_route import keeps_idempotency, make_router
 from tallymark.app.sight import (
     find_attempt,
     find_visible,
+    is_public,
     sees_live,
     sees_words,
     speak_for,
@@ -100,12 +102,14 @@ def list_attempts(
     services: Services,
     agent: Annotated[str | None, Query(max_length=40)] = None,
     state: State | None = None,
+    live: Live = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     fields: Fields = None,
 ) -> Response:
     """Attempts at a challenge, newest first; others' as the public sees them."""
     find_visible(services, caller, name)
+    public = is_public(caller, live)
     before = read_cursor(cursor, str)
     if before is not None and attempt_key(before[0]) is None:
         raise refuse_cursor()
@@ -116,7 +120,7 @@ def list_attempts(
         state=state,
         limit=limit + 1,
         before=None if before is None else before[0],
-        public=not (sees_live(caller) or own),
+        public=public and not own,
     )
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
     shown = [
@@ -132,11 +136,19 @@ def list_attempts(
 
 @router.get("/attempts/{attempt}", response_model=wire.OneAttempt, dependencies=[may(PUBLIC)])
 def get_attempt(
-    attempt: str, request: Request, caller: Who, services: Services, fields: Fields = None
+    attempt: str,
+    request: Request,
+    caller: Who,
+    services: Services,
+    live: Live = None,
+    fields: Fields = None,
 ) -> Response:
     """An attempt: how its score came about, and all that happened to it."""
+    public = is_public(caller, live)
     found = find_attempt(services, caller, attempt)
-    whole = sees_live(caller) or caller.agent == found.agent
+    whole = not public or caller.agent == found.agent
+    if sees_live(caller) and public:
+        found = services.store.attempts.get(found.id, public=True)
     audit = services.store.attempts.audit(found.id, public=not whole)
     if not sees_live(caller):
         audit = [each.without_hidden() for each in audit]
@@ -153,6 +165,23 @@ def get_attempt(
     return find_unchanged(request, etag) or answer(
         {"attempt": pick(document, fields)}, etag=etag, cache_control="no-cache"
     )
+
+
+@router.get(
+    "/attempts/{attempt}/token",
+    response_model=wire.AttemptToken,
+    dependencies=[may(COMPETITORS)],
+)
+def get_token(
+    attempt: str,
+    caller: Who,
+    services: Services,
+    agent: Annotated[str | None, Query(max_length=40, description="Whose attempt it is.")] = None,
+) -> Response:
+    """What makes spans the witnessed trajectory of an open attempt, as entering gave it."""
+    who = find_competitor(services, caller, attempt, agent)
+    found = services.store.attempts.get_own(attempt, who)
+    return answer({"token": services.store.witness.make_token(found.id)}, cache_control="no-store")
 
 
 @router.post(
@@ -176,7 +205,7 @@ def submit(
     It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
     after that, 202 and a job to look at.
     """
-    agent = find_competitor(services, caller, attempt)
+    agent = find_competitor(services, caller, attempt, body.agent)
     trajectory = body.trajectory
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
@@ -187,7 +216,7 @@ def submit(
     before = services.store.ratings.of(agent).rating
     sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
     wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
-    done = submit_answer(services, caller, attempt, sent, key=key, wait=wait)
+    done = submit_answer(services, caller, attempt, sent, agent=agent, key=key, wait=wait)
     taken, job = done.attempt, done.job
     document = describe_submitted(services, taken, before, find_service(request).clock())
     if taken.state != "submitted":
@@ -212,9 +241,7 @@ def withdraw(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    agent = find_competitor(services, caller, attempt)
-    if body.agent is not None:
-        agent = speak_for(caller, body.agent)
+    agent = find_competitor(services, caller, attempt, body.agent)
     at = find_service(request).clock()
     done = services.store.attempts.withdraw(attempt, agent, at, reason=body.reason)
     return answer({"attempt": describe_attempt(done)})

@@ -24,6 +24,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -41,7 +42,7 @@ from tallymark.app.rescoring import (
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.app.sight import find_visible, list_visible, sees_live
+from tallymark.app.sight import find_visible, is_public, list_visible
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
@@ -226,7 +227,9 @@ def publish_track(
     return answer({"track": msgspec.to_builtins(track)}, 201)
 
 
-@router.get("/tracks/{name}/leaderboard", dependencies=[may(PUBLIC)])
+@router.get(
+    "/tracks/{name}/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)]
+)
 def get_track_board(
     name: str,
     caller: Who,
@@ -234,6 +237,7 @@ def get_track_board(
     limit: Limit = 100,
     cursor: Cursor = None,
     around: Annotated[str | None, Query(max_length=40)] = None,
+    live: Live = None,
 ) -> Response:
     """The board of a track, from the boards of its challenges."""
     try:
@@ -246,7 +250,9 @@ def get_track_board(
         # What is suggested, or missing, may be private.
         raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
     place = read_cursor(cursor, int)
-    lines = services.competition.track_board(track, public=not sees_live(caller))
+    public = is_public(caller, live)
+    frozen = services.store.challenges.frozen(services.now) if public else ()
+    lines = services.competition.track_board(track, public=public)
     first = place[0] if place else 0
     if around is not None:
         at = next((n for n, each in enumerate(lines) if each.agent == around), None)
@@ -261,5 +267,7 @@ def get_track_board(
             "items": msgspec.to_builtins(shown),
             "next": more,
             "agents": len(lines),
+            "frozen": [each for each in track.challenges if each in frozen],
+            "names": services.store.agents.names([each.agent for each in shown]),
         }
     )

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from tallymark.errors import (
+    BeingServed,
     Busy,
     Conflict,
     InvalidInput,
@@ -154,6 +155,8 @@ async def _tell_ours(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     elif isinstance(error, WorkFailed):
         headers["Retry-After"] = "10"
+    elif isinstance(error, BeingServed):
+        headers["Retry-After"] = "1"
     elif isinstance(error, NotSignedIn):
         headers["WWW-Authenticate"] = "Bearer"
     document = describe_error(error, _find_id(request))

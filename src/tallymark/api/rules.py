@@ -35,12 +35,13 @@ def list_rules(services: Services) -> Response:
     return answer({"items": [each.to_dict() for each in services.rules.list()], "next": None})
 
 
-@router.get("/rules/{name}", response_model=wire.OneRule, dependencies=[may(TEAM)])
+@router.get("/rules/{name}", response_model=wire.OneWholeRule, dependencies=[may(TEAM)])
 def get_rule(name: Name, services: Services) -> Response:
-    """A rule with its versions and backfills."""
+    """A rule with its versions, backfills and days."""
     told = services.rules.get(name).to_dict()
     told["versions"] = [describe_version(each) for each in services.rules.versions(name)]
     told["backfills"] = [describe_backfill(each) for each in services.rules.backfills(name)]
+    told["days"] = msgspec.to_builtins(services.rules.spending(name))
     return answer({"rule": told})
 
 
@@ -134,7 +135,7 @@ def list_backfills(name: Name, services: Services) -> Response:
 
 
 @router.get(
-    "/rules/{name}/backfills/{number}", response_model=wire.OneBackfill, dependencies=[may(TEAM)]
+    "/rules/{name}/backfills/{number}", response_model=wire.FoundBackfill, dependencies=[may(TEAM)]
 )
 def get_backfill(
     name: Name, number: Annotated[int, Path(ge=1, le=2**53)], services: Services

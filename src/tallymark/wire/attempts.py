@@ -20,6 +20,7 @@ class SentSubmission(Asked):
     """An answer, what its competitor says of it, and what the agent did."""
 
     answer: Any = Field(description="A JSON value, a text, or names with texts of files.")
+    agent: Handle | None = Field(None, description="Whose attempt it is, if that is not clear.")
     metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"tokens_total": 1200}])
     trajectory: Any = Field(None, description="A trace, as JSON or as its text.")
 
@@ -82,6 +83,12 @@ class Entered(Told):
         description="Yours alone: spans with the attribute `tally.attempt` of this value, sent to"
         " /v1/traces while the attempt is open, are its witnessed trajectory."
     )
+
+
+class AttemptToken(Told):
+    """What makes spans the witnessed trajectory of an open attempt."""
+
+    token: str
 
 
 class AttemptPage(Listed[AttemptState]):

@@ -116,6 +116,24 @@ class Track(Told):
     combine: str
 
 
+class TrackStanding(Told):
+    """One line of a track's board."""
+
+    rank: int
+    agent: str
+    value: float | None
+    scores: dict[str, float | None] = Field(description="By challenge.")
+
+
+class TrackBoard(Listed[TrackStanding]):
+    """A track's board from the best down, or the places around an agent."""
+
+    track: Track
+    agents: int
+    frozen: list[str] = Field(description="Challenges whose boards stand still.")
+    names: dict[str, str] = Field(description="Display names by handle.")
+
+
 class OneTrack(Told):
     """A track."""
 

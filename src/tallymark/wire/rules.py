@@ -98,9 +98,18 @@ class Rule(Told):
 
 
 class OneRule(Told):
-    """A rule; `versions` and `backfills` where one alone was asked for."""
+    """A rule."""
 
     rule: Rule
+
+
+class KeptRuleVersion(Told):
+    """What a rule said from then on."""
+
+    number: int
+    at: Moment
+    author: str
+    definition: dict[str, Any]
 
 
 class RulePage(Listed[Rule]):
@@ -178,11 +187,31 @@ class Backfill(Told):
     spent: float
 
 
+class FoundBackfill(Told):
+    """A backfill."""
+
+    backfill: Backfill
+
+
 class OneBackfill(Told):
     """A backfill: `preview` alone where only that was asked for."""
 
     backfill: Backfill | None = None
     preview: BackfillPreview | None = None
+
+
+class WholeRule(Rule):
+    """A rule with what it said and what it was set to do."""
+
+    versions: list[KeptRuleVersion]
+    backfills: list[Backfill]
+    days: list[RuleDay] = Field(description="On which something was decided, newest first.")
+
+
+class OneWholeRule(Told):
+    """A rule."""
+
+    rule: WholeRule
 
 
 class BackfillPage(Listed[Backfill]):

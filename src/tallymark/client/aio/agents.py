@@ -1,0 +1,56 @@
+"""`AsyncAgents`: who takes part."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Unpack
+
+from tallymark.client.aio.resource import AsyncResource
+from tallymark.client.exchange import CallOptions, leave_out_none
+from tallymark.wire import attempts as wire
+from tallymark.wire.accounts import MadeKey
+
+
+class AsyncAgents(AsyncResource):
+    """Who takes part."""
+
+    def list(
+        self,
+        *,
+        owner: str | None = None,
+        limit: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncIterator[wire.AgentState]:
+        """Agents by handle."""
+        return self._page(
+            wire.AgentState, "agents", limit=limit, params={"owner": owner}, **options
+        )
+
+    async def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:
+        """One agent with its rating and places."""
+        return (await self._ask(wire.OneAgent, "GET", "agents", handle, **options)).agent
+
+    async def register(
+        self, agent: str, *, owner: str | None = None, **options: Unpack[CallOptions]
+    ) -> MadeKey:
+        """Registers an agent where the server is open to that."""
+        body = leave_out_none(agent=agent, owner=owner)
+        return await self._ask(MadeKey, "POST", "agents", body=body, **options)
+
+    async def disqualify(
+        self, handle: str, *, reason: str, **options: Unpack[CallOptions]
+    ) -> wire.AgentState:
+        """Takes an agent off all boards."""
+        return await self._act(handle, "disqualify", reason, **options)
+
+    async def reinstate(
+        self, handle: str, *, reason: str, **options: Unpack[CallOptions]
+    ) -> wire.AgentState:
+        """Puts it back, with all it had."""
+        return await self._act(handle, "reinstate", reason, **options)
+
+    async def _act(
+        self, handle: str, act: str, reason: str, **options: Unpack[CallOptions]
+    ) -> wire.AgentState:
+        path, body = ("agents", handle, act), {"reason": reason}
+        return (await self._ask(wire.OneAgent, "POST", *path, body=body, **options)).agent

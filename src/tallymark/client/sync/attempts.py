@@ -1,0 +1,141 @@
+"""`Attempts`: attempts, one's own and others'; and one that goes on."""
+
+# Written by `make client` from client/aio/attempts.py: change that one.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
+from tallymark.client.sync.resource import Resource
+from tallymark.wire import attempts as wire
+from tallymark.wire.parts import Ok
+
+
+class Attempts(Resource):
+    """Attempts, one's own and others'."""
+
+    def get(
+        self, attempt: str, *, live: bool | None = None, **options: Unpack[CallOptions]
+    ) -> wire.AttemptState:
+        """One attempt with all that bears its score out."""
+        params = {"live": live}
+        asked = self._ask(wire.OneAttempt, "GET", "attempts", attempt, params=params, **options)
+        return (asked).attempt
+
+    def token(self, attempt: str, **options: Unpack[CallOptions]) -> str:
+        """What makes spans the witnessed trajectory of an open attempt."""
+        path = ("attempts", attempt, "token")
+        return (self._ask(wire.AttemptToken, "GET", *path, **options)).token
+
+    def submit(
+        self,
+        attempt: str,
+        answer: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        trajectory: Any = None,
+        agent: str | None = None,
+        wait: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> wire.Submitted:
+        """Hands an answer in. Without `wait` it is scored later, and `job` says where to look."""
+        call = Call(
+            method="POST",
+            path=write_path("attempts", attempt, "submission"),
+            body=_write_submission(answer, metadata, trajectory, agent),
+            headers={} if wait else {"Prefer": "respond-async"},
+            **options,
+        )
+        return self._connection.ask(wire.Submitted, call)
+
+    def validate(
+        self,
+        attempt: str,
+        answer: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        trajectory: Any = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Raises what is wrong with an answer, without handing it in."""
+        path, params = ("attempts", attempt, "submission"), {"validate_only": True}
+        body = _write_submission(answer, metadata, trajectory)
+        self._ask(Ok, "POST", *path, params=params, body=body, **options)
+
+    def withdraw(
+        self,
+        attempt: str,
+        *,
+        agent: str | None = None,
+        reason: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.AttemptState:
+        """Gives up, which is a loss."""
+        body = leave_out_none(agent=agent, reason=reason)
+        return self._act(attempt, "withdraw", body, **options)
+
+    def void(
+        self, attempt: str, *, reason: str, **options: Unpack[CallOptions]
+    ) -> wire.AttemptState:
+        """Takes an attempt out of boards and ratings."""
+        return self._act(attempt, "void", {"reason": reason}, **options)
+
+    def unvoid(
+        self, attempt: str, *, reason: str, **options: Unpack[CallOptions]
+    ) -> wire.AttemptState:
+        """Puts it back."""
+        return self._act(attempt, "unvoid", {"reason": reason}, **options)
+
+    def _act(
+        self, attempt: str, act: str, body: Mapping[str, Any], **options: Unpack[CallOptions]
+    ) -> wire.AttemptState:
+        path = ("attempts", attempt, act)
+        return (self._ask(wire.OneAttempt, "POST", *path, body=body, **options)).attempt
+
+
+def _write_submission(
+    answer: Any, metadata: Mapping[str, Any] | None, trajectory: Any, agent: str | None = None
+) -> dict[str, Any]:
+    body = {"answer": answer, "metadata": metadata or {}, "trajectory": trajectory}
+    return body | leave_out_none(agent=agent)
+
+
+@dataclass
+class OpenAttempt:
+    """An attempt that goes on: what is asked, what it is given, and handing the answer in."""
+
+    _attempts: Attempts
+    entered: wire.Entered
+    outcome: wire.Submitted | None = None
+
+    @property
+    def id(self) -> str:
+        """By which the server knows it."""
+        return self.entered.attempt.id
+
+    @property
+    def goal(self) -> str:
+        """What is asked."""
+        return self.entered.goal
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Names and contents of the files to work with."""
+        return self.entered.data
+
+    @property
+    def expires_at(self) -> float:
+        """Until when an answer is taken, by the server's clock."""
+        return self.entered.attempt.expires_at
+
+    def validate(self, answer: Any, **more: Any) -> None:
+        """Raises what is wrong with an answer, without handing it in."""
+        self._attempts.validate(self.id, answer, **more)
+
+    def submit(self, answer: Any, **more: Any) -> wire.Submitted:
+        """Hands the answer in, once."""
+        self.outcome = self._attempts.submit(self.id, answer, **more)
+        return self.outcome
