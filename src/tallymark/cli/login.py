@@ -70,9 +70,7 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
     name = profile or name_profile(url, known)
     if "://" in name or not name.strip() or name != name.strip():
         raise InvalidInput(f"--profile {name!r} is no name", hint="as in --profile team")
-    kept = Profile(
-        url=url, key=secret, name=caller.name, role=caller.role, agent=caller.agent
-    )
+    kept = Profile(url=url, key=secret, name=caller.name, role=caller.role, agent=caller.agent)
     keep_profile(name, kept)
     if as_json:
         print_json(_describe(name, kept, current=True))

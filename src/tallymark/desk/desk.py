@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tallymark.client.addresses import Address
     from tallymark.client.sync.client import Client
     from tallymark.desk.runs import RunDesk
+    from tallymark.desk.webhooks import WebhookDesk
 
 
 class Desk(Protocol):
@@ -37,6 +38,10 @@ class Desk(Protocol):
     @property
     def runs(self) -> RunDesk:
         """Runs and their results."""
+
+    @property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
 
 
 class LocalDesk:
@@ -52,6 +57,13 @@ class LocalDesk:
 
         return LocalRuns(self.app)
 
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return LocalWebhooks(self.app)
+
 
 class RemoteDesk:
     """What is kept by a server."""
@@ -65,6 +77,13 @@ class RemoteDesk:
         from tallymark.desk.runs import RemoteRuns  # noqa: PLC0415 (who asks loads it)
 
         return RemoteRuns(self.client)
+
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return RemoteWebhooks(self.client)
 
 
 @contextmanager
