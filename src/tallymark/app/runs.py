@@ -21,7 +21,7 @@ from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
 from tallymark.models.reach import Reach
 from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
-from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.record import SENT_TAG, CaseResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
 from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import recheck
@@ -234,9 +234,9 @@ class RunService:
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
             raise InvalidInput(message, hint="start it again")
-        if not record.definition:
-            message = f"the run {record.id} was sent finished, and its suite is not kept here"
-            raise InvalidInput(message, hint="start it again where its suite is")
+        if not record.definition or record.tags.get(SENT_TAG):
+            message = f"the run {record.id} was sent finished, and is not gone on with here"
+            raise InvalidInput(message, hint="go on with it where it was started")
         by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
         folder = Path(record.tags.get("folder", "." if self.rules is None else NOWHERE))
         definition = load_stored(record.definition, folder=folder, **by_rules)
@@ -265,7 +265,7 @@ class RunService:
     def _find_unfinished(self) -> str:
         """The latest run that has something left to ask and that nobody works on."""
         kept = self.app.store.runs(limit=None)
-        asked = [record for record in kept if "door" not in record.tags]
+        asked = [record for record in kept if not {"door", SENT_TAG} & record.tags.keys()]
         # What was stopped, or else the newest: errors of older runs are old news.
         stopped = [each for each in asked if each.status in ("interrupted", "cancelled")]
         for record in (*stopped, *asked[:1]):
