@@ -15,6 +15,7 @@ import typer
 
 from tallymark.cli.app_session import Db
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
+from tallymark.cli.ci_job import BRANCH, CiEnd, Comment, find_branch_run, read_labels
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -101,6 +102,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
     max_errors: MaxErrors = None,
+    comment: Comment = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     db: Db = None,
@@ -133,13 +135,18 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         record,
         cache,
         prompts=tuple(prompt or ()),
+        labels=read_labels(),
     )
     # Programs that are stopped with a run are no news, though asyncio would tell.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
     from tallymark.app.app import App
+    from tallymark.desk.runs import LocalRuns
+    from tallymark.desk.webhooks import LocalWebhooks
 
     with closing(App(db)) as app:
+        if baseline is not None and baseline.startswith(BRANCH):
+            baseline = find_branch_run(LocalRuns(app), baseline, _find_suite(app, suite, resume))
         before = app.load_run(baseline) if baseline is not None else None
         if only or tag or failed_of:
             choice = read_choice(app, only, tag, failed_of, as_json=as_json)
@@ -154,7 +161,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
         )
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
-        end.tell(runs, failures)
+        end.tell(runs, failures, also=CiEnd(LocalWebhooks(app), comment).tell)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)
@@ -192,6 +199,15 @@ def _run_suite(
         known = f"tally run --resume {watch.current}" if watch.current else "tally run"
         say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)
         raise typer.Exit(130) from None
+
+
+def _find_suite(app: App, suite: Path | None, resume: str | None) -> str:
+    """What the suite is called that will run."""
+    if suite is None:
+        return app.store.run(resume or "").suite
+    from tallymark.suites.suite_file import load_suite
+
+    return load_suite(suite).name
 
 
 def _read_values(given: list[str], env_file: Path | None) -> dict[str, str]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tallymark.client.sync.client import Client
     from tallymark.runs.run import Run
 
+_LOOKED_THROUGH = 200
+"""Runs of a suite, the newest first, in search of a branch's."""
 RunSort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
 
 
@@ -42,6 +44,9 @@ class RunDesk(Protocol):
     def load(self, run: str, *, traces: bool = False) -> Run:
         """A run with its results; with what agents did, where a report shows it."""
 
+    def find_of_branch(self, suite: str, branch: str) -> str | None:
+        """The newest run of a suite that ended and was made for a branch, by its label."""
+
 
 @dataclass(frozen=True)
 class LocalRuns:
@@ -67,6 +72,12 @@ class LocalRuns:
         """A run; its results stay in the database, and are read while it is open."""
         return self.app.load_run(run)
 
+    def find_of_branch(self, suite: str, branch: str) -> str | None:
+        """The newest run of a suite that ended and was made for a branch, by its label."""
+        if not self.app.store.exists:
+            return None
+        return _find_of_branch(self.list(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
+
 
 @dataclass(frozen=True)
 class RemoteRuns:
@@ -90,6 +101,10 @@ class RemoteRuns:
         )
         return [_read_record(each.record) for each in found]
 
+    def find_of_branch(self, suite: str, branch: str) -> str | None:
+        """The newest run of a suite that ended and was made for a branch, by its label."""
+        return _find_of_branch(self.list(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
+
     def load(self, run: str, *, traces: bool = False) -> Run:
         """A run with its results, counted here as they are counted there."""
         from tallymark.runs.ongoing_run import sort_by_suite  # noqa: PLC0415 (formulas load too)
@@ -99,6 +114,11 @@ class RemoteRuns:
         told = self.client.runs.cases(record.id, traces=traces)
         results = [msgspec.convert(each.model_dump(), CaseResult) for each in told]
         return Run(record, sort_by_suite(record, results))
+
+
+def _find_of_branch(records: list[RunRecord], branch: str) -> str | None:
+    ended = (each for each in records if each.status in ("completed", "partial_failure"))
+    return next((each.id for each in ended if each.tags.get("branch") == branch), None)
 
 
 def _read_record(told: dict[str, Any] | None) -> RunRecord:
