@@ -22,9 +22,9 @@ from tallymark.models.model_kinds import open_model
 from tallymark.models.reach import Reach
 from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
 from tallymark.runs.record import SENT_TAG, CaseResult, RunRecord
-from tallymark.runs.run import Run, final_status, outcome
+from tallymark.runs.run import Run
 from tallymark.suites.filled_suite import FilledSuite, resolve
-from tallymark.suites.rechecks import recheck
+from tallymark.suites.rechecks import rescore
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.suite_file import load_stored
@@ -194,28 +194,7 @@ class RunService:
         """A run as it is and as another formula or suite sees it. No model is asked."""
         # What a suite counts anew need not be counted as it was.
         before = self.app.load_run(run) if suite is None else self.app.find_run(run)
-        record, results = before.record, before.results
-        if suite is None:
-            tally = before.tally
-        else:
-            results, tally = run_to_end(lambda: recheck(suite, before.results, on_progress))
-            if not tally.finished:
-                raise InvalidInput(f"the suite has no case of the run {record.id}")
-            before.tell_origin(tally)
-        text = formula or (record.formula if suite is None else suite.definition.formula)
-        undefined = suite.definition.undefined if suite is not None else None
-        summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
-        after = replace(record, **summary)
-        if suite is not None:
-            definition = suite.definition
-            after = replace(
-                after,
-                definition=definition.to_json(),
-                definition_hash=definition.hash,
-                total=len(results),
-            )
-            after = replace(after, status=final_status(after, stopped=False))
-        return before, Run(after, results, tally)
+        return before, rescore(before, formula=formula, suite=suite, on_progress=on_progress)
 
     def save_as_new(self, run: Run) -> RunRecord:
         """Keeps a rescored run beside the one that it came from."""

@@ -13,8 +13,8 @@ from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.text import say
 
 if TYPE_CHECKING:
+    from tallymark.desk.desk import Desk
     from tallymark.desk.runs import RunDesk
-    from tallymark.desk.webhooks import WebhookDesk
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
@@ -59,7 +59,7 @@ def find_branch_run(runs: RunDesk, wanted: str, suite: str) -> str | None:
 class CiEnd:
     """Tells others how runs ended. What goes wrong with that is said, and changes no verdict."""
 
-    webhooks: WebhookDesk
+    desk: Desk
     comment: bool
 
     def tell(
@@ -68,7 +68,7 @@ class CiEnd:
         """A comment where one is wanted, and a word to webhooks where a gate failed."""
         try:
             if failures:
-                self.webhooks.tell_gate(runs[0].record.id, failures)
+                self.desk.webhooks.tell_gate(runs[0].record.id, failures)
             if self.comment:
                 _write_comment(runs, against, failures)
         except TallymarkError as error:

@@ -20,9 +20,11 @@ Neither side is loaded before somebody asks: a command on a database never loads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
+
+from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -42,6 +44,9 @@ class Desk(Protocol):
     @property
     def webhooks(self) -> WebhookDesk:
         """Who is told of what happens."""
+
+    def has_challenge(self, name: str) -> bool:
+        """Whether a challenge is called so: runs and challenges are scored again alike."""
 
 
 class LocalDesk:
@@ -64,6 +69,13 @@ class LocalDesk:
 
         return LocalWebhooks(self.app)
 
+    def has_challenge(self, name: str) -> bool:
+        """Whether a challenge is called so."""
+        with suppress(InvalidInput):
+            self.app.store.challenges.find(name)
+            return True
+        return False
+
 
 class RemoteDesk:
     """What is kept by a server."""
@@ -84,6 +96,13 @@ class RemoteDesk:
         from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
 
         return RemoteWebhooks(self.client)
+
+    def has_challenge(self, name: str) -> bool:
+        """Whether a challenge is called so."""
+        with suppress(InvalidInput):
+            self.client.challenges.get(name)
+            return True
+        return False
 
 
 @contextmanager
