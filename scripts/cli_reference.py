@@ -39,6 +39,8 @@ COMMANDS = [
     *("admin invitations create", "admin invitations list", "admin invitations revoke"),
     *("rules add", "rules edit", "rules list", "rules show", "rules pause", "rules resume"),
     *("rules delete", "rules decisions", "rules backfill", "rules check"),
+    *("webhooks add", "webhooks list", "webhooks pause", "webhooks resume", "webhooks rotate"),
+    *("webhooks remove", "webhooks ping", "webhooks deliveries", "webhooks replay"),
     "traces list",
     "traces search",
     "traces show",

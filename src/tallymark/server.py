@@ -38,6 +38,7 @@ from tallymark.api import (
     scores,
     settings,
     traces,
+    webhooks,
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
@@ -67,6 +68,7 @@ _ROUTERS = (
     exports,
     traces,
     rules,
+    webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)

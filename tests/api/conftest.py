@@ -21,6 +21,7 @@ from tallymark.app.callers import Caller
 from tallymark.app.limits import RateLimits
 from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
+from tallymark.store.webhooks.webhooks import Webhook, make_secret
 
 ADA = "tly_" + "a" * 43
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
@@ -127,6 +128,9 @@ def furnish(server: Server) -> None:
     assert server.ask("rita", "POST", "/v1/traces", **sent).status_code == 200
     rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
     assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
+    hook = {"id": "whk_a", "url": "https://example.com/x", "events": ("run.finished",)}
+    hooks, at = server.service.app.store.webhooks, server.service.clock()
+    hooks.add(Webhook(**hook, made_by="alice", created_at=at, state="paused"), make_secret())
     run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
     assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
 

@@ -46,6 +46,21 @@ STORIES: dict[str, tuple[str, ...]] = {
         "show nothing",
         "show latest --report out.what",
     ),
+    "webhooks": (
+        "webhooks list",
+        "webhooks add https://example.com/x --event run.finished --suite greet",
+        "webhooks add https://example.com/y --json",
+        "webhooks add example.com",
+        "webhooks add https://example.com/x --challenge nothing",
+        "webhooks list",
+        "webhooks pause whk_nothing",
+        "webhooks resume whk_nothing",
+        "webhooks rotate whk_nothing",
+        "webhooks remove whk_nothing",
+        "webhooks ping whk_nothing",
+        "webhooks deliveries whk_nothing",
+        "webhooks replay whk_nothing whd_nothing",
+    ),
 }
 """Command lines without `tally`, by subject."""
 ONLY_HERE: dict[str, str] = {
@@ -146,6 +161,8 @@ WAITING: set[str] = {
 TODAY = (
     Mask("run", r"\b(r[0-9a-hjkmnp-tv-z]{10})\b", "a run's id has the time in it", numbered=True),
     Mask("group", r"\b(g[0-9a-hjkmnp-tv-z]{10})\b", "so has a group's", numbered=True),
+    Mask("webhook", r"(whk_[0-9a-f]+|whsec_[\w+/=]+)", "it is drawn by lot"),
+    Mask("made by", r'"made_by": "(\w+)"', "with the database at hand it is the operator"),
     Mask("moment", r'_at": (\d+\.\d+)|(\d{4}-\d\d-\d\d \d\d:\d\d)', "it was done twice"),
 )
 

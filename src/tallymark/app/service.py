@@ -28,6 +28,7 @@ from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import ByteBudget, TraceIntake
+from tallymark.app.webhooks import WebhookService
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
@@ -165,6 +166,12 @@ class TenantServices:
         """What is asked of production traces."""
         return TraceQuestions(self.store, self._service.clock)
 
+    @cached_property
+    def webhooks(self) -> WebhookService:
+        """Who is told of what happens."""
+        settings = self._service.settings
+        return WebhookService(self.store, settings.rules.may, settings.own, self._service.clock)
+
     def close(self) -> None:
         """Ends what was started."""
         if "competition" in self.__dict__:
@@ -270,6 +277,7 @@ class Service:
             self.app,
             self.settings.workers,
             rules=self.settings.rules,
+            own=self.settings.own,
             find_competition=lambda tenant: self.tenant(tenant).competition,
             clock=self.clock,
         )

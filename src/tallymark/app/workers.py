@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.competition import Competition
     from tallymark.app.rule_work import RuleWork
+    from tallymark.app.webhooks import WebhookService
     from tallymark.store.jobs.job_queue import Claimed
 
 _log = logging.getLogger("tallymark.workers")
@@ -41,6 +42,7 @@ _SHORTEST, _LONGEST = 0.05, 1.0
 _SETTLED_EVERY = 30.0
 _NOTED_EVERY = 1.0
 _RULED_EVERY = 1.0
+_ANNOUNCED_EVERY = 1.0
 _FORGOTTEN_AFTER = 7 * 86_400.0
 _LONGEST_DELAY = 900.0
 _LOOKS = 3
@@ -62,6 +64,8 @@ class Task:
     """Of the tenant."""
     competition: Callable[[], Competition]
     rules: RemoteRules
+    own: bool = False
+    """Whether all is the owner's own, on their own machine."""
     stop: StopSignal = field(default_factory=StopSignal)
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
     _noted: list[float] = field(default_factory=lambda: [0.0])
@@ -186,6 +190,25 @@ def _backfill(task: Task) -> Any:
     return done
 
 
+def _announce(task: Task) -> Any:
+    """Queues what webhooks have not heard of challenges."""
+    return _open_webhooks(task).follow()
+
+
+def _deliver(task: Task) -> Any:
+    """Sends a message to a webhook; what it does not take is sent again, about a day long."""
+    answered = _open_webhooks(task).deliver(task.job.subject)
+    if answered is not None and not answered.taken:
+        raise TryLater(answered.error or "it was not taken")
+    return {"delivery": task.job.subject, "status": None if answered is None else answered.status}
+
+
+def _open_webhooks(task: Task) -> WebhookService:
+    from tallymark.app.webhooks import WebhookService  # noqa: PLC0415 (most tell nobody)
+
+    return WebhookService(task.app.store, task.rules.may, task.own, task.clock)
+
+
 def _open_rule_work(task: Task) -> RuleWork:
     from tallymark.app.rule_work import RuleWork  # noqa: PLC0415 (models and scorers are heavy)
 
@@ -212,6 +235,8 @@ KINDS: dict[str, JobKind] = {
     "decide": JobKind(_decide, most_failures=None),
     "rule": JobKind(_apply_rule, most_failures=None),
     "backfill": JobKind(_backfill, most_failures=None),
+    "announce": JobKind(_announce, most_failures=None),
+    "deliver": JobKind(_deliver, most_failures=None),
 }
 """A new kind of job is a function here."""
 
@@ -226,6 +251,7 @@ class Workers:
         kinds: Collection[str] = tuple(KINDS),
         *,
         rules: RemoteRules | None = None,
+        own: bool = False,
         table: dict[str, JobKind] | None = None,
         find_competition: Callable[[str], Competition] | None = None,
         clock: Callable[[], float] = time.time,
@@ -240,6 +266,7 @@ class Workers:
         self._count = count
         self._kinds = tuple(kinds)
         self._rules = RemoteRules.from_environment() if rules is None else rules
+        self._own = own
         self._clock = clock
         self._given_competition = find_competition
         self._competitions: dict[str, Competition] = {}
@@ -247,7 +274,7 @@ class Workers:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
-        self._renewed = self._settled = self._ruled = time.monotonic()
+        self._renewed = self._settled = self._ruled = self._announced = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
         self._keeper = TraceKeeper(app, clock) if "settle" in self._kinds else None
 
@@ -303,6 +330,8 @@ class Workers:
             self._keeper.settle()
         if "decide" in self._kinds:
             self._queue.add_rule_work(self._clock())
+        if "announce" in self._kinds:
+            self._queue.add_announcing()
         while idle < _LOOKS and not told.wait(_SHORTEST):
             # Several in a row: between a claim and its thread, nothing is under way yet.
             idle = 0 if self.busy or self._queue.is_wanted(self._kinds) else idle + 1
@@ -339,7 +368,7 @@ class Workers:
                 continue
             app = self._app.for_tenant(job.tenant)
             competition = partial(self._find_competition, app)
-            task = Task(job, app, competition, self._rules, clock=self._clock)
+            task = Task(job, app, competition, self._rules, self._own, clock=self._clock)
             if job.cancel_at is not None:
                 task.stop.set("cancelled")
             thread = threading.Thread(
@@ -373,6 +402,9 @@ class Workers:
         if "decide" in self._kinds and now - self._ruled >= _RULED_EVERY:
             self._ruled = now
             self._queue.add_rule_work(self._clock())
+        if "announce" in self._kinds and now - self._announced >= _ANNOUNCED_EVERY:
+            self._announced = now
+            self._queue.add_announcing()
 
     def _find_competition(self, app: App) -> Competition:
         if self._given_competition is not None:

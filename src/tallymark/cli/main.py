@@ -61,6 +61,7 @@ COMMANDS = {
     "attempt": "attempt:app",
     "agent": "agent:app",
     "versus": "versus:app",
+    "webhooks": "webhooks:app",
     "vars": "vars_and_secrets:vars_app",
     "secrets": "vars_and_secrets:secrets_app",
     "admin": "admin:app",

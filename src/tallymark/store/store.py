@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from tallymark.store.traces.rules import Rules
     from tallymark.store.traces.traces import Traces
     from tallymark.store.traces.witness import Witness
+    from tallymark.store.webhooks.deliveries import Deliveries
+    from tallymark.store.webhooks.webhooks import Webhooks
 
 T = TypeVar("T")
 PATIENCE = 15.0
@@ -364,6 +366,26 @@ class Store:
 
         return JobQueue(self._database)
 
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Who is told of what happens."""
+        from tallymark.store.webhooks.webhooks import Webhooks  # noqa: PLC0415
+
+        return Webhooks(self._database, self.tenant)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """What webhooks were told."""
+        from tallymark.store.webhooks.deliveries import Deliveries  # noqa: PLC0415
+
+        return Deliveries(self._database, self.tenant)
+
+    def follow_challenges(self) -> int:
+        """Has webhooks told what happened at challenges since they last were; how much that is."""
+        from tallymark.store.webhooks.announcements import follow_challenges  # noqa: PLC0415
+
+        return follow_challenges(self._database, self.tenant)
+
     # Runs
 
     def create_run(self, record: RunRecord) -> None:
@@ -421,9 +443,17 @@ class Store:
         if not record.definition:
             del changes["definition"]
         lease = self._held.get(run_id)
-        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
+
+        def work(connection: Connection) -> None:
+            from tallymark.store.webhooks.run_ends import announce_end  # noqa: PLC0415
+
+            run_rows.change(connection, self.tenant, run_id, changes, lease)
+            announce_end(connection, self.tenant, record)
+
+        self._database.write(work)
         if record.status != "running":
             self._held.pop(run_id, None)
+            self.jobs.bell.ring()  # where somebody is to be told of it
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""

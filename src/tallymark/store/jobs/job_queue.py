@@ -192,6 +192,12 @@ class JobQueue:
 
         return queue_rule_jobs(self._database, at)
 
+    def add_announcing(self) -> int:
+        """A job for each tenant whose webhooks have not heard of everything; how many."""
+        from tallymark.store.webhooks.announcements import queue_announcing  # noqa: PLC0415
+
+        return queue_announcing(self._database)
+
     def forget_ended(self, older_than: float) -> int:
         """Removes jobs that ended so many seconds ago; how many there were."""
 
