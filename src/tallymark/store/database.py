@@ -284,6 +284,14 @@ class Database:
 
     def _migrate(self) -> None:
         """Takes the lock, then looks again: another process may have been quicker."""
+        self._change_schema(lambda connection: make_current(connection, self.address.shown))
+
+    def change_schema(self, work: Callable[[Connection], None]) -> None:
+        """Does what makes or removes tables, alone and in one transaction."""
+        self._retry(lambda: self._change_schema(work), {"busy"})
+        self._ready = False
+
+    def _change_schema(self, work: Callable[[Connection], None]) -> None:
         path = self.address.path
         try:
             if path is not None:
@@ -305,7 +313,7 @@ class Database:
             with connection.execution_options(**{BEGIN: "write"}).begin():
                 if path is None:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-                make_current(connection, self.address.shown)
+                work(connection)
 
     def _retry(self, work: Callable[[], T], again: set[FailureKind]) -> T:
         deadline = time.monotonic() + self._patience

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tallymark.store.accounts.keys import Keys
     from tallymark.store.accounts.sessions import Sessions
     from tallymark.store.accounts.tenants import Tenants
+    from tallymark.store.backups.backups import Backups
     from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
@@ -363,6 +364,13 @@ class Store:
         from tallymark.store.jobs.job_queue import JobQueue  # noqa: PLC0415
 
         return JobQueue(self._database)
+
+    @cached_property
+    def backups(self) -> Backups:
+        """The whole database as a file, and back: of all tenants."""
+        from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
+
+        return Backups(self._database)
 
     # Runs
 
