@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tallymark.store.accounts.sessions import Sessions
     from tallymark.store.accounts.tenants import Tenants
     from tallymark.store.backups.backups import Backups
+    from tallymark.store.checks.attempt_checks import FindPlugin
+    from tallymark.store.checks.findings import CheckReport
     from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
@@ -371,6 +373,12 @@ class Store:
         from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
 
         return Backups(self._database)
+
+    def check_all(self, find_plugin: FindPlugin | None = None) -> CheckReport:
+        """What is stored otherwise than the log says, of all tenants; nothing is changed."""
+        from tallymark.store.checks.database_check import check_database  # noqa: PLC0415 (as above)
+
+        return check_database(self._database, find_plugin)
 
     # Runs
 

@@ -1,0 +1,53 @@
+"""`check_database`: everything that is kept beside the log, computed again; nothing is changed.
+
+All of it is read in one moment, so that a server may go on writing meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select, union
+
+from tallymark.store.checks.attempt_checks import check_attempts, check_scores
+from tallymark.store.checks.board_checks import check_boards, check_ratings
+from tallymark.store.checks.findings import Findings
+from tallymark.store.checks.row_checks import check_leases, check_references
+from tallymark.store.checks.run_checks import check_runs
+from tallymark.store.checks.trace_checks import check_rules, check_traces
+from tallymark.store.contests.challenges import list_challenges
+from tallymark.store.contests.contest_tables import challenges, ratings
+from tallymark.store.runs.run_tables import runs
+from tallymark.store.traces.trace_tables import traces
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tallymark.store.checks.attempt_checks import FindPlugin
+    from tallymark.store.checks.findings import CheckReport
+    from tallymark.store.database import Database
+
+
+def check_database(database: Database, find_plugin: FindPlugin | None = None) -> CheckReport:
+    """What is not as it should be, of all tenants; scores by plugins only with `find_plugin`."""
+    findings = Findings()
+    with database.read_moment() as moment:
+        connection = moment.connection
+        for tenant in _list_tenants(connection):
+            for kept in list_challenges(connection, tenant):
+                check_attempts(connection, kept, findings)
+                check_scores(connection, kept, findings, find_plugin)
+                check_boards(connection, kept, findings)
+            check_ratings(connection, tenant, findings)
+            check_runs(connection, tenant, findings)
+            check_traces(connection, tenant, findings)
+            check_rules(connection, tenant, findings)
+        check_references(connection, findings)
+        check_leases(connection, findings)
+    return findings.report()
+
+
+def _list_tenants(connection: Connection) -> list[str]:
+    """All that have anything: a store need not have been told of them."""
+    query = union(*(select(table.c.tenant) for table in (challenges, ratings, runs, traces)))
+    return sorted(connection.scalars(query))
