@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from tallymark.app.keeper import Keeper
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.stop_signals import StopSignal
-from tallymark.app.trace_keeper import TraceKeeper
 from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.store.actors import Actor, act_as
@@ -41,7 +41,6 @@ _SHORTEST, _LONGEST = 0.05, 1.0
 _SETTLED_EVERY = 30.0
 _NOTED_EVERY = 1.0
 _RULED_EVERY = 1.0
-_FORGOTTEN_AFTER = 7 * 86_400.0
 _LONGEST_DELAY = 900.0
 _LOOKS = 3
 _STOP_SECONDS = 8.0
@@ -95,7 +94,6 @@ def _settle(task: Task) -> Any:
     store.jobs.add_many(
         [NewJob(kind="score", subject=each.id, owner=each.agent) for each in pending]
     )
-    store.job_queue.forget_ended(_FORGOTTEN_AFTER)
     return {"expired": expired, "pending": len(pending)}
 
 
@@ -249,7 +247,7 @@ class Workers:
         self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
         self._renewed = self._settled = self._ruled = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
-        self._keeper = TraceKeeper(app, clock) if "settle" in self._kinds else None
+        self._keeper = Keeper(app, clock) if "settle" in self._kinds else None
 
     def __enter__(self) -> Self:
         self.start()

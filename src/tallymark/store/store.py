@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.moments import Moment
+    from tallymark.store.retention import Pruner
     from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
@@ -373,6 +374,12 @@ class Store:
         from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
 
         return Backups(self._database)
+
+    def open_pruner(self, now: float) -> Pruner:
+        """Who removes what this tenant has kept for long enough by now."""
+        from tallymark.store.retention import Pruner  # noqa: PLC0415 (as above)
+
+        return Pruner(self._database, self.tenant, self.tenants.settings(), now)
 
     def check_all(self, find_plugin: FindPlugin | None = None) -> CheckReport:
         """What is stored otherwise than the log says, of all tenants; nothing is changed."""

@@ -86,7 +86,7 @@ def _read_pages(connection: Connection, kept: StoredChallenge) -> Iterator[Seque
 def _read_log(
     connection: Connection, kept: StoredChallenge, keys: list[int]
 ) -> dict[int, dict[str, Any]]:
-    """Of each attempt: its last state, whether it is void, and the score that it was given."""
+    """Of each attempt: its last state, whether it is void, and the first score it was given."""
     query = (
         select(_log.attempt, _log.event, _log.after, _log.note)
         .where(_log.challenge_id == kept.id, _log.attempt.in_(keys))
@@ -100,7 +100,7 @@ def _read_log(
         elif row.after is not None:
             entry["state"] = row.after
             if row.after in _SCORED:
-                entry["given"] = (row.note or {}).get("score")
+                entry.setdefault("given", (row.note or {}).get("score"))
     return found
 
 
@@ -220,6 +220,8 @@ class _Rules:
         rule = self._opened[version]
         if isinstance(rule, str):
             return rule
+        if rule.plugin is not None and attempt.outcome and attempt.outcome.error is not None:
+            return "failures of plugins"  # of time or memory, as they were then
         made_by = origin_of(rule.challenge, attempt.seed, rule.plugin)
         same = (made_by.scorer, made_by.version) == (origin.scorer, origin.version)
         return rule if same else "scores by a rule of elsewhere"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy import Integer, and_, exists, func, or_, select
 
 from tallymark.store.jobs.job_tables import jobs
 from tallymark.store.leases import leases
@@ -50,8 +50,8 @@ REFERENCES = (
     ("rule_backfills.rule", "rules.id"),
     ("sessions.key_id", "access_keys.id"),
 )
-"""Columns whose values are those of another table, unless they are NULL: most are no foreign keys,
-which would cost every writer a look."""
+"""Columns whose values are those of another table, unless they are NULL or 0. Most are no foreign
+keys, which would cost every writer a look."""
 _SHOWN = 20
 
 
@@ -67,6 +67,8 @@ def check_references(connection: Connection, findings: Findings) -> None:
         theirs = [other.c[name] for name in keys.split("+")]
         same = and_(*(one == their for one, their in zip(mine, theirs, strict=True)))
         query = select(table.c.tenant, *mine).where(mine[-1].is_not(None), ~exists().where(same))
+        if isinstance(mine[-1].type, Integer):
+            query = query.where(mine[-1] != 0)  # of nothing in particular, as of what was loaded
         findings.note_checked("references")
         for tenant, *values in connection.execute(query.limit(_SHOWN)):
             shown = values[-1]
