@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_backup import judge_backups
 from scripts.prove_pages import judge_pages
 from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
@@ -116,6 +117,11 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_backups() -> ProofSection:
+    """A backup under load comes back whole, and one that is cut, killed or full leaves nothing."""
+    return ProofSection("Backups", *judge_backups())
+
+
 def prove_server() -> ProofSection:
     """A server that is killed, stopped, doubled and listened to loses nothing."""
     return ProofSection("Server", *judge_server())
@@ -142,6 +148,7 @@ def _get_room(trial: MutantTrial) -> str:
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
+    "backups": prove_backups,
     "mutants": prove_mutants,
     "pages": prove_pages,
     "ratings": prove_ratings,

@@ -55,9 +55,9 @@ def check_attempts(connection: Connection, kept: StoredChallenge, findings: Find
         history = _read_history(connection, known, page)
         for row in page:
             findings.note_checked("attempts")
-            entries = logged.get(row.key)
-            not_logged += entries is None
-            _compare_attempt(findings, kept, row, entries, history.get(row.key, []))
+            entry = logged.get(row.key, {})
+            not_logged += "state" not in entry  # it was loaded
+            _compare_attempt(findings, kept, row, entry, history.get(row.key, []))
     loaded = _count_loaded(connection, kept)
     if not_logged != loaded:
         subject = f"challenge {kept.challenge.name}"
@@ -125,16 +125,18 @@ def _compare_attempt(
     findings: Findings,
     kept: StoredChallenge,
     row: Row[Any],
-    entry: dict[str, Any] | None,
+    entry: dict[str, Any],
     history: list[Row[Any]],
 ) -> None:
     subject = _name(kept, row.key, row.agent)
     is_scored = row.state in _SCORED
-    stored: dict[str, Any] = {"score row": row.scored is not None}
-    should: dict[str, Any] = {"score row": is_scored}
-    if entry is not None:
-        stored |= {"state": row.state, "void": row.voided_at is not None}
-        should |= {"state": entry.get("state"), "void": entry.get("void", False)}
+    stored: dict[str, Any] = {
+        "score row": row.scored is not None,
+        "void": row.voided_at is not None,
+    }
+    should: dict[str, Any] = {"score row": is_scored, "void": entry.get("void", False)}
+    if "state" in entry:
+        stored["state"], should["state"] = row.state, entry["state"]
     if is_scored and row.scored is not None:
         stored["failed"], should["failed"] = row.error is not None, row.state == "failed"
         last = [each for each in history if each.scoring <= row.scoring][-1:]
@@ -142,7 +144,7 @@ def _compare_attempt(
         stored |= {name: getattr(row, name) for name in names}
         should |= {name: getattr(each, name) for each in last for name in names}
         should |= {} if last else {"history": "the score"}
-        if entry is not None and history and "given" in entry:
+        if history and "given" in entry:
             stored["first score"], should["first score"] = history[0].score, entry["given"]
     findings.compare("attempts", kept.tenant, subject, stored, should)
 
