@@ -2,8 +2,8 @@
 
     python -m scripts.prove_server [--short] [NAME ...]
 
-Every attempt that was answered with 2xx must be there, scored once; and `tally admin check` must find
-boards, ratings and all else to be what the attempts come to.
+Every attempt that was answered with 2xx must be there, scored once; and `tally admin check` must
+find boards, ratings and all else to be what the attempts come to.
 """
 
 from __future__ import annotations

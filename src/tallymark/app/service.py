@@ -21,6 +21,7 @@ from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
+from tallymark.app.readiness import measure_disks
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
@@ -32,6 +33,7 @@ from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.sandbox.policy import choose_policy
+from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
     from tallymark.app.demo import Demo
@@ -225,9 +227,8 @@ class Service:
         )
         made.watch("tally_jobs", "Jobs that are not done, by their state.", self._count_jobs)
         made.watch("tally_listeners", "Who listens to boards and runs.", self._count_listeners)
-        made.watch(
-            "tally_what_if_bytes", "What columns of what-if take.", lambda: self.what_if.nbytes
-        )
+        made.watch("tally_cache_bytes", "What is kept at hand, by what.", self._count_caches)
+        made.watch("tally_disk_free_bytes", "Room on the disks.", lambda: dict(measure_disks(self)))
         return made
 
     def _count_writing(self) -> Mapping[str, float]:
@@ -235,6 +236,10 @@ class Service:
 
     def _count_listeners(self) -> Mapping[str, float]:
         return {"all": self.live.listeners}
+
+    def _count_caches(self) -> Mapping[str, float]:
+        what_if = {f"what_if_{where}": size for where, size in self.what_if.nbytes.items()}
+        return {**what_if, "pages": self.pages.nbytes}
 
     def _count_jobs(self) -> Mapping[str, float]:
         found = Counter[str]()
@@ -279,16 +284,13 @@ class Service:
         if self.own and not self.app.store.exists:
             return  # whoever only looks makes nothing
         self.app.store.prepare()
+        add_watcher(self.metrics.watch_work)
         self.app.store.start_writer()
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
         if self.settings.workers:
             self.workers.start()
         if self.settings.demo is not None:
             self.settings.demo.start(self)
-
-    def check_ready(self) -> None:
-        """Raises what keeps the server from working."""
-        self.app.store.check()
 
     def tenant(self, name: str) -> TenantServices:
         """A tenant's services, made when first asked for; `NotFound` where there is none."""
@@ -315,3 +317,4 @@ class Service:
             each.close()
         self.what_if.close()
         self.app.close()
+        remove_watcher(self.metrics.watch_work)

@@ -79,11 +79,14 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
         dialogue=dialogue,
     )
     chosen = choose_policy() if policy is None else policy
-    try:
-        ended = _run_task(task, chosen)
-    except OSError as error:  # no process, descriptor, memory or disk to be had
-        raise WorkFailed(f"the sandbox cannot be used: {error}") from None
-    stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
+    with watch("sandbox", kind="program") as work:
+        try:
+            ended = _run_task(task, chosen)
+        except OSError as error:  # no process, descriptor, memory or disk to be had
+            work.outcomes["unusable"] += 1
+            raise WorkFailed(f"the sandbox cannot be used: {error}") from None
+        stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
+        work.outcomes[stopped or ("ok" if ended.code == 0 else "failed")] += 1
     code = ended.code if ended.stopped is None else -signal.SIGKILL
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(

@@ -168,6 +168,19 @@ class Database:
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
 
+    def check_writing(self) -> None:
+        """Raises what keeps it from being written; a writer that is at it will be done soon."""
+        path = self.address.path
+        if path is not None:
+            may = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+            if not may or "mode" in self.engine.url.query:
+                raise WorkFailed(f"{self.address.shown} can be read but not written")
+            return
+        with self.read() as connection:
+            query = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+            if connection.exec_driver_sql(query).scalar_one():
+                raise WorkFailed(f"{self.address.shown} can be read but not written")
+
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
         if self._turn is None:

@@ -24,6 +24,7 @@ from tallymark.store.runs.result_writer import ResultWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from sqlalchemy import Connection
 
@@ -150,14 +151,21 @@ class Store:
         self._database.look(create=True)
 
     def check(self) -> None:
-        """Raises what keeps the database from being read."""
+        """Raises what keeps the database from being read or written."""
         with self._database.read() as connection:
             connection.exec_driver_sql("SELECT 1")
+        self._database.check_writing()
 
     @property
     def shown(self) -> str:
         """Where the store is, fit to be shown: without a password."""
         return self._database.address.shown
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the file of the database is; None where it is a server's."""
+        path = self._database.address.path
+        return None if path is None else path.parent
 
     @property
     def exists(self) -> bool:
