@@ -99,7 +99,7 @@ def read_least_free(environment: Mapping[str, str]) -> int:
 
 
 def measure_disks(service: Service) -> Iterator[tuple[str, int]]:
-    """How many bytes are free where the database is, if that is a file, and for what is temporary."""
+    """How many bytes are free where the database is, if that is a file, and for temporary ones."""
     path: Path | None = service.app.store.folder
     for name, folder in (("database", path), ("temporary", tempfile.gettempdir())):
         if folder is not None:

@@ -124,7 +124,7 @@ class _JsonLines(_Lines):
         }
         if asked := current_request.get():
             told["request_id"] = asked
-        told |= {key: value for key, value in getattr(record, "facts", {}).items()}
+        told |= getattr(record, "facts", {})
         if error:
             told["error"] = error
         return msgspec.json.encode(told, enc_hook=str).decode()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
@@ -27,6 +27,7 @@ from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
 from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.server_logs import log_request
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import ByteBudget, TraceIntake
 from tallymark.app.what_if import WhatIfs
@@ -247,6 +248,11 @@ class Service:
             for (_, state), count in self.app.store.job_queue.count().items():
                 found[state] += count
         return found
+
+    def note_request(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
+        """Counts a request that was answered, and writes it to the log where that is wanted."""
+        self.metrics.note_request(scope, status, seconds)
+        log_request(scope, status, seconds)
 
     @cached_property
     def span_bytes(self) -> ByteBudget:

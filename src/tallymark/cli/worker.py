@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, LogFormat
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def worker(
     once: Annotated[
         bool, typer.Option("--once", help="End when there is nothing left to do.")
     ] = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Do jobs: score what was submitted, run suites, rescore. More of them may run anywhere.
 
@@ -35,8 +37,10 @@ def worker(
     from contextlib import closing
 
     from tallymark.app.app import App
+    from tallymark.app.server_logs import set_up_logs
     from tallymark.app.workers import KINDS, Workers
 
+    set_up_logs(log_format, os.environ)
     told = threading.Event()
 
     def stop(_: int, __: FrameType | None) -> None:

@@ -23,6 +23,7 @@ from tallymark.sandbox.programs.direct_run import run_direct
 from tallymark.sandbox.programs.launcher_start import ProgramEnding
 from tallymark.sandbox.programs.program_pipes import Dialogue, PassedLimit
 from tallymark.sandbox.programs.program_task import ProgramTask, make_task
+from tallymark.watched_work import watch
 
 PROGRAM_LIMITS = Limits(
     wall_s=10.0, memory_mb=512, processes=16, open_files=256, output_mb=1.0, disk_mb=64.0
