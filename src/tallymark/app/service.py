@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from tallymark.app.kept_pages import KeptPages
 from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
+from tallymark.app.own_traces import start_tracing
 from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
 from tallymark.app.readiness import measure_disks
@@ -182,6 +184,7 @@ class Service:
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
     _tenants: dict[str, TenantServices] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stop_tracing: Callable[[], None] = field(default=lambda: None)
 
     @cached_property
     def app(self) -> App:
@@ -291,6 +294,7 @@ class Service:
             return  # whoever only looks makes nothing
         self.app.store.prepare()
         add_watcher(self.metrics.watch_work)
+        self._stop_tracing = start_tracing(os.environ)
         self.app.store.start_writer()
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
         if self.settings.workers:
@@ -323,4 +327,5 @@ class Service:
             each.close()
         self.what_if.close()
         self.app.close()
+        self._stop_tracing()
         remove_watcher(self.metrics.watch_work)

@@ -42,6 +42,7 @@ for _command in (
     admin_store.restore,
     admin_store.check,
     admin_store.prune,
+    admin_store.config,
 ):
     app.command()(_command)
 

@@ -1,7 +1,8 @@
-"""`tally admin backup`, `restore`, `check` and `prune`: for whoever has a server's database."""
+"""`tally admin backup`, `restore`, `check`, `prune` and `config`: for whoever runs a server."""
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing
 from pathlib import Path
@@ -182,3 +183,24 @@ def _tell_report(report: CheckReport) -> None:
         say(f"Not computed again: {count:,} {why}.", err=True)
     total = sum(report.counts.values())
     say(f"{format_count(total, 'difference')}." if total else "All is as the log says.")
+
+
+def config(db: Db = None, as_json: JsonOption = False) -> None:
+    """List every setting with its value and who set it; secrets are masked.
+
+    What is typed wins over a variable, that over tally.toml, and that over the default.
+    """
+    from tallymark.app.variables import list_settings
+    from tallymark.cli.main import find_settings_file
+    from tallymark.cli.settings_file import read_tables
+
+    path = find_settings_file()
+    tables = {} if path is None else read_tables(path)
+    found = list(list_settings(os.environ, tables, db))
+    if as_json:
+        print_json({"settings": [each._asdict() for each in found]})
+        return
+    rows = [(each.name, each.value or "-", each.source) for each in found]
+    say(Table(("SETTING", "VALUE", "FROM"), rows, wrap=("VALUE",)))
+    if path is not None:
+        say(f"tally.toml is {path}", err=True)

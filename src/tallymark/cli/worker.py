@@ -34,9 +34,10 @@ def worker(
 
     Ctrl-C or SIGTERM ends it within 10 seconds: what runs ends, or goes back to the queue.
     """
-    from contextlib import closing
+    from contextlib import ExitStack, closing
 
     from tallymark.app.app import App
+    from tallymark.app.own_traces import start_tracing
     from tallymark.app.server_logs import set_up_logs
     from tallymark.app.workers import KINDS, Workers
 
@@ -49,7 +50,8 @@ def worker(
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    with closing(App(db)) as app:
+    with closing(App(db)) as app, ExitStack() as left:
+        left.callback(start_tracing(os.environ))
         workers = Workers(app, count, kinds or tuple(KINDS))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
