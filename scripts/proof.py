@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_backup import judge_backups
 from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
 from scripts.prove_rules import judge_rules
@@ -117,6 +118,11 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_backups() -> ProofSection:
+    """A backup under load comes back whole, and one that is cut, killed or full leaves nothing."""
+    return ProofSection("Backups", *judge_backups())
+
+
 def prove_server() -> ProofSection:
     """A server that is killed, stopped, doubled and listened to loses nothing."""
     return ProofSection("Server", *judge_server())
@@ -148,6 +154,7 @@ def _get_room(trial: MutantTrial) -> str:
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
+    "backups": prove_backups,
     "faults": prove_faults,
     "mutants": prove_mutants,
     "pages": prove_pages,

@@ -16,17 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from tallymark.app.keeper import Keeper
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.stop_signals import StopSignal
-from tallymark.app.trace_keeper import TraceKeeper
 from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.store.actors import Actor, act_as
 from tallymark.store.jobs.jobs import NewJob
+from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -43,9 +44,10 @@ _SETTLED_EVERY = 30.0
 _NOTED_EVERY = 1.0
 _RULED_EVERY = 1.0
 _ANNOUNCED_EVERY = 1.0
-_FORGOTTEN_AFTER = 7 * 86_400.0
 _LONGEST_DELAY = 900.0
 _LOOKS = 3
+_SILENT = 60.0
+"""Seconds without a look after which something is wrong."""
 _STOP_SECONDS = 8.0
 _GRACE = 2.0
 """Seconds of these that are left to hand back what did not end."""
@@ -99,7 +101,6 @@ def _settle(task: Task) -> Any:
     store.jobs.add_many(
         [NewJob(kind="score", subject=each.id, owner=each.agent) for each in pending]
     )
-    store.job_queue.forget_ended(_FORGOTTEN_AFTER)
     return {"expired": expired, "pending": len(pending)}
 
 
@@ -275,8 +276,9 @@ class Workers:
         self._stopping = threading.Event()
         self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
         self._renewed = self._settled = self._ruled = self._announced = time.monotonic()
+        self._looked = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
-        self._keeper = TraceKeeper(app, clock) if "settle" in self._kinds else None
+        self._keeper = Keeper(app, clock) if "settle" in self._kinds else None
 
     def __enter__(self) -> Self:
         self.start()
@@ -337,6 +339,12 @@ class Workers:
             idle = 0 if self.busy or self._queue.is_wanted(self._kinds) else idle + 1
 
     @property
+    def is_alive(self) -> bool:
+        """Whether somebody looks for jobs, and after what is kept."""
+        kept = self._keeper is None or self._keeper.is_alive
+        return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT and kept
+
+    @property
     def busy(self) -> int:
         """How many jobs are being done here."""
         return len(self._under_way)
@@ -354,6 +362,7 @@ class Workers:
             except Exception:  # noqa: BLE001 (the one who looks must go on looking)
                 _log.exception("jobs cannot be looked at")
                 pause = _LONGEST
+            self._looked = time.monotonic()
             pause = _SHORTEST if began else min(2 * pause, _LONGEST)
             if self._wake.wait(pause):
                 self._wake.clear()
@@ -417,8 +426,8 @@ class Workers:
     def _work(self, task: Task) -> None:
         job = task.job
         try:
-            with act_as(Actor(job.owner or "worker")):
-                self._do(task)
+            with act_as(Actor(job.owner or "worker")), watch("job", kind=job.kind) as work:
+                work.outcomes[self._do(task)] += 1
         except LeaseLost:
             _log.warning("the job %s is somebody else's by now", job.id)
         except Exception:  # noqa: BLE001 (the lease runs out, and another goes on)
@@ -431,8 +440,8 @@ class Workers:
             self._queue.bell.let_go(job.id)
             self._wake.set()
 
-    def _do(self, task: Task) -> None:
-        """Does a job and stores how it ended, in one of five ways."""
+    def _do(self, task: Task) -> str:
+        """Does a job and stores how it ended, in one of five ways; which."""
         job, kind = task.job, self._table[task.job.kind]
         try:
             result = kind.handle(task)
@@ -440,20 +449,23 @@ class Workers:
             raise
         except InvalidInput as error:  # doing it again would come to the same
             self._queue.fail(job, str(error))
+            return "failed"
         except Exception as error:  # noqa: BLE001 (whatever it is, it is our fault)
             if not isinstance(error, TallymarkError):
                 _log.exception("the job %s failed", job.id)
             if kind.most_failures is not None and job.failures + 1 >= kind.most_failures:
                 self._queue.fail(job, _explain(error))
-            else:
-                self._queue.fail(job, _explain(error), again_after=find_delay(job.failures))
-        else:
-            status = result.get("status") if isinstance(result, dict) else None
-            if status == "queued":
-                self._queue.release(job, result.get("after", 0.0))
-            else:
-                ended = task.stop.reason == status == "cancelled"
-                self._queue.finish(job, result, state="cancelled" if ended else "done")
+                return "failed"
+            self._queue.fail(job, _explain(error), again_after=find_delay(job.failures))
+            return "again"
+        status = result.get("status") if isinstance(result, dict) else None
+        if status == "queued":
+            self._queue.release(job, result.get("after", 0.0))
+            return "queued"
+        ended = task.stop.reason == status == "cancelled"
+        state: Literal["cancelled", "done"] = "cancelled" if ended else "done"
+        self._queue.finish(job, result, state=state)
+        return state
 
 
 def find_delay(failures: int) -> float:
