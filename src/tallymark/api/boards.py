@@ -267,4 +267,5 @@ async def listen_to_board(name: str, request: Request, caller: Who, services: Se
     await to_thread.run_sync(find_visible, services, caller, name)
     view: View = "organiser" if sees_live(caller) else "public"
     hub = find_service(request).live
-    return stream_events(await hub.listen(services.store, name, view, find_last_event(request)))
+    after = find_last_event(request)
+    return stream_events(await hub.listen(services.store, name, view, after, caller=caller))

@@ -95,6 +95,8 @@ class Newest:
     seq: int
     absent: tuple[int, float | None]
     """How many agents are disqualified, and since when the last one is."""
+    public: bool = False
+    """Whether strangers may know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ def _read_newest(connection: Connection, kept: StoredChallenge) -> Newest:
         disqualified.c.tenant == kept.tenant
     )
     row = connection.execute(out).one()
-    return Newest(kept.id, int(row[0] or 0), (row[1], row[2]))
+    public = kept.challenge.visibility == "public"
+    return Newest(kept.id, int(row[0] or 0), (row[1], row[2]), public)
 
 
 def _read_entries(
