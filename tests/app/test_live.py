@@ -434,8 +434,9 @@ def test_a_run_tells_how_far_it_is_until_it_ends(store: Store) -> None:
         assert (content["passed"], content["failed"], content["errors"]) == (2, 1, 0)
         assert (content["status"], content["score"]) == ("completed", 0.5)
         # What has ended is told at once, and that is all.
-        again = await _drain(await hub.listen_to_run(store, "r1", last_event_id="1"))
-        assert read(again[-1])[2]["status"] == "completed"
+        for seen in ("1", str(content["seq"])):
+            again = await _drain(await hub.listen_to_run(store, "r1", last_event_id=seen))
+            assert read(again[-1])[2]["status"] == "completed"
         await hub.close()
 
     run(main)

@@ -193,8 +193,10 @@ class LiveHub:
         if after is None:
             return [topic.greet(view)]
         kept = [each for each in topic.kept[view] if each.seq > after]
-        if after == topic.seq or (kept and kept[0].before <= after):
+        if kept and kept[0].before <= after:
             return [each.data for each in kept]
+        if after == topic.seq:
+            return topic.welcome_back(view)
         return [await asyncio.to_thread(topic.tell_since, view, after)]
 
     def _start(self) -> None:
@@ -330,6 +332,10 @@ class _Topic(ABC):
     @abstractmethod
     def greet(self, view: View) -> bytes:
         """For who comes without a number: from where on it hears."""
+
+    def welcome_back(self, view: View) -> Iterable[bytes]:  # noqa: ARG002 (nothing is new to any)
+        """For who comes back with the last number there is."""
+        return ()
 
     @abstractmethod
     def tell_since(self, view: View, after: int) -> bytes:
@@ -467,6 +473,10 @@ class _RunTopic(_Topic):
 
     def greet(self, view: View) -> bytes:  # noqa: ARG002 (a run looks alike to all who may see it)
         return encode_event("run", self.seq, self.progress)
+
+    def welcome_back(self, view: View) -> Iterable[bytes]:
+        # A run begins and ends without another number.
+        return (self.greet(view),)
 
     def tell_since(self, view: View, after: int) -> bytes:  # noqa: ARG002 (all of it is told)
         return self.greet(view)

@@ -105,6 +105,7 @@ export function mount(root) {
   addEventListener("board:ask", asker.now);
   addEventListener("online", connect);
   addEventListener("offline", lose);
+  addEventListener("tally:back", () => over && location.reload()); // who was signed out is back
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return source?.close(); // browsers have few connections to a server
     connect();
