@@ -12,6 +12,7 @@ from tests.web.conftest import open_app, serve
 from tests.web.page_samples import NOW, fill_contests, play
 
 from tallymark.app.app import App
+from tallymark.challenges.versus.pairings import Ruling
 
 
 @pytest.fixture
@@ -98,6 +99,26 @@ def test_a_wrong_formula_is_told_at_its_column_and_the_last_order_stays(
         page.fill("#what-if-formula", "-total + speed * 2")
         page.wait_for_selector("tr[data-key=alice][data-rank='1']")
         assert page.get_attribute("#what-if-formula", "aria-invalid") == "false"
+
+
+def test_red_against_blue_is_live_and_its_frozen_matrix_is_not(app: App, page: Page) -> None:
+    """The samples' clock stands still: what comes later was played after the freeze."""
+    versus = app.store.versus
+    versus.submit("guard", "erin", "red", {"attack": "again"}, at=NOW - 50)
+    left = versus.unjudged("guard", failed=False)
+    with serve(app) as address:
+        page.goto(f"{address}/challenges/guard")
+        page.wait_for_selector(LIVE)
+        page.evaluate("window.loadedOnce = true")
+        assert "waits" in page.inner_text("#matrix")
+        versus.rule([(each, Ruling(breached=True)) for each in left], judge="judge", at=NOW - 40)
+        page.wait_for_selector("#red-erin >> text=4 of 4")
+        app.store.challenges.freeze("guard", at=NOW - 30, reason="the last hour")
+        page.wait_for_selector("text=The board is frozen")
+        versus.submit("guard", "frank", "red", {"attack": "late"}, at=NOW - 20)
+        page.wait_for_selector("[data-live='frozen']")
+        assert page.evaluate("window.loadedOnce")
+        assert page.locator("#red-frank").count() == 0
 
 
 def test_a_page_goes_on_by_itself_when_its_server_is_back(app: App, page: Page) -> None:

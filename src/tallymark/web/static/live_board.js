@@ -263,7 +263,9 @@ function makePatcher(root) {
       return;
     }
     sources.set(fresh, sources.get(old));
+    const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     old.replaceWith(fresh);
+    fresh.querySelectorAll(".scroll").forEach((each, at) => (each.scrollLeft = scrolled[at] ?? 0));
     mountModules(fresh);
   }
 
