@@ -272,7 +272,7 @@ class Service:
     @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
-        return LiveHub()
+        return LiveHub(find_ended=self.accounts.find_ended)
 
     @cached_property
     def what_if(self) -> WhatIfs:
