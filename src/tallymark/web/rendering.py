@@ -110,6 +110,11 @@ def _sign(shown: str, value: float | None) -> str:
     return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
 
 
+def _write_result(value: float) -> str:
+    """An attempt's score: whole as it is, else with two decimals."""
+    return text.format_digits(value) if float(value).is_integer() else text.format_score(value)
+
+
 def _write_sentence(shown: str) -> str:
     """With a capital and a full stop; messages are written without, to stand in others."""
     return f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith(('.', '?', '!')) else '.'}"
@@ -159,6 +164,7 @@ _FILTERS = {
     "mean": text.format_mean,
     "value": text.format_value,
     "digits": text.format_digits,
+    "result": _write_result,
     "number": text.format_number,
     "rating": text.format_rating,
     "money": text.format_money,
