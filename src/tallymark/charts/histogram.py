@@ -24,7 +24,7 @@ from tallymark.charts.frame import (
 from tallymark.text import format_count, format_tick
 
 _FEWEST_BINS, _MOST_BINS = 6, 28
-_FEW_BINS, _LEGIBLE = 14, 18.0
+_FEW_BINS, _LINE = 14, 16
 """Up to so many, each says how many values it holds."""
 Series = tuple[str, Sequence[float]]
 
@@ -83,7 +83,7 @@ def _choose_scale(values: list[float]) -> Scale:
     ordered = sorted(values)
     if ordered[0] > 1e-300 and ordered[-1] > 12 * find_quantile(ordered, 0.5):
         return make_log_scale(ordered)
-    return make_scale(ordered, 6, zero=0 <= ordered[0] < ordered[-1] / 3)
+    return make_scale(ordered, 6, zero=0 <= ordered[0] <= ordered[-1] / 2)
 
 
 def _cut(scale: Scale, values: int) -> list[float]:
@@ -100,13 +100,14 @@ def _draw_bars(
     values: Sequence[float], edges: Sequence[float], bottom: float, height: float
 ) -> str:
     bins = len(edges) - 1
+    room = _LINE if bins <= _FEW_BINS else 0
     counts = [0] * bins
     for value in values:
         counts[min(max(bisect_right(edges, value) - 1, 0), bins - 1)] += 1
     drawn = ""
     for place, count in enumerate(counts):
         if count:
-            tall = max(2.0, height * count / max(counts))
+            tall = max(2.0, (height - room) * count / max(counts))
             low, high = (format_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
             drawn += element(
                 "rect",
@@ -116,10 +117,7 @@ def _draw_bars(
                 y=bottom - tall,
                 height=tall,
             )
-            if bins <= _FEW_BINS and tall >= _LEGIBLE:
+            if room:
                 middle = pct((place + 0.5) / bins)
-                said = f"{count:,}"
-                drawn += label(
-                    middle, bottom - tall + 12, said, class_="inside", text_anchor="middle"
-                )
+                drawn += label(middle, bottom - tall - 4, f"{count:,}", text_anchor="middle")
     return drawn

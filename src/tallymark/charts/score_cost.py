@@ -108,7 +108,7 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
     x = (
         make_log_scale(costs)
         if logarithmic
-        else make_scale(costs, 4, zero=0 <= min(costs) < max(costs) / 3)
+        else make_scale(costs, 4, zero=0 <= min(costs) <= max(costs) / 2)
     )
     y = make_scale([value for point in points for value in point[2:]])
     caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")

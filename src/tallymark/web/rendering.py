@@ -6,7 +6,7 @@ writing around: names, answers and traces are written by anybody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -159,18 +159,28 @@ def _join_url(params: Mapping[str, str]) -> str:
     return "&".join(f"{_quote_path(key)}={_quote_path(value)}" for key, value in params.items())
 
 
-_FILTERS = {
-    "score": text.format_score,
-    "mean": text.format_mean,
-    "value": text.format_value,
-    "digits": text.format_digits,
+def _with_minus(write: Callable[..., str]) -> Callable[..., str]:
+    """A number as `write` has it, below zero with the sign of its own."""
+
+    def written(*given: Any, **more: Any) -> str:
+        shown = write(*given, **more)
+        return f"{_MINUS}{shown[1:]}" if shown[:1] == "-" and shown[1:2].isdigit() else shown
+
+    return written
+
+
+_FILTERS: dict[str, Callable[..., Any]] = {
+    "score": _with_minus(text.format_score),
+    "mean": _with_minus(text.format_mean),
+    "value": _with_minus(text.format_value),
+    "digits": _with_minus(text.format_digits),
     "result": _write_result,
-    "number": text.format_number,
-    "rating": text.format_rating,
+    "number": _with_minus(text.format_number),
+    "rating": _with_minus(text.format_rating),
     "money": text.format_money,
     "seconds": text.format_seconds,
-    "percent": text.format_percent,
-    "points": text.format_points,
+    "percent": _with_minus(text.format_percent),
+    "points": _with_minus(text.format_points),
     "share": text.format_share,
     "p_value": text.format_p_value,
     "counted": text.format_count,
