@@ -2,7 +2,7 @@
 
 A page is a line of `SHOTS`: its name, its address and who looks. They look at the store of `tally
 serve --demo`, while it plays on. What is too wide for its window, breaks the policy or does not
-answer is told at the end.
+answer is told at the end. With `--docs` only the pictures of README and docs are made again.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ from tallymark.traces.trace_query import parse_query
 CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
 SIZES = ((1280, 900), (390, 844))
+PICTURE = (1040, 720)
+PICTURES = {"home": "home", "run": "run", "board": "challenge", "traces": "traces-compare"}
+"""The pictures of the docs, by the page that each shows."""
 Role = Literal["guest", "organiser", "competitor", "stranger", "frozen", "new", "edge"]
 """Who looks: anybody at the demo, two with keys for it, a stranger where it is no demo,
 or where a board is frozen, the owner of an empty store, and of one at its edges."""
@@ -173,6 +176,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "screenshots")
     options.add_argument("--only", default="", help="only pages whose name has this")
+    options.add_argument(
+        "--docs", action="store_true", help="the pictures of the docs, and no more"
+    )
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     problems = []
@@ -181,13 +187,28 @@ def main() -> None:
             executable_path=CHROMIUM, args=["--no-sandbox", "--headless"]
         )
         places = find_places(servers["guest"].service.app.store)
-        for shot in SHOTS:
+        if chosen.docs:
+            take_pictures(browser, servers, places)
+        for shot in SHOTS if not chosen.docs else ():
             if chosen.only in shot.name:
                 problems += photograph(browser, servers[shot.role], shot, places, chosen.out)
         browser.close()
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     sys.exit(1 if problems else 0)
+
+
+def take_pictures(
+    browser: Browser, servers: Mapping[Role, Served], places: Mapping[str, str]
+) -> None:
+    """What README and docs show, as it is when a page is opened."""
+    shots = {each.name: each for each in SHOTS}
+    for picture, name in PICTURES.items():
+        shot = shots[name]
+        served = servers[shot.role]
+        with open_page(browser, served, PICTURE) as page:
+            list(look(page, served.address + shot.address.format(**places), shot, PICTURE[0]))
+            page.screenshot(path=ROOT / "docs" / f"{picture}.png")
 
 
 class Served(NamedTuple):
@@ -207,7 +228,7 @@ def open_servers() -> Iterator[dict[Role, Served]]:
         empty = Path(left.enter_context(tempfile.TemporaryDirectory())) / "empty.db"
         frozen = demo.folder / "frozen.db"
         shutil.copy(demo.db, frozen)
-        lively = left.enter_context(serve(ServiceSettings(db=demo.db, demo=demo, workers=0)))
+        lively = left.enter_context(serve(ServiceSettings(db=demo.db, demo=demo, workers=1)))
         closed = left.enter_context(serve(ServiceSettings(db=demo.db, workers=0)))
         still = left.enter_context(serve(ServiceSettings(db=str(frozen), workers=0)))
         still.service.app.store.challenges.freeze(
@@ -307,6 +328,7 @@ def photograph(
                 do_act(page, shot.act)
                 problems += [f"{shot.name}: {each}" for each in told]
                 page.screenshot(path=out / f"{shot.name}-{size[0]}-{theme}.png", full_page=True)
+                page.unroute_all(behavior="ignoreErrors")
     return problems
 
 

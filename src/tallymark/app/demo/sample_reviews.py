@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.app.callers import Caller
 from tallymark.app.reviews import ReviewedCase, ReviewService
+from tallymark.store.actors import act_as
 from tallymark.store.reviews.reviews import FAIL, PASS, VERDICT, GivenScore
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def review_past(store: Store, now: float) -> None:
                 said += 1
                 at = now - 7200 + 60 * said
                 reviews = ReviewService(store, lambda at=at: at)  # type: ignore[misc]
-                reviews.give(Caller("default", "reporter", author, owner=author), case.key, given)
+                caller = Caller("default", "reporter", author, owner=author)
+                with act_as(caller.actor):
+                    reviews.give(caller, case.key, given)
 
 
 def _draw_verdict(case: ReviewedCase, author: str, shares: tuple[int, int]) -> GivenScore | None:

@@ -19,6 +19,8 @@ from tallymark.app.rules import RuleService
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import TraceIntake
 
+from tallymark.store.actors import Actor, act_as
+
 if TYPE_CHECKING:
     from tallymark.store import Store
 
@@ -144,15 +146,16 @@ class SampleTraffic:
         """A week: rules are made, and every day's traces come in, settle and are scored."""
         began = now - (_DAYS + 1) * _DAY
         rules = RuleService(store, RemoteRules(), clock=lambda: began)
-        for each in RULES:
-            rules.add(each, owner=_READER)
+        with act_as(Actor(_READER)):
+            for each in RULES:
+                rules.add(each, owner=_READER)
         for day in reversed(range(_DAYS)):
             self._pass_day(store, now - day * _DAY, day)
         worst = TraceQuestions(store).worst("polite", limit=3)
         for nth, each in enumerate(worst):
             questions = TraceQuestions(store, lambda nth=nth: now - 1800 + 60 * nth)  # type: ignore[misc]
             questions.add_score(
-                each.trace.trace_id, "helpful", nth / 2, author=_READER, reason="read by a person"
+                each.trace.trace_id, "polite", nth / 2, author=_READER, reason="read by a person"
             )
 
     def _pass_day(self, store: Store, until: float, days_ago: int) -> None:
