@@ -18,7 +18,6 @@ from tallymark.app.rule_work import RuleWork
 from tallymark.app.rules import RuleService
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import TraceIntake
-
 from tallymark.store.actors import Actor, act_as
 
 if TYPE_CHECKING:
