@@ -79,7 +79,7 @@ class TracesView(View, frozen=True, kw_only=True):
             for each in self.points
         ]
         drawn = [Line("Mean", line)] if line else []
-        return draw_lines(self.measure_title, drawn, self._write_moment, format_tick)
+        return draw_lines(self.measure_title, drawn, self._write_moment, format_tick, zero=True)
 
     @property
     def measure_title(self) -> str:
