@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tallymark.errors import InvalidInput, NotFound
-from tallymark.runs.statistics import MeanEstimate, estimate_difference, estimate_moments
+from tallymark.runs.statistics import estimate_difference
 from tallymark.store.traces.trace_scores import TraceScore
-from tallymark.store.traces.trace_sums import check_measure, find_most
+from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
 from tallymark.traces.trace_query import parse_query
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tallymark.app.trace_suites import TracedSuite
-    from tallymark.runs.statistics import ClusterMoments
+    from tallymark.runs.statistics import ClusterMoments, MeanEstimate
     from tallymark.store import Store
     from tallymark.store.traces.trace_lists import ScoredTrace, TracePage, TracePlace
     from tallymark.store.traces.trace_rows import TraceRecord
@@ -140,11 +140,12 @@ class TraceQuestions:
             self._store.traces.sums(self.read_filter(each)).moments(measure)
             for each in (first, second)
         )
-        between = estimate_difference(one, two)
+        sides = [estimate_mean(measure, each) for each in (one, two)]
+        between = estimate_difference(*sides)
         return TraceComparison(
             measure=measure,
-            first=_describe_side(first, one, measure),
-            second=_describe_side(second, two, measure),
+            first=_describe_side(first, one, sides[0]),
+            second=_describe_side(second, two, sides[1]),
             difference=between.mean,
             low=between.low,
             high=between.high,
@@ -258,8 +259,7 @@ class TraceQuestions:
         return found | {"score": self._store.traces.score_names()}
 
 
-def _describe_side(text: str, moments: ClusterMoments, measure: str) -> ComparedSide:
-    estimate = estimate_moments(moments, find_most(measure))
+def _describe_side(text: str, moments: ClusterMoments, estimate: MeanEstimate) -> ComparedSide:
     return ComparedSide(
         filter=text,
         traces=moments.count,
