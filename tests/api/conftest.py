@@ -123,9 +123,7 @@ def furnish(server: Server) -> None:
     for agent, rating in (("bob", 7), ("charlie", 9)):
         body = {"agent": agent, "metrics": {"succeeded": True, "rating": rating}}
         assert server.v1("rita", "POST", "/challenges/speed/reports", json=body).status_code == 201
-    spans = (FIXTURES / "openinference.pb").read_bytes()
-    sent = {"content": spans, "headers": {"Content-Type": "application/x-protobuf"}}
-    assert server.ask("rita", "POST", "/v1/traces", **sent).status_code == 200
+    send_spans(server)
     rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
     assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
     hook = {"id": "whk_a", "url": "https://example.com/x", "events": ("run.finished",)}
@@ -133,6 +131,13 @@ def furnish(server: Server) -> None:
     hooks.add(Webhook(**hook, made_by="alice", created_at=at, state="paused"), make_secret())
     run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
     assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
+
+
+def send_spans(server: Server) -> None:
+    """A trace, as an exporter sends it."""
+    spans = (FIXTURES / "openinference.pb").read_bytes()
+    sent = {"content": spans, "headers": {"Content-Type": "application/x-protobuf"}}
+    assert server.ask("rita", "POST", "/v1/traces", **sent).status_code == 200
 
 
 def publish(server: Server, **fields: Any) -> dict[str, Any]:

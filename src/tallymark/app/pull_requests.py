@@ -6,7 +6,7 @@ What a job is and may do stands in the variables that either sets for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -106,21 +106,21 @@ def find_job(environment: Mapping[str, str]) -> CiJob:
 
 
 def _find_github_job(known: Mapping[str, str]) -> CiJob:
-    job = {
-        "branch": known.get("GITHUB_HEAD_REF") or known.get("GITHUB_REF_NAME") or None,
-        "base": known.get("GITHUB_BASE_REF") or None,
-        "commit": known.get("GITHUB_SHA") or None,
-    }
+    job = CiJob(
+        branch=known.get("GITHUB_HEAD_REF") or known.get("GITHUB_REF_NAME") or None,
+        base=known.get("GITHUB_BASE_REF") or None,
+        commit=known.get("GITHUB_SHA") or None,
+    )
     number = _read_number(known.get("GITHUB_EVENT_PATH"))
     if number is None:
-        return CiJob(**job, why_silent="no pull request is open for it")
+        return replace(job, why_silent="no pull request is open for it")
     token = known.get("GITHUB_TOKEN")
     if not token:
         why = "GITHUB_TOKEN is not set: give it in `env`, with `permissions: pull-requests: write`"
-        return CiJob(**job, why_silent=why)
+        return replace(job, why_silent=why)
     api = known.get("GITHUB_API_URL", "https://api.github.com")
     repository = known.get("GITHUB_REPOSITORY", "")
-    return CiJob(**job, comments=CommentList.of_github(api, repository, number, token))
+    return replace(job, comments=CommentList.of_github(api, repository, number, token))
 
 
 def _read_number(path: str | None) -> int | None:
@@ -138,20 +138,20 @@ def _read_number(path: str | None) -> int | None:
 
 def _find_gitlab_job(known: Mapping[str, str]) -> CiJob:
     branch = known.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or known.get("CI_COMMIT_REF_NAME")
-    job = {
-        "branch": branch or None,
-        "base": known.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME") or None,
-        "commit": known.get("CI_COMMIT_SHA") or None,
-    }
+    job = CiJob(
+        branch=branch or None,
+        base=known.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME") or None,
+        commit=known.get("CI_COMMIT_SHA") or None,
+    )
     number = known.get("CI_MERGE_REQUEST_IID", "")
     if not number.isdecimal():
-        return CiJob(**job, why_silent="no merge request is open for it")
+        return replace(job, why_silent="no merge request is open for it")
     token = known.get("GITLAB_TOKEN")
     if not token:
         why = "GITLAB_TOKEN is not set: a project's access token with the scope api may comment"
-        return CiJob(**job, why_silent=why)
+        return replace(job, why_silent=why)
     api, project = known.get("CI_API_V4_URL", ""), known.get("CI_PROJECT_ID", "")
-    return CiJob(**job, comments=CommentList.of_gitlab(api, project, int(number), token))
+    return replace(job, comments=CommentList.of_gitlab(api, project, int(number), token))
 
 
 def _send(http: httpx2.Client, method: str, url: str, body: Any = None) -> Any:
