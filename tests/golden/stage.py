@@ -37,6 +37,7 @@ WARM = (
     "tally challenge check challenges/red-blue-guard",
     "tally challenge publish challenges/prompt-race",
     "tally ratings",
+    "tally show nothing --server nobody",
 )
 """Commands that between them load nearly all that the others do."""
 

@@ -159,8 +159,10 @@ def _ask_who(url: str, key: str | None) -> dict[str, Any]:
 
 
 def _tell_caller(caller: dict[str, Any]) -> str:
-    whose = f" of {caller['owner']}" if caller["owner"] else ""
-    return f"{caller['name']}, {caller['role']}{whose} in tenant {caller['tenant']}"
+    owner, agent = caller["owner"], caller["agent"]
+    name = caller["name"] if agent is None else f"agent {agent}"
+    whose = f" of {owner}" if owner and owner not in name.split() else ""
+    return f"{name}{whose} in tenant {caller['tenant']}"
 
 
 def _list_profiles(*, as_json: bool) -> None:
