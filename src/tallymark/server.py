@@ -46,7 +46,7 @@ from tallymark.errors import WorkFailed
 from tallymark.mcp import endpoint as mcp
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
-from tallymark.wire.challenges import NewChallenge
+from tallymark.wire.challenges import NewChallenge, Rescore
 from tallymark.wire.parts import Ok
 
 PREFIX = "/api/v1"
@@ -69,7 +69,7 @@ _ROUTERS = (
     rules,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-_READ_BY_HAND = (Report, NewChallenge, Ok)
+_READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
 
 

@@ -53,6 +53,7 @@ from tallymark.app.submissions import (
     submit_answer,
 )
 from tallymark.challenges.attempt import Attempt, Payload, State
+from tallymark.challenges.attempt_formula import explain_score
 from tallymark.errors import NotFound
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
@@ -168,11 +169,12 @@ def get_attempt(
         found, history = withhold_words(found), withhold_errors(history)
         audit = withhold_notes(audit)
     more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
+    more["explanation"] = explain_score(services.store.challenges.get(found.challenge), found)
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
         more |= {} if evaluation is None else {"reason": evaluation.reason}
     if found.outcome is not None:
-        more |= describe_place(services.store, found, public=not sees_live(caller))
+        more |= describe_place(services.store, found, public=public)
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
@@ -321,6 +323,20 @@ def submit_to_side(
     submission, verdicts = arena.submit(agent, side, body.content)
     told = [msgspec.to_builtins(each.without_words()) for each in verdicts]
     return answer({"submission": msgspec.to_builtins(submission), "verdicts": told}, 201)
+
+
+@router.post(
+    "/challenges/{name}/settle",
+    response_model=wire.SidesSettled,
+    dependencies=[may(ORGANISERS, "work")],
+)
+def settle_sides(
+    name: str, body: wire.SettleSide, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """In red against blue, judge what was left without a verdict."""
+    arena = services.competition.arena(name)
+    judged = 0 if validate_only else arena.settle(again=body.again)
+    return answer({"judged": judged, "failed": msgspec.to_builtins(arena.list_failed())})
 
 
 def describe_attempt(attempt: Attempt) -> dict[str, Any]:

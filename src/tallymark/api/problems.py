@@ -24,6 +24,7 @@ from tallymark.errors import (
     InvalidInput,
     NotAllowed,
     NotFound,
+    NotReady,
     NotSignedIn,
     Place,
     Problem,
@@ -127,6 +128,8 @@ def describe_problem(
 def describe_error(error: TallymarkError, request_id: str) -> dict[str, Any]:
     """The same of an error of ours."""
     code: Code | None = "busy" if isinstance(error, Busy) else None
+    if isinstance(error, NotReady):
+        code = "not_ready"
     return describe_problem(find_status(error), error.problems, request_id, code)
 
 

@@ -29,6 +29,15 @@ def add_rule(
     return answer({"rule": made.to_dict()}, 201)
 
 
+@router.post("/rules/check", response_model=wire.TriedRule, dependencies=[may(ORGANISERS, "work")])
+def try_rule(
+    body: wire.RuleDraft, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """Try a rule on the newest kept traces: nothing is stored, and no model is asked."""
+    given = body.model_dump(exclude_unset=True, exclude_none=True)
+    return answer(services.rules.try_out(given).to_dict())
+
+
 @router.get("/rules", response_model=wire.RulePage, dependencies=[may(TEAM)])
 def list_rules(services: Services) -> Response:
     """Rules by name, each with what it decided and spent."""

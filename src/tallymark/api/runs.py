@@ -72,10 +72,11 @@ def create_run(
     if caller.role not in ORGANISERS:
         raise NotAllowed("a reporter's key may send finished runs, not start any")
     suite = body.suite if isinstance(body.suite, str) else encode(body.suite).decode()
-    wish = RunWish(
-        epochs=body.epochs, limit=body.limit, budget=body.budget, judge=body.judge, vars=body.vars
+    names = ("epochs", "limit", "threads", "timeout", "budget", "judge", "vars")
+    wish = RunWish(**{name: getattr(body, name) for name in names})
+    queued = services.remote_runs.submit(
+        suite, body.models, wish, owner=name_owner(caller), name=body.name
     )
-    queued = services.remote_runs.submit(suite, body.models, wish, owner=name_owner(caller))
     told = [describe_record(record) for record, _ in queued]
     jobs = [job for _, job in queued]
     document = {"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}

@@ -19,7 +19,7 @@ from tallymark.challenges.challenge_file import NAMES, load_challenge
 from tallymark.challenges.challenge_folder import pack, pack_files, read_packed, write_files
 from tallymark.challenges.tracks import Track, read_track
 from tallymark.documents.source import Source
-from tallymark.errors import InvalidInput, Problem
+from tallymark.errors import InvalidInput, NotReady, Problem
 from tallymark.models.reach import limit_reach
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
@@ -122,7 +122,7 @@ class Publishing:
     def _require_ready(self, folder: Path) -> None:
         report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
         if not report.ok:
-            raise InvalidInput(Problem(f"{each.what}: {each.detail}") for each in report.problems)
+            raise NotReady(Problem(f"{each.what}: {each.detail}") for each in report.problems)
 
     def write_reported(self, folder: Path, given: Mapping[str, Any]) -> None:
         """The folder of a challenge of reported attempts, as the plugin document sets one up."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tallymark.desk.workplace import Work
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
@@ -178,6 +179,19 @@ class RunEnd:
             facts = {**facts, "matrix": matrix.to_dict()}
         document = {"runs": list(runs), **facts}
         print_runs(document | ({} if against is None else {"comparison": against.to_dict()}))
+
+
+def hand_over(work: Work, runs: Sequence[Run]) -> bool:
+    """Whether the runs are kept where they belong; says what to do where they are not."""
+    try:
+        for note in work.hand_over(runs):
+            say(f"tally: {note}", err=True)
+    except TallymarkError as error:
+        say(f"tally: {error.render()}", err=True)
+        for run in runs:
+            say(f"tally: {run.record.id} is not sent; {work.tell_rest(run.record.id)}", err=True)
+        return False
+    return True
 
 
 def _find_regression(against: Comparison) -> list[str]:

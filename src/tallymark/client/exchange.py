@@ -27,6 +27,7 @@ from tallymark.errors import (
     InvalidInput,
     NotAllowed,
     NotFound,
+    NotReady,
     NotSignedIn,
     Place,
     Problem,
@@ -163,6 +164,8 @@ def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Tallym
         return kind(str(parts[0]), retry_after=wait)
     if status == 401:
         parts = [_say_log_in(each) for each in parts]
+    if code == "not_ready":
+        return NotReady(parts)
     return _KINDS.get(status, WorkFailed if status >= 500 else InvalidInput)(parts)
 
 

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.client.addresses import Address
     from tallymark.client.sync.client import Client
+    from tallymark.desk.attempts import AttemptDesk, VersusDesk
+    from tallymark.desk.boards import BoardDesk
+    from tallymark.desk.challenges import ChallengeDesk
+    from tallymark.desk.organising import OrganiserDesk
+    from tallymark.desk.rules import RuleDesk
     from tallymark.desk.runs import RunDesk
+    from tallymark.desk.templates import TemplateDesk
+    from tallymark.desk.traces import TraceDesk
 
 
 class Desk(Protocol):
@@ -37,6 +44,38 @@ class Desk(Protocol):
     @property
     def runs(self) -> RunDesk:
         """Runs and their results."""
+
+    @property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+
+    @property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+
+    @property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+
+    @property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+
+    @property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+
+    @property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+
+    @property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+
+    @property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
 
 
 class LocalDesk:
@@ -52,6 +91,62 @@ class LocalDesk:
 
         return LocalRuns(self.app)
 
+    @cached_property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+        from tallymark.desk.challenges import LocalChallenges  # noqa: PLC0415
+
+        return LocalChallenges(self.app)
+
+    @cached_property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+        from tallymark.desk.attempts import LocalAttempts  # noqa: PLC0415
+
+        return LocalAttempts(self.app)
+
+    @cached_property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+        from tallymark.desk.attempts import LocalVersus  # noqa: PLC0415
+
+        return LocalVersus(self.app)
+
+    @cached_property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+        from tallymark.desk.boards import LocalBoards  # noqa: PLC0415
+
+        return LocalBoards(self.app)
+
+    @cached_property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+        from tallymark.desk.organising import LocalOrganiser  # noqa: PLC0415
+
+        return LocalOrganiser(self.app)
+
+    @cached_property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+        from tallymark.desk.templates import LocalTemplates  # noqa: PLC0415
+
+        return LocalTemplates(self.app)
+
+    @cached_property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+        from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
+
+        return LocalTraces(self.app)
+
+    @cached_property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+        from tallymark.desk.rules import LocalRules  # noqa: PLC0415
+
+        return LocalRules(self.app)
+
 
 class RemoteDesk:
     """What is kept by a server."""
@@ -65,6 +160,60 @@ class RemoteDesk:
         from tallymark.desk.runs import RemoteRuns  # noqa: PLC0415 (who asks loads it)
 
         return RemoteRuns(self.client)
+
+    @cached_property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+        from tallymark.desk.challenges import RemoteChallenges  # noqa: PLC0415
+
+        return RemoteChallenges(self.client)
+
+    @cached_property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+        from tallymark.desk.attempts import RemoteAttempts  # noqa: PLC0415
+
+        return RemoteAttempts(self.client)
+
+    @cached_property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+        from tallymark.desk.attempts import RemoteVersus  # noqa: PLC0415
+
+        return RemoteVersus(self.client)
+
+    @cached_property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+        from tallymark.desk.boards import RemoteBoards  # noqa: PLC0415
+
+        return RemoteBoards(self.client)
+
+    @cached_property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+        from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
+
+        return RemoteOrganiser(self.client)
+
+    @property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+        return self.client.settings
+
+    @cached_property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+        from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
+
+        return RemoteTraces(self.client)
+
+    @cached_property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+        from tallymark.desk.rules import RemoteRules  # noqa: PLC0415
+
+        return RemoteRules(self.client)
 
 
 @contextmanager

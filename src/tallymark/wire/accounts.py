@@ -31,9 +31,12 @@ class KeyState(Told):
     role: KeyRole
     owner: str | None = None
     agent: str | None = None
+    tenant: str
     created_at: Moment
     expires_at: Moment | None = None
     revoked_at: Moment | None = None
+    last_used_at: Moment | None = None
+    replaced_by: str | None = Field(None, description="The key that was made in its place.")
 
 
 class MadeKey(Told):
@@ -103,9 +106,13 @@ class InvitationState(Told):
 
     id: str
     role: str
+    owner: str | None = Field(None, description="Whom it is for; null is whoever has it.")
+    tenant: str
     uses_left: int
+    made_by: str
     created_at: Moment
-    expires_at: Moment | None
+    expires_at: Moment
+    revoked_at: Moment | None = None
 
 
 class MadeInvitation(Told):

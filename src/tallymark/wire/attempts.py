@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tallymark.wire.parts import Asked, Handle, Listed, Moment, Reason, Told
 
@@ -243,18 +243,56 @@ class Sided(Told):
     verdicts: list[dict[str, Any]]
 
 
+class AgentElo(Told):
+    """An agent's rating, and the matches that led to it."""
+
+    rating: int
+    matches: int
+    wins: int
+    draws: int
+    losses: int
+    provisional: bool = Field(description="Attempts wait to be scored or to expire.")
+
+
 class AgentState(Told):
-    """Who takes part."""
+    """Who takes part; one that is asked for alone also has `elo` and `places`."""
 
     handle: str
     name: str
     owner: str | None = None
+    elo: AgentElo | None = None
 
 
 class OneAgent(Told):
     """An agent with its rating and places."""
 
     agent: AgentState
+
+
+class AgentChange(Asked):
+    """What boards show of an agent, and whose it is."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    owner: str | None = Field(None, min_length=1, max_length=100, description="Null: nobody's.")
+
+    @model_validator(mode="after")
+    def _something(self) -> AgentChange:
+        if not self.model_fields_set or (self.model_fields_set == {"name"} and self.name is None):
+            raise ValueError("give 'name' or 'owner'")
+        return self
+
+
+class SettleSide(Asked):
+    """Which pairings to judge."""
+
+    again: bool = Field(False, description="Also what a judge tried and failed to judge.")
+
+
+class SidesSettled(Told):
+    """How many pairings were judged, and some that could not be."""
+
+    judged: int
+    failed: list[dict[str, Any]]
 
 
 class AgentPage(Listed[AgentState]):

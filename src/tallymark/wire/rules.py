@@ -55,6 +55,24 @@ class NewRule(RuleVersion):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$", examples=["polite"])
 
 
+class RuleDraft(RuleVersion):
+    """A rule to be tried; it need not have a name."""
+
+    name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$")
+
+
+class TriedRule(Told):
+    """What a rule would make of the newest kept traces."""
+
+    rule: str | None
+    definition: dict[str, Any]
+    asks: bool = Field(description="Whether it asks a model, and was not tried for that.")
+    traces: int
+    filtered: int
+    drawn: int
+    scores: dict[str, dict[str, Any]] = Field(description="Of some, by the traces' ids.")
+
+
 class RuleCounts(Told):
     """How many traces it decided so; `waiting` is now."""
 

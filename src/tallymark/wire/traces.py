@@ -215,6 +215,12 @@ class OneTraceScore(Told):
     score: TraceScore
 
 
+class LoadedTraces(Told):
+    """How many traces were kept; those that were there already count too."""
+
+    traces: int
+
+
 class NewSuite(Asked):
     """Which traces become cases."""
 

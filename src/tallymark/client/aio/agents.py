@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Unpack
 
 from tallymark.client.aio.resource import AsyncResource
@@ -18,12 +18,17 @@ class AsyncAgents(AsyncResource):
         self,
         *,
         owner: str | None = None,
+        named: bool = False,
         limit: int | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[wire.AgentState]:
-        """Agents by handle."""
+        """Agents by handle; only those with a name of their own, if that is asked for."""
         return self._page(
-            wire.AgentState, "agents", limit=limit, params={"owner": owner}, **options
+            wire.AgentState,
+            "agents",
+            limit=limit,
+            params={"owner": owner, "named": named or None},
+            **options,
         )
 
     async def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:
@@ -36,6 +41,16 @@ class AsyncAgents(AsyncResource):
         """Registers an agent where the server is open to that."""
         body = leave_out_none(agent=agent, owner=owner)
         return await self._ask(MadeKey, "POST", "agents", body=body, **options)
+
+    async def change(
+        self,
+        handle: str,
+        changes: Mapping[str, str | None],
+        **options: Unpack[CallOptions],
+    ) -> wire.AgentState:
+        """Gives it another `name` or `owner`; the owner None makes it nobody's."""
+        path = ("agents", handle)
+        return (await self._ask(wire.OneAgent, "PATCH", *path, body=changes, **options)).agent
 
     async def disqualify(
         self, handle: str, *, reason: str, **options: Unpack[CallOptions]

@@ -29,10 +29,12 @@ class AsyncAttempts(AsyncResource):
         asked = self._ask(wire.OneAttempt, "GET", "attempts", attempt, params=params, **options)
         return (await asked).attempt
 
-    async def token(self, attempt: str, **options: Unpack[CallOptions]) -> str:
+    async def token(
+        self, attempt: str, *, agent: str | None = None, **options: Unpack[CallOptions]
+    ) -> str:
         """What makes spans the witnessed trajectory of an open attempt."""
-        path = ("attempts", attempt, "token")
-        return (await self._ask(wire.AttemptToken, "GET", *path, **options)).token
+        path, params = ("attempts", attempt, "token"), {"agent": agent}
+        return (await self._ask(wire.AttemptToken, "GET", *path, params=params, **options)).token
 
     async def submit(
         self,

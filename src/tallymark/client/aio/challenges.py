@@ -18,6 +18,7 @@ from tallymark.wire.accounts import JobState, OneJob
 _PACKED = "application/vnd.tallymark.challenge"
 _LINES = "application/x-ndjson"
 ReportLines: TypeAlias = list[attempts.ReportLine]
+Pauses: TypeAlias = list[wire.Pause]
 
 
 class AsyncChallenges(AsyncResource):
@@ -71,6 +72,7 @@ class AsyncChallenges(AsyncResource):
         name: str,
         *,
         preview: bool = False,
+        folder: Path | None = None,
         strategy: wire.Strategy | None = None,
         plugin: str | None = None,
         formula: str | None = None,
@@ -78,13 +80,17 @@ class AsyncChallenges(AsyncResource):
         weights: Mapping[str, float] | None = None,
         **options: Unpack[CallOptions],
     ) -> wire.Rescored | JobState:
-        """All attempts by another rule; what is not named stays. A job, where it takes long."""
+        """All attempts by another rule, or by a new version of its files; what is not named stays.
+
+        A job, where it takes long.
+        """
         rule = {"strategy": strategy, "plugin": plugin, "formula": formula}
         call = Call(
             method="POST",
             path=write_path("challenges", name, "rescore"),
             params={"preview": preview},
-            body=leave_out_none(**rule, config=config, weights=weights),
+            body=pack(folder) if folder else leave_out_none(**rule, config=config, weights=weights),
+            content_type=_PACKED if folder else "application/json",
             **options,
         )
         answer = await self._connection.send(call)
@@ -113,11 +119,12 @@ class AsyncChallenges(AsyncResource):
         name: str,
         *,
         limit: int | None = None,
+        side: Literal["red", "blue"] | None = None,
         live: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[attempts.Standing]:
         """Every place of a board from the first down."""
-        path, params = ("challenges", name, "leaderboard"), {"live": live}
+        path, params = ("challenges", name, "leaderboard"), {"side": side, "live": live}
         return self._page(attempts.Standing, *path, limit=limit, params=params, **options)
 
     async def what_if(
@@ -136,6 +143,25 @@ class AsyncChallenges(AsyncResource):
         body |= leave_out_none(around=around, limit=limit)
         path = ("challenges", name, "what-if")
         return await self._ask(attempts.Supposed, "POST", *path, body=body, **options)
+
+    async def pauses(self, challenge: str | None = None, **options: Unpack[CallOptions]) -> Pauses:
+        """Agents whose attempts ended a plugin's process too often to be scored."""
+        params = {"challenge": challenge}
+        return (await self._ask(wire.PausePage, "GET", "pauses", params=params, **options)).items
+
+    async def resume(
+        self, name: str, *, agent: str | None = None, **options: Unpack[CallOptions]
+    ) -> wire.Resumed:
+        """Lets a plugin score paused agents again, and scores what waited for it."""
+        path, body = ("challenges", name, "resume"), leave_out_none(agent=agent)
+        return await self._ask(wire.Resumed, "POST", *path, body=body, **options)
+
+    async def settle_sides(
+        self, name: str, *, again: bool = False, **options: Unpack[CallOptions]
+    ) -> attempts.SidesSettled:
+        """In red against blue, judges what was left without a verdict."""
+        path, body = ("challenges", name, "settle"), {"again": again}
+        return await self._ask(attempts.SidesSettled, "POST", *path, body=body, **options)
 
     def events(
         self, name: str, *, after: int | None = None, **options: Unpack[CallOptions]
@@ -232,6 +258,20 @@ class AsyncTracks(AsyncResource):
         body = leave_out_none(name=name, title=title, combine=combine, missing=missing)
         body["challenges"] = list(challenges)
         return (await self._ask(wire.OneTrack, "POST", "tracks", body=body, **options)).track
+
+    async def suppose_board(
+        self,
+        track: wire.NewTrack,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        live: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.TrackBoard:
+        """The board that a track would have; nothing is kept."""
+        body = track.model_dump(exclude_none=True)
+        path, params = ("tracks", "leaderboard"), {"limit": limit, "cursor": cursor, "live": live}
+        return await self._ask(wire.TrackBoard, "POST", *path, params=params, body=body, **options)
 
     async def board(
         self,

@@ -27,6 +27,12 @@ class AsyncRules(AsyncResource):
         path = ("rules", name, "versions")
         return (await self._ask(wire.OneRule, "POST", *path, body=rule, **options)).rule
 
+    async def try_out(
+        self, rule: Mapping[str, Any], **options: Unpack[CallOptions]
+    ) -> wire.TriedRule:
+        """What a rule would make of the newest traces; nothing is stored, and no model asked."""
+        return await self._ask(wire.TriedRule, "POST", "rules", "check", body=rule, **options)
+
     def list(self, **options: Unpack[CallOptions]) -> AsyncIterator[wire.Rule]:
         """Rules by name, each with what it decided and spent."""
         return self._page(wire.Rule, "rules", **options)

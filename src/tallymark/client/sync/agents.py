@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Unpack
 
 from tallymark.client.exchange import CallOptions, leave_out_none
@@ -20,12 +20,17 @@ class Agents(Resource):
         self,
         *,
         owner: str | None = None,
+        named: bool = False,
         limit: int | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[wire.AgentState]:
-        """Agents by handle."""
+        """Agents by handle; only those with a name of their own, if that is asked for."""
         return self._page(
-            wire.AgentState, "agents", limit=limit, params={"owner": owner}, **options
+            wire.AgentState,
+            "agents",
+            limit=limit,
+            params={"owner": owner, "named": named or None},
+            **options,
         )
 
     def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:
@@ -38,6 +43,16 @@ class Agents(Resource):
         """Registers an agent where the server is open to that."""
         body = leave_out_none(agent=agent, owner=owner)
         return self._ask(MadeKey, "POST", "agents", body=body, **options)
+
+    def change(
+        self,
+        handle: str,
+        changes: Mapping[str, str | None],
+        **options: Unpack[CallOptions],
+    ) -> wire.AgentState:
+        """Gives it another `name` or `owner`; the owner None makes it nobody's."""
+        path = ("agents", handle)
+        return (self._ask(wire.OneAgent, "PATCH", *path, body=changes, **options)).agent
 
     def disqualify(
         self, handle: str, *, reason: str, **options: Unpack[CallOptions]

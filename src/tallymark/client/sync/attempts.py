@@ -31,10 +31,12 @@ class Attempts(Resource):
         asked = self._ask(wire.OneAttempt, "GET", "attempts", attempt, params=params, **options)
         return (asked).attempt
 
-    def token(self, attempt: str, **options: Unpack[CallOptions]) -> str:
+    def token(
+        self, attempt: str, *, agent: str | None = None, **options: Unpack[CallOptions]
+    ) -> str:
         """What makes spans the witnessed trajectory of an open attempt."""
-        path = ("attempts", attempt, "token")
-        return (self._ask(wire.AttemptToken, "GET", *path, **options)).token
+        path, params = ("attempts", attempt, "token"), {"agent": agent}
+        return (self._ask(wire.AttemptToken, "GET", *path, params=params, **options)).token
 
     def submit(
         self,

@@ -43,21 +43,16 @@ class Runs(Resource):
         path, params = ("runs", run), {"kept": kept}
         return (self._ask(wire.OneRun, "GET", *path, params=params, **options)).run
 
-    def execute(  # noqa: PLR0913 (what `tally run` takes)
+    def execute(
         self,
         suite: str | Mapping[str, Any],
         models: Iterable[str],
         *,
-        limit: int | None = None,
-        epochs: int | None = None,
-        budget: float | None = None,
-        judge: str | None = None,
-        vars: Mapping[str, str] | None = None,  # noqa: A002 (as suites call them)
+        wishes: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> wire.StartedRuns:
-        """Has the server run a suite: text of YAML, or its JSON."""
-        given = {"limit": limit, "epochs": epochs, "budget": budget, "judge": judge, "vars": vars}
-        body = {"suite": suite, "models": list(models), **leave_out_none(**given)}
+        """Has the server run a suite: text of YAML, or its JSON. `wishes` are as in `NewRun`."""
+        body = {**leave_out_none(**(wishes or {})), "suite": suite, "models": list(models)}
         return self._ask(wire.StartedRuns, "POST", "runs", body=body, **options)
 
     def keep(self, run: Mapping[str, Any], **options: Unpack[CallOptions]) -> wire.StartedRuns:

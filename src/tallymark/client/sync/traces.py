@@ -7,9 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
+import msgspec
+
 from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
 from tallymark.client.sync.resource import Resource
+from tallymark.traces.trace import Trace
 from tallymark.wire import traces as wire
+
+_AT_ONCE = 4_000_000
+"""Bytes of traces in one request."""
 
 
 class Traces(Resource):
@@ -44,6 +50,23 @@ class Traces(Resource):
         """One trace with its spans and scores; an older `version` as it was then."""
         path, params = ("traces", trace), {"version": version}
         return (self._ask(wire.OneTrace, "GET", *path, params=params, **options)).trace
+
+    def load(self, traces: Iterable[Trace], **options: Unpack[CallOptions]) -> int:
+        """Keeps whole traces, some at a time; how many there were. Sent again, they add nothing."""
+        count, lines, size = 0, [], 0
+        for trace in traces:
+            line = msgspec.json.encode(trace.to_dict())
+            if lines and size + len(line) > _AT_ONCE:
+                count, lines, size = count + self._send(lines, **options), [], 0
+            lines.append(line)
+            size += len(line)
+        return count + self._send(lines, **options) if lines else count
+
+    def _send(self, lines: Iterable[bytes], **options: Unpack[CallOptions]) -> int:
+        kind = "application/x-ndjson"
+        body = b"\n".join(lines)
+        call = Call(method="POST", path="/traces", body=body, content_type=kind, **options)
+        return (self._connection.ask(wire.LoadedTraces, call)).traces
 
     def remove(self, trace: str, **options: Unpack[CallOptions]) -> None:
         """Removes a trace with all that is known of it."""
