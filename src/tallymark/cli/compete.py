@@ -199,7 +199,7 @@ def _say_entered(contest: Contest) -> None:
     left = format_seconds(contest.seconds_left)
     head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}"
     say(f"{head}, number {attempt.number}: {left} left", err=True)
-    say(clean(entered.goal.strip()), err=True)
+    say("", clean(entered.goal.strip()), "", err=True)
 
 
 def _stop_if_found(checked: Checked, *, check: bool, force: bool) -> None:
