@@ -122,6 +122,7 @@ ONLY_HERE: dict[str, str] = {
     "serve": "is the server",
     "worker": "works for a server, over its database",
     "mcp": "has a server of its own to speak to, and says nothing to people",
+    "compete": "asks a server either way, its own where there is no other: test_compete.py",
     "login": "is about servers; tests/cli/test_login.py",
     "logout": "is about servers; tests/cli/test_login.py",
     "whoami": "is about servers; tests/cli/test_login.py",

@@ -174,7 +174,7 @@ def get_attempt(
         evaluation = services.store.attempts.evaluation(found.id)
         more |= {} if evaluation is None else {"reason": evaluation.reason}
     if found.outcome is not None:
-        more |= describe_place(services.store, found, public=not sees_live(caller))
+        more |= describe_place(services.store, found, public=public)
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(

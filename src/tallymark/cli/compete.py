@@ -199,7 +199,7 @@ def _say_entered(contest: Contest) -> None:
     left = format_seconds(contest.seconds_left)
     head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}"
     say(f"{head}, number {attempt.number}: {left} left", err=True)
-    say(clean(entered.goal.strip()), err=True)
+    say("", clean(entered.goal.strip()), "", err=True)
 
 
 def _stop_if_found(checked: Checked, *, check: bool, force: bool) -> None:
@@ -230,15 +230,16 @@ def _tell_checked(contest: Contest, again: dict[str, str], as_json: bool) -> Non
 
 def _tell(done: Submitted | AttemptState, contest: Contest, as_json: bool) -> None:
     """The score with its arithmetic, the place, and what the one above did better."""
-    document = done.model_dump()
-    attempt: dict[str, Any] = document.get("attempt") or document
-    told = {**attempt, **{name: value for name, value in document.items() if name != "attempt"}}
-    waits = attempt.get("waiting") is not None or attempt["state"] == "submitted"
+    from tallymark.cli.attempt import list_lines
+    from tallymark.desk.attempts import read_attempt
+
+    state: AttemptState = getattr(done, "attempt", None) or done  # type: ignore[assignment]
+    attempt, told = read_attempt(state), state.model_dump() | done.model_dump()
     if as_json:
-        print_json(document | _describe_work(contest))
+        print_json(done.model_dump() | _describe_work(contest))
     else:
-        say("\n".join(_list_lines(told, contest.witnessed)))
-    if waits:
+        say("\n".join([*list_lines(attempt), *_list_place(told, contest.witnessed)]))
+    if attempt.state == "submitted":
         raise typer.Exit(WorkFailed.exit_code)
 
 
@@ -249,65 +250,24 @@ def _describe_work(contest: Contest) -> dict[str, Any]:
     return {"witnessed": seen, "folder": folder, "answer_file": answer}
 
 
-def _list_lines(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
-    yield _write_headline(told)
-    rows = [
-        (clean_line(key), format_number(part["score"]), f"x {format_number(part['weight'])}",
-         f"= {format_number(part['weighted'])}")
-        for key, part in (told.get("score_breakdown") or {}).items()
-    ]  # fmt: skip
-    yield from (f"  {line}" for line in align(rows, [False, True, False, False]))
-    for each in told.get("submission_warnings") or ():
-        yield f"  {clean_line(str(each.get('severity')))}: {clean_line(str(each.get('message')))}"
-    yield from (
-        f"  violation: {clean_line(str(e))}" for e in told.get("constraint_violations") or ()
-    )
-    for name in ("harness_warning", "warning"):
-        if told.get(name):
-            yield f"  warning: {clean_line(str(told[name]))}"
-    if told["state"] in ("scored", "failed"):
-        yield from _list_trajectory(told, witnessed)
+def _list_place(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
+    level = told.get("trajectory_level")
+    if level == "witnessed" and witnessed.spans:
+        yield f"  witnessed: the server saw {format_count(witnessed.spans, 'span')}"
+    elif level in ("none", "claimed"):
+        why = "" if witnessed.spans else "no span of the agent reached the server; "
+        yield f"  not witnessed: {why}that costs the points for efficiency and the Elo bonus"
+    if witnessed.problem:
+        yield f"  spans that were not taken: {clean_line(witnessed.problem, 300)}"
     if told.get("rank") is not None:
         best = told.get("best")
-        by = "" if best in (None, told["id"]) else f", by your attempt {best}"
+        by = "" if best in (None, told.get("id")) else f", by your attempt {best}"
         yield f"Rank {told['rank']}{by}"
     if told.get("rating"):
         rating = told["rating"]
         provisional = ", provisional" if rating.get("provisional") else ""
         yield f"Elo {rating['before']} -> {rating['after']}{provisional}"
     yield from _list_above(told.get("above"), told.get("rank"))
-
-
-def _write_headline(told: dict[str, Any]) -> str:
-    head = f"Attempt {told['id']} of {told['agent']} at {told['challenge']}: "
-    if told.get("waiting"):
-        return f"{head}submitted, and waits: {clean_line(told['waiting'])}"
-    if told.get("error"):
-        return f"{head}no score, because {clean_line(str(told['error']))}"
-    if told["state"] != "scored":
-        return head + str(told["state"])
-    level = told.get("trajectory_level", "none")
-    believed = "" if level == "none" else f", trajectory {level}"
-    return f"{head}{format_digits(told['score'])} ({told.get('result') or 'scored'}{believed})"
-
-
-def _list_trajectory(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
-    """How far the server believes what the agent did, and what it costs that it does not."""
-    level = told.get("trajectory_level", "none")
-    if level == "witnessed":
-        seen = f": the server saw {format_count(witnessed.spans, 'span')}"
-        yield f"  trajectory witnessed{seen if witnessed.spans else ''}"
-        return
-    why = clean_line("; ".join(map(str, told.get("unverified") or ())))
-    if not witnessed.spans:
-        why = "no span of the agent reached the server" if level == "none" else why
-    yield f"  trajectory {level}, not witnessed: {why}"
-    if level != "consistent":
-        yield "  that costs: no points for efficiency, no Elo bonus"
-    if witnessed.problem:
-        yield f"  spans that were not taken: {clean_line(witnessed.problem, 300)}"
-    if told.get("unranked"):
-        yield f"  not on the board: {clean_line(str(told['unranked']))}"
 
 
 def _list_above(above: dict[str, Any] | None, rank: int | None) -> Iterator[str]:
