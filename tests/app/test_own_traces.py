@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.api.conftest import ADA, Server, listening, run_server
 
 from tallymark.app.own_traces import start_tracing
 from tallymark.errors import InvalidInput
+from tallymark.traces.trace_query import parse_query
 from tallymark.watched_work import watch
 
 
@@ -37,8 +39,8 @@ def test_spans_come_to_our_own_intake_and_no_more_than_there_were(tmp_path: Path
 
 
 def _list_names(server: Server) -> Counter[str]:
-    found = server.v1("ada", "GET", "/traces?limit=100").json()["items"]
-    return Counter(each["name"] for each in found)
+    page = server.service.app.store.traces.page(parse_query("", now=time.time()), limit=100)
+    return Counter(each.name for each in page.items)
 
 
 def test_nothing_is_loaded_where_nothing_is_configured() -> None:

@@ -348,7 +348,7 @@ def _read_keep(texts: list[str] | None, before: TenantSettings | None) -> dict[s
 def _describe_settings(settings: TenantSettings) -> dict[str, Any]:
     import msgspec
 
-    told = msgspec.structs.asdict(settings)
+    told: dict[str, Any] = msgspec.to_builtins(settings)
     del told["traces"]  # `tally traces settings` shows those
     return told
 
