@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from tallymark.watched_work import Work
 
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_ABOVE = ("/api/v1", "/api")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+def name_route(scope: Mapping[str, Any]) -> str:
+    """The route that a request took, with the names of its parts and none of their values."""
+    route: str | None = getattr(scope.get("route"), "path", None)
+    if route is None:
+        return "unknown"
+    # A route of the API does not know below what it was included, and pages have the same names.
+    path = scope["path"]
+    above = next((each for each in _ABOVE if path.startswith(f"{each}/")), "")
+    return route if route.startswith(above) else above + route
 
 
 class Metrics:
@@ -57,7 +69,7 @@ class Metrics:
 
     def note_request(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
         """Counts a request that was answered."""
-        route = getattr(scope.get("route"), "path", "unknown")
+        route = name_route(scope)
         key = (scope["method"], route, status)
         found = self._known.get(key)
         if found is None:

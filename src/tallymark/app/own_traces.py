@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from tallymark.app.metrics import name_route
 from tallymark.errors import InvalidInput
 from tallymark.watched_work import Work, add_watcher, remove_watcher
 
@@ -103,7 +104,7 @@ def _is_about_traces(work: Work) -> bool:
 def _name(work: Work) -> str:
     if work.name == "request":
         scope = work.facts["scope"]
-        return f"{scope['method']} {getattr(scope.get('route'), 'path', 'unknown')}"
+        return f"{scope['method']} {name_route(scope)}"
     return f"{work.name} {work.facts.get('kind') or work.facts.get('thread')}"
 
 
@@ -112,7 +113,7 @@ def _describe(work: Work) -> Iterator[tuple[str, Any]]:
     if work.name == "request":
         scope = work.facts["scope"]
         yield "http.request.method", scope["method"]
-        yield "http.route", getattr(scope.get("route"), "path", "unknown")
+        yield "http.route", name_route(scope)
         yield "tally.request_id", scope.get("tally.request_id", "")
         if work.outcomes:
             yield "http.response.status_code", int(next(iter(work.outcomes)))

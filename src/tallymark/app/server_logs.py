@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.metrics import name_route
 from tallymark.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def log_request(scope: Mapping[str, Any], status: int, seconds: float) -> None:
     facts = {
         "request_id": scope.get("tally.request_id", ""),
         "method": scope["method"],
-        "route": getattr(scope.get("route"), "path", "unknown"),
+        "route": name_route(scope),
         "status": status,
         "seconds": round(seconds, 6),
         "tenant": getattr(caller, "tenant", None),
