@@ -126,9 +126,15 @@ def furnish(server: Server) -> None:
     send_spans(server)
     rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
     assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
-    hook = {"id": "whk_a", "url": "https://example.com/x", "events": ("run.finished",)}
-    hooks, at = server.service.app.store.webhooks, server.service.clock()
-    hooks.add(Webhook(**hook, made_by="alice", created_at=at, state="paused"), make_secret())
+    hook = Webhook(
+        id="whk_a",
+        url="https://example.com/x",
+        events=("run.finished",),
+        made_by="alice",
+        created_at=server.service.clock(),
+        state="paused",
+    )
+    server.service.app.store.webhooks.add(hook, make_secret())
     run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
     assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
 

@@ -12,7 +12,7 @@ from tallymark.runs.statistics import estimate_difference
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
-from tallymark.traces.trace_query import parse_query
+from tallymark.traces.trace_query import Term, TraceQuery, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tallymark.store.traces.trace_rows import TraceRecord
     from tallymark.store.traces.trace_sums import TraceSum
     from tallymark.traces.trace import Trace
-    from tallymark.traces.trace_query import TraceQuery
 
 STEPS: dict[str, float] = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 MOST_STEPS = 2_000
@@ -154,8 +153,7 @@ class TraceQuestions:
 
     def session(self, name: str) -> TraceSession:
         """All traces of one session, and what they come to together."""
-        shown = name if '"' not in name else ""
-        query = self.read_filter(f'session:"{shown}"')
+        query = TraceQuery(terms=(Term("session", "=", (name,)),))
         page = self._store.traces.page(query, limit=_MOST_IN_SESSION)
         if not page.items:
             raise NotFound(f"no trace is of the session {name!r}")

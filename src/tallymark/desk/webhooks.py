@@ -27,7 +27,7 @@ class WebhookDesk(Protocol):
     ) -> NewWebhook:
         """Has an address told of what happens from now on."""
 
-    def list(self) -> list[Webhook]:
+    def list(self) -> Sequence[Webhook]:
         """The oldest first."""
 
     def set_state(self, webhook: str, state: WebhookState) -> Webhook:
@@ -42,7 +42,7 @@ class WebhookDesk(Protocol):
     def ping(self, webhook: str) -> int:
         """Tries it out."""
 
-    def deliveries(self, webhook: str, state: str | None, limit: int) -> list[Delivery]:
+    def deliveries(self, webhook: str, state: str | None, limit: int) -> Sequence[Delivery]:
         """What was sent or waits, newest first."""
 
     def replay(self, webhook: str, delivery: str) -> Delivery:
@@ -72,7 +72,7 @@ class LocalWebhooks:
             url, challenge=challenge, suite=suite, made_by="operator", **wanted
         )
 
-    def list(self) -> list[Webhook]:
+    def list(self) -> Sequence[Webhook]:
         """The oldest first."""
         return self.app.store.webhooks.all()
 
@@ -92,7 +92,7 @@ class LocalWebhooks:
         """Tries it out."""
         return self._service.ping(webhook)
 
-    def deliveries(self, webhook: str, state: str | None, limit: int) -> list[Delivery]:
+    def deliveries(self, webhook: str, state: str | None, limit: int) -> Sequence[Delivery]:
         """What was sent or waits, newest first."""
         self.app.store.webhooks.get(webhook)
         return self.app.store.deliveries.list(webhook, state=state, limit=limit)
@@ -119,7 +119,7 @@ class RemoteWebhooks:
         made = self.client.webhooks.add(url, events=events, challenge=challenge, suite=suite)
         return NewWebhook(_read_webhook(made.webhook), made.secret or "")
 
-    def list(self) -> list[Webhook]:
+    def list(self) -> Sequence[Webhook]:
         """The oldest first."""
         return [_read_webhook(each) for each in self.client.webhooks.list()]
 
@@ -141,7 +141,7 @@ class RemoteWebhooks:
         """Tries it out."""
         return self.client.webhooks.ping(webhook)
 
-    def deliveries(self, webhook: str, state: str | None, limit: int) -> list[Delivery]:
+    def deliveries(self, webhook: str, state: str | None, limit: int) -> Sequence[Delivery]:
         """What was sent or waits, newest first."""
         wanted: Any = state
         told = self.client.webhooks.deliveries(webhook, state=wanted, limit=limit)
