@@ -119,7 +119,7 @@ def _fill_versus(store: Store, now: float) -> None:
     for nth in range(_PLAYERS):
         for side in ("red", "blue"):
             player = f"sample-{side}-{nth:02}" if nth else f"{side}-{LONG}"[:40].rstrip("-")
-            store.versus.submit("siege", player, side, {"text": player}, at=now - _DAY + nth)  # type: ignore[arg-type]
+            store.versus.submit("siege", player, side, {"text": player}, at=now - _DAY + nth)
     dice = random.Random(9)
     while found := store.versus.unjudged("siege", failed=False, limit=500):
         rulings = [(each, Ruling(breached=dice.random() < 0.4, reason="")) for each in found]

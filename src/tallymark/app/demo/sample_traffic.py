@@ -151,10 +151,10 @@ class SampleTraffic:
         for day in reversed(range(_DAYS)):
             self._pass_day(store, now - day * _DAY, day)
         worst = TraceQuestions(store).worst("polite", limit=3)
-        for nth, each in enumerate(worst):
+        for nth, (_, trace) in enumerate(worst):
             questions = TraceQuestions(store, lambda nth=nth: now - 1800 + 60 * nth)  # type: ignore[misc]
             questions.add_score(
-                each.trace.trace_id, "polite", nth / 2, author=_READER, reason="read by a person"
+                trace.trace_id, "polite", nth / 2, author=_READER, reason="read by a person"
             )
 
     def _pass_day(self, store: Store, until: float, days_ago: int) -> None:
