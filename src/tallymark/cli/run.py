@@ -135,7 +135,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     if remote:
         from tallymark.cli.remote_run import refuse_for_remote
 
-        given = {"--resume": resume, "--only": only, "--tag": tag, "--failed-of": failed_of}
+        given: dict[str, object] = {
+            "--resume": resume,
+            "--only": only,
+            "--tag": tag,
+            "--failed-of": failed_of,
+        }
         given |= {"--prompt": prompt, "--env-file": env_file, "--retries": retries}
         refuse_for_remote(given | {"--record": record, "--cache": cache})
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)

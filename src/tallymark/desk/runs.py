@@ -54,7 +54,7 @@ class Rescored:
 class RunDesk(Protocol):
     """Runs that are kept, and where new ones are done."""
 
-    def list(self, query: RunQuery) -> list[RunRecord]:
+    def find(self, query: RunQuery) -> list[RunRecord]:
         """Runs without their results."""
 
     def load(self, run: str, *, traces: bool = False) -> Run:
@@ -98,7 +98,7 @@ class LocalRuns:
 
     app: App
 
-    def list(self, query: RunQuery) -> list[RunRecord]:
+    def find(self, query: RunQuery) -> list[RunRecord]:
         """Runs without their results."""
         return self.app.store.runs(
             sort=query.sort,
@@ -171,7 +171,7 @@ class RemoteRuns:
 
     client: Client
 
-    def list(self, query: RunQuery) -> list[RunRecord]:
+    def find(self, query: RunQuery) -> list[RunRecord]:
         """Runs without their results."""
         found = self.client.runs.list(
             suite=query.suite,
