@@ -14,7 +14,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +34,23 @@ evals:
   - {name: again, prompt: Say it again, checks: [{match: "*again*"}], epochs: 3}
 score: {formula: success_pct * 2}
 """
+FILES = {
+    "suite.yaml": SUITE,
+    "other.yaml": SUITE.replace("*bye*", "*hi*").replace("* 2", "* 3"),
+    "broken.yaml": "evals: [{prompt: 1, chekcs: []}]\n",
+    "traces.jsonl": '{"trace_id": "t-1", "output": "one two"}\n{"trace_id": "t-2", "output": ""}\n',
+    "greet_eval.py": """
+from tallymark import Suite, Test
+
+suite = Suite(
+    name="greetings",
+    agent=lambda question: f"hello {question}",
+    tests=[Test(name="hello", input="you", scorers=["contains(values=['hello'])"])],
+)
+""",
+}
+LONG = "~ "
+"""Before lines that only the long form has: `make proof`."""
 BEFORE = ("run suite.yaml -q", "run suite.yaml -m echo/you -q --limit 2")
 """What both have done: the database is copied after it."""
 STORIES: dict[str, tuple[str, ...]] = {
@@ -46,6 +64,36 @@ STORIES: dict[str, tuple[str, ...]] = {
         "show latest --report out.json --report out.html",
         "show nothing",
         "show latest --report out.what",
+        "compare latest~1 latest",
+        "compare latest latest~1 --json --fail-on-regression --strict",
+        "compare latest nothing",
+        "rescore latest --formula success_pct",
+        "rescore latest --formula 'success_pct +'",
+        "rescore latest --suite other.yaml --json",
+        "rescore latest --suite other.yaml --save",
+        "runs --limit 1",
+        "rescore latest",
+    ),
+    "new runs": (
+        "run suite.yaml --threads 1",
+        "show latest",
+        "run suite.yaml --threads 1 -m echo/you --json",
+        "run suite.yaml --failed-of latest --threads 1 -q",
+        "show latest",
+        "run suite.yaml -q --baseline latest~1 --fail-on-regression --only 'again*'",
+        "run suite.yaml -q --fail-under 190",
+        "run suite.yaml -q --var name=value --limit 1",
+        "run suite.yaml -q --only nothing",
+        "run nothing.yaml",
+        "run broken.yaml",
+        "run suite.yaml -q -m what/ever",
+        "runs --limit 4",
+        "score traces.jsonl -s word_count --formula success_pct",
+        "show latest",
+        "score traces.jsonl -s word_count --fail-under 2 -q",
+        "score greet_eval.py -q",
+        "show latest",
+        "runs --json --limit 2",
     ),
     **contest_stories.STORIES,
 }
@@ -70,12 +118,18 @@ ONLY_HERE: dict[str, str] = {
     **contest_stories.ONLY_HERE,
 }
 """Commands that keep nothing and read nothing that is kept, or are for whoever has the database."""
-WAITING: set[str] = {
-    "run",
-    "compare",
-    "score",
+TOLD_OTHERWISE: dict[str, str] = {
+    "runs --json --limit 2": "a server does not keep the folder of a run, and marks what was sent",
+    **contest_stories.TOLD_OTHERWISE,
 }
-"""Commands that do not speak to servers yet."""
+"""Lines whose words differ, and why; both are played."""
+THERE = (
+    "suite.yaml",
+    "suite.yaml -v --fail-under 190",
+    "suite.yaml -q -m echo/a -m echo/b --epochs 2",
+    "other.yaml -q --limit 1 --baseline latest",
+)
+"""What `tally run --remote` is given."""
 TODAY = (
     Mask("run", r"\b(r[0-9a-hjkmnp-tv-z]{10})\b", "a run's id has the time in it", numbered=True),
     Mask("group", r"\b(g[0-9a-hjkmnp-tv-z]{10})\b", "so has a group's", numbered=True),
@@ -92,7 +146,6 @@ TODAY = (
         "here it is whoever is at the machine, there the key's name",
     ),
     Mask("seq", r'"seq": (\d+)', "the log there has its keys in it"),
-    Mask("job", r"\b(j\d{12})\b", "the server has jobs of its own", numbered=True),
 )
 
 
@@ -111,22 +164,28 @@ class Way:
 
     def play(self, line: str) -> str:
         """All that a command line says, and how it ends."""
-        typed, _, stdin = line.partition(" <<< ")
-        words = shlex.split(self.masker.unmask(typed))
-        done = Tally(self.folder)(*words, stdin=stdin, env=self.env)
-        said = f"$ {line}\n{done.stdout}--\n{done.stderr}→ {done.returncode}\n"
+        words, _, stdin = self.masker.unmask(line).partition(" <<< ")
+        done = Tally(self.folder)(*shlex.split(words), stdin=stdin, env=self.env)
+        typed = line.removesuffix(" --remote")
+        said = f"$ {typed}\n{done.stdout}--\n{done.stderr}→ {done.returncode}\n"
         # From where somebody came, only a server knows.
         return re.sub(r',\s+"address": "[^"]+"', "", self.masker.mask(said))
 
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Way, Way]]:
+    """Both, for all short stories."""
+    with open_ways(tmp_path_factory.mktemp("both")) as both:
+        yield both
+
+
+@contextmanager
+def open_ways(base: Path) -> Iterator[tuple[Way, Way]]:
     """Here, and there: a server over a copy of the database."""
-    base = tmp_path_factory.mktemp("both")
     here, there, served = (base / name for name in ("here", "there", "served"))
     for folder in (here, there, served):
         folder.mkdir()
-        for name, text in {"suite.yaml": SUITE, **contest_stories.FILES}.items():
+        for name, text in {**FILES, **contest_stories.FILES}.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text)
     quiet = {"TALLY_SERVER": "", "TALLY_KEY": "", "XDG_CONFIG_HOME": str(there / "config")}
@@ -173,13 +232,39 @@ class serving:  # noqa: N801 (used like a function)
 
 @pytest.mark.parametrize("name", STORIES)
 def test_a_command_says_the_same_here_and_there(name: str, ways: tuple[Way, Way]) -> None:
+    play_story([line for line in STORIES[name] if not line.startswith(LONG)], ways)
+
+
+@pytest.mark.proof
+def test_so_do_refusals_and_documents(tmp_path: Path) -> None:
+    with open_ways(tmp_path) as both:
+        for lines in STORIES.values():
+            play_story([line.removeprefix(LONG) for line in lines], both)
+
+
+def play_story(lines: Iterable[str], ways: tuple[Way, Way]) -> None:
+    """Every line both ways, with the same words and the same end."""
     here, there = ways
-    for line in STORIES[name]:
-        assert there.play(line) == here.play(line)
+    for line in lines:
+        told, expected = there.play(line), here.play(line)
+        if line not in TOLD_OTHERWISE:
+            assert told == expected
+
+
+@pytest.mark.parametrize("line", THERE)
+def test_what_a_server_runs_says_the_same(line: str, ways: tuple[Way, Way]) -> None:
+    here, there = ways
+    assert there.play(f"run {line} --remote") == here.play(f"run {line}")
+
+
+def test_what_the_server_has_is_no_longer_here(ways: tuple[Way, Way]) -> None:
+    _, there = ways
+    there.play("run suite.yaml -q")
+    assert Tally(there.folder).json("runs", "--db", ".tally/unsent.db") == {"runs": []}
 
 
 def test_every_command_is_played_or_has_a_reason_not_to_be() -> None:
-    played = {line for lines in STORIES.values() for line in lines}
+    played = {line for lines in STORIES.values() for line in lines if not line.startswith(LONG)}
     for command in COMMANDS:
         is_played = any(line == command or line.startswith(f"{command} ") for line in played)
-        assert is_played + (command in ONLY_HERE) + (command in WAITING) == 1, command
+        assert is_played + (command in ONLY_HERE) == 1, command
