@@ -82,6 +82,7 @@ versus: {categories: [leak], judge: {type: scorer, scorer: 'contains(values=["se
 }
 """In the folders of both."""
 
+WON = "--metric succeeded=true --metric rating=9 --metric steps=1"
 STORIES: dict[str, tuple[str, ...]] = {
     "challenges": (
         "challenge list",
@@ -120,9 +121,9 @@ STORIES: dict[str, tuple[str, ...]] = {
         "attempt enter sums --agent dora",
         "attempt withdraw a000000000003 --agent dora --reason tired",
         "~ attempt withdraw a000000000003 --agent dora --reason tired --json",
-        "attempt report speed --agent bob --metric succeeded=true --metric rating=9 --metric steps=1 --metric rating=7",
-        "attempt report speed --agent carol --metric succeeded=true --metric rating=9 --metric steps=1 --json --key r",
-        "attempt report speed --agent carol --metric succeeded=true --metric rating=9 --metric steps=1 --key r",
+        f"attempt report speed --agent bob {WON} --metric rating=7",
+        f"attempt report speed --agent carol {WON} --json --key r",
+        f"attempt report speed --agent carol {WON} --key r",
         "attempt report speed --agent dora --metric succeeded=true --metric rating=2",
         "~ attempt report speed --agent bob --metric raiting=7",
         "~ attempt report speed --agent bob --metric rating=true",
