@@ -152,8 +152,7 @@ class RemoteRules:
         self, name: str, *, decision: str | None, trace: str | None, limit: int
     ) -> Sequence[Document]:
         """What it decided, newest first."""
-        asked: Any = decision  # one that there is not, the server refuses
-        found = self.client.rules.decisions(name, decision=asked, trace=trace, limit=limit)
+        found = self.client.rules.decisions(name, decision=decision, trace=trace, limit=limit)
         return [_tell(each) for each in found]
 
     def preview_backfill(self, name: str, since: float, until: float) -> BackfillPreview:

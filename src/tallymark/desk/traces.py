@@ -275,8 +275,9 @@ class RemoteTraces:
 
     def score(self, trace: str, given: OwnScore) -> TraceScore:
         """Gives a score in the name of the key's owner."""
-        said = {"reason": given.reason, "expected": given.expected}
-        told = self.client.traces.score(trace, given.name, given.value, **said)
+        told = self.client.traces.score(
+            trace, given.name, given.value, reason=given.reason, expected=given.expected
+        )
         return _read_score(told.model_dump(exclude_unset=True))
 
     def make_suite(
