@@ -32,6 +32,21 @@ evals:
   - {name: again, prompt: Say it again, checks: [{match: "*again*"}], epochs: 3}
 score: {formula: success_pct * 2}
 """
+FILES = {
+    "suite.yaml": SUITE,
+    "other.yaml": SUITE.replace("*bye*", "*hi*").replace("* 2", "* 3"),
+    "broken.yaml": "evals: [{prompt: 1, chekcs: []}]\n",
+    "traces.jsonl": '{"trace_id": "t-1", "output": "one two"}\n{"trace_id": "t-2", "output": ""}\n',
+    "greet_eval.py": """
+from tallymark import Suite, Test
+
+suite = Suite(
+    name="greetings",
+    agent=lambda question: f"hello {question}",
+    tests=[Test(name="hello", input="you", scorers=["contains(values=['hello'])"])],
+)
+""",
+}
 BEFORE = ("run suite.yaml -q", "run suite.yaml -m echo/you -q --limit 2")
 """What both have done: the database is copied after it."""
 STORIES: dict[str, tuple[str, ...]] = {
@@ -45,6 +60,36 @@ STORIES: dict[str, tuple[str, ...]] = {
         "show latest --report out.json --report out.html",
         "show nothing",
         "show latest --report out.what",
+        "compare latest~1 latest",
+        "compare latest latest~1 --json --fail-on-regression --strict",
+        "compare latest nothing",
+        "rescore latest --formula success_pct",
+        "rescore latest --formula 'success_pct +'",
+        "rescore latest --suite other.yaml --json",
+        "rescore latest --suite other.yaml --save",
+        "runs --limit 1",
+        "rescore latest",
+    ),
+    "new runs": (
+        "run suite.yaml --threads 1",
+        "show latest",
+        "run suite.yaml --threads 1 -m echo/you --json",
+        "run suite.yaml --failed-of latest --threads 1 -q",
+        "show latest",
+        "run suite.yaml -q --baseline latest~1 --fail-on-regression --only 'again*'",
+        "run suite.yaml -q --fail-under 190",
+        "run suite.yaml -q --var name=value --limit 1",
+        "run suite.yaml -q --only nothing",
+        "run nothing.yaml",
+        "run broken.yaml",
+        "run suite.yaml -q -m what/ever",
+        "runs --limit 4",
+        "score traces.jsonl -s word_count --formula success_pct",
+        "show latest",
+        "score traces.jsonl -s word_count --fail-under 2 -q",
+        "score greet_eval.py -q",
+        "show latest",
+        "runs --json --limit 2",
     ),
 }
 """Command lines without `tally`, by subject."""
@@ -68,11 +113,18 @@ ONLY_HERE: dict[str, str] = {
     "formula explain": "reads what is typed",
 }
 """Commands that keep nothing and read nothing that is kept, or are for whoever has the database."""
+TOLD_OTHERWISE: dict[str, str] = {
+    "runs --json --limit 2": "a server does not keep the folder of a run, and marks what was sent",
+}
+"""Lines whose words differ, and why; both are played."""
+THERE = (
+    "suite.yaml",
+    "suite.yaml -v --fail-under 190",
+    "suite.yaml -q -m echo/a -m echo/b --epochs 2",
+    "other.yaml -q --limit 1 --baseline latest",
+)
+"""What `tally run --remote` is given."""
 WAITING: set[str] = {
-    "run",
-    "compare",
-    "rescore",
-    "score",
     "leaderboard",
     "ratings",
     "log",
@@ -167,7 +219,8 @@ class Way:
     def play(self, line: str) -> str:
         """All that a command line says, and how it ends."""
         done = Tally(self.folder)(*shlex.split(self.masker.unmask(line)), env=self.env)
-        said = f"$ {line}\n{done.stdout}--\n{done.stderr}→ {done.returncode}\n"
+        typed = line.removesuffix(" --remote")
+        said = f"$ {typed}\n{done.stdout}--\n{done.stderr}→ {done.returncode}\n"
         return self.masker.mask(said)
 
 
@@ -178,7 +231,8 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Way, Way]]:
     here, there, served = (base / name for name in ("here", "there", "served"))
     for folder in (here, there, served):
         folder.mkdir()
-        (folder / "suite.yaml").write_text(SUITE)
+        for name, text in FILES.items():
+            (folder / name).write_text(text)
     quiet = {"TALLY_SERVER": "", "TALLY_KEY": "", "XDG_CONFIG_HOME": str(there / "config")}
     local = Way(here, quiet)
     for line in BEFORE:
@@ -225,7 +279,21 @@ class serving:  # noqa: N801 (used like a function)
 def test_a_command_says_the_same_here_and_there(name: str, ways: tuple[Way, Way]) -> None:
     here, there = ways
     for line in STORIES[name]:
-        assert there.play(line) == here.play(line)
+        told, expected = there.play(line), here.play(line)
+        if line not in TOLD_OTHERWISE:
+            assert told == expected
+
+
+@pytest.mark.parametrize("line", THERE)
+def test_what_a_server_runs_says_the_same(line: str, ways: tuple[Way, Way]) -> None:
+    here, there = ways
+    assert there.play(f"run {line} --remote") == here.play(f"run {line}")
+
+
+def test_what_the_server_has_is_no_longer_here(ways: tuple[Way, Way]) -> None:
+    _, there = ways
+    there.play("run suite.yaml -q")
+    assert Tally(there.folder).json("runs", "--db", ".tally/unsent.db") == {"runs": []}
 
 
 def test_every_command_is_played_or_has_a_reason_not_to_be() -> None:

@@ -38,6 +38,7 @@ WARM = (
     "tally challenge publish challenges/prompt-race",
     "tally ratings",
     "tally compete nothing --agent-cmd no-such-program",
+    "tally show nothing --server nobody",
 )
 """Commands that between them load nearly all that the others do."""
 

@@ -158,8 +158,9 @@ def _ask_who(url: str, key: str | None) -> CallerState:
 
 
 def _tell_caller(caller: CallerState) -> str:
-    whose = f" of {caller.owner}" if caller.owner else ""
-    return f"{caller.name}, {caller.role}{whose} in tenant {caller.tenant}"
+    name = caller.name if caller.agent is None else f"agent {caller.agent}"
+    whose = f" of {caller.owner}" if caller.owner and caller.owner not in name.split() else ""
+    return f"{name}{whose} in tenant {caller.tenant}"
 
 
 def _list_profiles(*, as_json: bool) -> None:

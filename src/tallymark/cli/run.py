@@ -167,6 +167,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
                 definition = _load(suite or Path(), model or [], options)
                 runs = run_there(desk, definition, suite or Path(), model or [], options, watch)
             else:
+                work.check()
                 runs = _run_suite(work, suite, resume, model or [], options, watch)
         kept = remote or hand_over(work, runs)
         least = fail_under

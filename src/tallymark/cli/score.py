@@ -160,6 +160,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     # What a user's code prints must not get into our JSON document.
     with open_desk(db, server) as desk, desk.runs.open_work() as work:
         app = work.app
+        if not no_keep:
+            work.check()
         before = desk.runs.load(baseline) if baseline is not None else None
         choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(

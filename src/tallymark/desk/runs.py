@@ -228,8 +228,10 @@ class RemoteRuns:
 
         with closing(App(UNSENT)) as app:
             work = RemoteWork(self.client, app)
-            yield work
-            work.forget_sent()
+            try:
+                yield work
+            finally:
+                work.forget_sent()
 
     def start(
         self, suite: Path, models: Sequence[str], *, name: str, wish: Mapping[str, Any]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallymark.runs.run import Run
 
 UNSENT = ".tally/unsent.db"
+_SENDERS = ("reporter", "organiser", "admin")
 _OVER = ("completed", "partial_failure", "failed")
 _MOST_RESULTS = 5_000
 _MOST_BYTES = 8_000_000
@@ -31,6 +32,9 @@ class Work(Protocol):
     """What a command does its runs with."""
 
     app: App
+
+    def check(self) -> None:
+        """Refuses to begin what nobody would keep."""
 
     def fill_in(self, options: RunOptions) -> RunOptions:
         """The options with values of variables that are kept elsewhere."""
@@ -50,6 +54,9 @@ class LocalWork:
     """In the database that keeps the runs: there is nothing to hand over."""
 
     app: App
+
+    def check(self) -> None:
+        """There is nothing to be seen beforehand."""
 
     def fill_in(self, options: RunOptions) -> RunOptions:
         """As they are: the database has the variables."""
@@ -83,6 +90,16 @@ class RemoteWork:
         except NotAllowed:
             known = {}
         return replace(options, values={**known, **options.values})
+
+    def check(self) -> None:
+        """Refuses to begin what the server would not take in the end."""
+        caller = self.client.me()
+        if caller["role"] not in _SENDERS:
+            raise NotAllowed(
+                f"{self.client.connection.address} takes no runs from a key of the role"
+                f" {caller['role']!r}",
+                hint=f"log in with one of: {', '.join(_SENDERS)}",
+            )
 
     def find_finished(self, run: str) -> Run | None:
         """A run that only has to be sent."""
