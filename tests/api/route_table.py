@@ -235,6 +235,7 @@ ROUTES = (
     ),
     Row("GET", "/attempts/{scored}", EVERYBODY),
     Row("GET", "/attempts/{open}/token", COMPETITORS),
+    Row("GET", "/attempts/{open}/form", COMPETITORS),
     Row(
         "POST",
         "/attempts/{open}/submission",

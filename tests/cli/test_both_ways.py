@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from scripts.cli_reference import COMMANDS
+from tests.cli import contest_stories
 from tests.cli.tally_process import Tally
 from tests.golden.masks import MASKS, MEASURED, Mask, Masker
 
@@ -91,6 +92,7 @@ STORIES: dict[str, tuple[str, ...]] = {
         "show latest",
         "runs --json --limit 2",
     ),
+    **contest_stories.STORIES,
 }
 """Command lines without `tally`, by subject."""
 ONLY_HERE: dict[str, str] = {
@@ -111,6 +113,7 @@ ONLY_HERE: dict[str, str] = {
     "whoami": "is about servers; tests/cli/test_login.py",
     "formula check": "reads what is typed",
     "formula explain": "reads what is typed",
+    **contest_stories.ONLY_HERE,
 }
 """Commands that keep nothing and read nothing that is kept, or are for whoever has the database."""
 TOLD_OTHERWISE: dict[str, str] = {
@@ -125,81 +128,27 @@ THERE = (
 )
 """What `tally run --remote` is given."""
 WAITING: set[str] = {
-    "leaderboard",
-    "ratings",
-    "log",
-    "traces list",
-    "traces search",
-    "traces show",
-    "traces sums",
-    "traces compare",
-    "traces worst",
-    "traces session",
-    "traces score",
-    "traces to-suite",
-    "traces settings",
-    "load traces",
-    "rules add",
-    "rules edit",
-    "rules list",
-    "rules show",
-    "rules pause",
-    "rules resume",
-    "rules delete",
-    "rules decisions",
-    "rules backfill",
-    "rules check",
-    "plugin check",
-    "plugin paused",
-    "plugin resume",
-    "challenge init",
-    "challenge check",
-    "challenge publish",
-    "challenge list",
-    "challenge show",
-    "challenge close",
-    "challenge reopen",
-    "challenge freeze",
-    "challenge unfreeze",
-    "attempt enter",
-    "attempt token",
-    "attempt submit",
-    "attempt withdraw",
-    "attempt report",
-    "attempt settle",
-    "attempt list",
-    "attempt show",
-    "attempt void",
-    "attempt unvoid",
-    "agent disqualify",
-    "agent reinstate",
-    "agent name",
-    "versus submit",
-    "versus settle",
-    "vars set",
-    "vars list",
-    "vars delete",
-    "secrets set",
-    "secrets list",
-    "secrets delete",
-    "admin keys create",
-    "admin keys list",
-    "admin keys rotate",
-    "admin keys revoke",
-    "admin tenants create",
-    "admin tenants set",
-    "admin tenants list",
-    "admin agents list",
-    "admin agents give",
-    "admin invitations create",
-    "admin invitations list",
-    "admin invitations revoke",
+    "run",
+    "compare",
+    "score",
 }
 """Commands that do not speak to servers yet."""
 TODAY = (
     Mask("run", r"\b(r[0-9a-hjkmnp-tv-z]{10})\b", "a run's id has the time in it", numbered=True),
     Mask("group", r"\b(g[0-9a-hjkmnp-tv-z]{10})\b", "so has a group's", numbered=True),
-    Mask("moment", r'_at": (\d+\.\d+)|(\d{4}-\d\d-\d\d \d\d:\d\d)', "it was done twice"),
+    Mask(
+        "moment",
+        r'(?:"|_)(?:at|since|until)": (\d+(?:\.\d+)?)|(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)'
+        r"|,(\d{10}\.\d),",
+        "it was done twice",
+    ),
+    Mask(
+        "actor",
+        r'"(?:actor|author|owner|made_by)": "([^"]+)"|(?:ed|void) by ([a-z ]+?)(?=:|$)'
+        r"|, by ([a-z ]+)$",
+        "here it is whoever is at the machine, there the key's name",
+    ),
+    Mask("job", r"\b(j\d{12})\b", "the server has jobs of its own", numbered=True),
 )
 
 
@@ -218,7 +167,9 @@ class Way:
 
     def play(self, line: str) -> str:
         """All that a command line says, and how it ends."""
-        done = Tally(self.folder)(*shlex.split(self.masker.unmask(line)), env=self.env)
+        typed, _, stdin = line.partition(" <<< ")
+        words = shlex.split(self.masker.unmask(typed))
+        done = Tally(self.folder)(*words, stdin=stdin, env=self.env)
         typed = line.removesuffix(" --remote")
         said = f"$ {typed}\n{done.stdout}--\n{done.stderr}→ {done.returncode}\n"
         return self.masker.mask(said)
@@ -231,7 +182,8 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Way, Way]]:
     here, there, served = (base / name for name in ("here", "there", "served"))
     for folder in (here, there, served):
         folder.mkdir()
-        for name, text in FILES.items():
+        for name, text in {**FILES, **contest_stories.FILES}.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text)
     quiet = {"TALLY_SERVER": "", "TALLY_KEY": "", "XDG_CONFIG_HOME": str(there / "config")}
     local = Way(here, quiet)

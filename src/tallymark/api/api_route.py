@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from tallymark.api.access import Allow, find_service
+from tallymark.api.envelope import restore_slashes
 from tallymark.api.problems import refuse
 from tallymark.app.callers import Caller
 from tallymark.app.sign_in import find_caller
@@ -86,6 +87,7 @@ class ApiRoute(APIRoute):
 
         async def guard(request: Request) -> Response:
             request = ApiRequest(request.scope, request.receive)
+            restore_slashes(request.scope)
             caller = await admit(request, allow)
             if request.method in ("POST", "PUT", "PATCH"):
                 _check_kind(request, kinds)

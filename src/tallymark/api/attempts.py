@@ -199,6 +199,21 @@ def get_token(
     return answer({"token": services.store.witness.make_token(found.id)}, cache_control="no-store")
 
 
+@router.get(
+    "/attempts/{attempt}/form", response_model=wire.AttemptForm, dependencies=[may(COMPETITORS)]
+)
+def get_form(
+    attempt: str,
+    caller: Who,
+    services: Services,
+    agent: Annotated[str | None, Query(max_length=40, description="Whose attempt it is.")] = None,
+) -> Response:
+    """In which form, and how large, an answer is taken: by the version that was entered."""
+    who = find_competitor(services, caller, attempt, agent)
+    form = services.competition.find_challenge_of(attempt, who).submission
+    return answer({"submission": msgspec.to_builtins(form)})
+
+
 @router.post(
     "/attempts/{attempt}/submission",
     response_model=wire.Submitted,

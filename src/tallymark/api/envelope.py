@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Mapping
 from typing import Any, Protocol
+from urllib.parse import quote, unquote
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,6 +51,11 @@ _HEADERS = [
 ]
 
 
+SLASH = "\ue000"
+"""Of no script: it stands for a slash that was sent as %2F."""
+_QUOTED_SLASH = quote(SLASH)
+
+
 class Note(Protocol):
     """Who counts requests."""
 
@@ -80,6 +86,7 @@ class Envelope:
         ):
             await _refuse_host(send, request_id)
             return
+        scope = keep_slashes(scope)
         if scope["method"] == "HEAD":
             # Whatever can be got can be asked about.
             scope = {**scope, "method": "GET"}
@@ -104,6 +111,21 @@ class Envelope:
         finally:
             if self._note is not None:
                 self._note(scope, status, time.perf_counter() - began)
+
+
+def keep_slashes(scope: Scope) -> Scope:
+    """A slash inside a name stays inside it: until its route is found, it is another character."""
+    raw = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower() or not raw.startswith(b"/api/"):
+        return scope
+    kept = raw.decode("latin-1").replace("%2f", _QUOTED_SLASH).replace("%2F", _QUOTED_SLASH)
+    return {**scope, "path": unquote(kept)}
+
+
+def restore_slashes(scope: Scope) -> None:
+    """The names that a route found, as they were meant."""
+    for name, value in scope.get("path_params", {}).items():
+        scope["path_params"][name] = value.replace(SLASH, "/")
 
 
 def find_bound(path: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics, read_public
 from tallymark.challenges.challenge import Challenge, Submission
 from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission
@@ -223,19 +224,19 @@ class RemoteAttempts:
     ) -> EnteredAttempt:
         """Starts the clock, or gives the open attempt back."""
         entered = self.client.challenges.enter(
-            challenge, agent=agent, memoryless=memoryless, **_name_once(key)
+            challenge, agent=_check(agent), memoryless=memoryless, **_name_once(key)
         )
         known = RemoteChallenges(self.client).find(challenge)
         return EnteredAttempt(read_attempt(entered.attempt), known.challenge, entered.data)
 
     def make_token(self, attempt: str, agent: str) -> str:
         """What makes spans the witnessed trajectory of an open attempt."""
-        return self.client.attempts.token(attempt, agent=agent)
+        return self.client.attempts.token(attempt, agent=_check(agent))
 
-    def find_form(self, attempt: str, agent: str) -> Submission:  # noqa: ARG002 (submitting tells)
+    def find_form(self, attempt: str, agent: str) -> Submission:
         """In which form, and how large, an answer is taken."""
-        found = self.client.attempts.get(attempt)
-        return RemoteChallenges(self.client).find(found.challenge).challenge.submission
+        told = self.client.attempts.form(attempt, agent=_check(agent))
+        return msgspec.convert(told.submission, Submission)
 
     def submit(
         self, attempt: str, agent: str, sent: SentAnswer, *, key: str | None, how: JudgedHere
@@ -262,7 +263,8 @@ class RemoteAttempts:
 
     def withdraw(self, attempt: str, agent: str, reason: str | None) -> Attempt:
         """Gives up."""
-        return read_attempt(self.client.attempts.withdraw(attempt, agent=agent, reason=reason))
+        done = self.client.attempts.withdraw(attempt, agent=_check(agent), reason=reason)
+        return read_attempt(done)
 
     def report(
         self, challenge: str, agent: str, metrics: Metrics, *, key: str | None, how: JudgedHere
@@ -271,7 +273,7 @@ class RemoteAttempts:
         refuse_judged_here(how)
         told: dict[str, Any] = msgspec.to_builtins(metrics)
         told |= told.pop("more", {})
-        done = self.client.challenges.report(challenge, agent, told, **_name_once(key))
+        done = self.client.challenges.report(challenge, _check(agent), told, **_name_once(key))
         return read_attempt(done.attempt)
 
     def find_place(self, attempt: Attempt) -> AgentPlace:
@@ -358,7 +360,7 @@ class RemoteVersus:
     ) -> tuple[SideSubmission, list[BreachVerdict]]:
         """An attack or a defence, judged."""
         refuse_judged_here(how)
-        done = self.client.challenges.take_side(challenge, side, content, agent=agent)
+        done = self.client.challenges.take_side(challenge, side, content, agent=_check(agent))
         submission = msgspec.convert(done.submission, SideSubmission)
         return submission, msgspec.convert(done.verdicts, list[BreachVerdict])
 
@@ -369,6 +371,12 @@ class RemoteVersus:
         refuse_judged_here(how)
         done = self.client.challenges.settle_sides(challenge, again=again)
         return done.judged, msgspec.convert(done.failed, list[BreachVerdict])
+
+
+def _check(agent: str) -> str:
+    """A handle; what is none is refused here as it would be there."""
+    check_handle(agent)
+    return agent
 
 
 def _name_once(key: str | None) -> CallOptions:

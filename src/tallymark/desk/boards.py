@@ -130,7 +130,7 @@ class RemoteBoards:
         from tallymark.wire.challenges import NewTrack  # noqa: PLC0415
 
         track, lines = load_track(path), []
-        given = NewTrack(**msgspec.to_builtins(track))
+        given = NewTrack(**msgspec.to_builtins(track) | {"challenges": [*track.challenges]})
         board = self.client.tracks.suppose_board(given, limit=1000, live=live)
         lines += board.items
         while board.next is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from tallymark.wire.challenges import ChallengeState
 
 ChallengeAct = Literal["close", "reopen", "freeze", "unfreeze"]
-_CHANGES: Mapping[ChallengeAct, Mapping[str, bool]] = {
-    "close": {"closed": True},
-    "reopen": {"closed": False},
-    "freeze": {"frozen": True},
-    "unfreeze": {"frozen": False},
+_CHANGES: Mapping[ChallengeAct, tuple[bool | None, bool | None]] = {
+    "close": (True, None),
+    "reopen": (False, None),
+    "freeze": (None, True),
+    "unfreeze": (None, False),
 }
+"""Whether it is closed, and whether it is frozen after it; None stays as it is."""
 _LOOK_S = 0.5
 """Between two looks at a job."""
 
@@ -80,10 +81,12 @@ class ChallengeDesk(Protocol):
     ) -> Rescoring:
         """All attempts by another rule, or what that would change."""
 
-    def list_paused(self) -> list[PausedAgent]:
+    def list_paused(self) -> Sequence[PausedAgent]:
         """Agents that a plugin is paused for."""
 
-    def resume(self, name: str, agent: str | None, how: JudgedHere) -> tuple[Rescoring, list[str]]:
+    def resume(
+        self, name: str, agent: str | None, how: JudgedHere
+    ) -> tuple[Rescoring, Sequence[str]]:
         """Ends pauses: what was scored again, and who was paused again by that."""
 
 
@@ -105,7 +108,9 @@ class LocalChallenges:
     def publish(self, folder: Path, *, force: bool) -> Challenge:
         """Checks it, and publishes it."""
         from tallymark.app.publishing import Publishing  # noqa: PLC0415 (checks load much)
+        from tallymark.challenges.challenge_file import load_challenge  # noqa: PLC0415
 
+        load_challenge(folder)  # whose mistakes have places here, and no longer there
         return Publishing(self.app.store).publish(folder, force=force).challenge
 
     def act(self, act: ChallengeAct, name: str, reason: str) -> KnownChallenge:
@@ -129,12 +134,14 @@ class LocalChallenges:
                 name, apply=apply, folder=folder, on_progress=on_progress, **scoring
             )
 
-    def list_paused(self) -> list[PausedAgent]:
+    def list_paused(self) -> Sequence[PausedAgent]:
         """Agents that a plugin is paused for."""
         found = self.app.store.pauses.all()
         return [PausedAgent(**msgspec.structs.asdict(each)) for each in found]
 
-    def resume(self, name: str, agent: str | None, how: JudgedHere) -> tuple[Rescoring, list[str]]:
+    def resume(
+        self, name: str, agent: str | None, how: JudgedHere
+    ) -> tuple[Rescoring, Sequence[str]]:
         """Ends pauses, and scores what waited for it."""
         with how.open(self.app) as competition:
             done = competition.resume(name, agent)
@@ -164,7 +171,9 @@ class RemoteChallenges:
 
     def act(self, act: ChallengeAct, name: str, reason: str) -> KnownChallenge:
         """What an organiser does by hand."""
-        return _read(self.client.challenges.change(name, reason=reason, **_CHANGES[act]))
+        closed, frozen = _CHANGES[act]
+        done = self.client.challenges.change(name, reason=reason, closed=closed, frozen=frozen)
+        return _read(done)
 
     def rescore(
         self,
@@ -191,11 +200,13 @@ class RemoteChallenges:
             raise WorkFailed(f"{said}: {done.error}" if done.error else said)
         return msgspec.convert(done.result["rescoring"], Rescoring)
 
-    def list_paused(self) -> list[PausedAgent]:
+    def list_paused(self) -> Sequence[PausedAgent]:
         """Agents that a plugin is paused for."""
         return [read_told(each, PausedAgent) for each in self.client.challenges.pauses()]
 
-    def resume(self, name: str, agent: str | None, how: JudgedHere) -> tuple[Rescoring, list[str]]:
+    def resume(
+        self, name: str, agent: str | None, how: JudgedHere
+    ) -> tuple[Rescoring, Sequence[str]]:
         """Ends pauses, and has what waited for it scored."""
         refuse_judged_here(how)
         done = self.client.challenges.resume(name, agent=agent)

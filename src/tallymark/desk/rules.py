@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -30,7 +31,7 @@ class RuleDesk(Protocol):
     def edit(self, name: str, rule: Document | Path) -> Document:
         """Makes a version of one."""
 
-    def list(self) -> list[Document]:
+    def list(self) -> Sequence[Document]:
         """By name."""
 
     def get(self, name: str) -> Document:
@@ -41,7 +42,7 @@ class RuleDesk(Protocol):
 
     def decisions(
         self, name: str, *, decision: str | None, trace: str | None, limit: int
-    ) -> list[Document]:
+    ) -> Sequence[Document]:
         """What it decided, newest first."""
 
     def preview_backfill(self, name: str, since: float, until: float) -> BackfillPreview:
@@ -75,7 +76,7 @@ class LocalRules:
         """Makes a version of one."""
         return self._service.edit(name, rule).to_dict()
 
-    def list(self) -> list[Document]:
+    def list(self) -> Sequence[Document]:
         """By name."""
         found = self._service.list() if self.app.store.exists else []
         return [each.to_dict() for each in found]
@@ -96,7 +97,7 @@ class LocalRules:
 
     def decisions(
         self, name: str, *, decision: str | None, trace: str | None, limit: int
-    ) -> list[Document]:
+    ) -> Sequence[Document]:
         """What it decided, newest first."""
         found = self._service.decisions(name, decision=decision, trace=trace, limit=limit)
         told = msgspec.to_builtins(found)
@@ -129,7 +130,7 @@ class RemoteRules:
         """Makes a version of one."""
         return _tell(self.client.rules.edit(name, _read_file(name, rule)))
 
-    def list(self) -> list[Document]:
+    def list(self) -> Sequence[Document]:
         """By name."""
         return [_tell(each) for each in self.client.rules.list()]
 
@@ -145,7 +146,7 @@ class RemoteRules:
 
     def decisions(
         self, name: str, *, decision: str | None, trace: str | None, limit: int
-    ) -> list[Document]:
+    ) -> Sequence[Document]:
         """What it decided, newest first."""
         asked: Any = decision  # one that there is not, the server refuses
         found = self.client.rules.decisions(name, decision=asked, trace=trace, limit=limit)

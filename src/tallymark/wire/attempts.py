@@ -99,6 +99,12 @@ class AttemptToken(Told):
     token: str
 
 
+class AttemptForm(Told):
+    """In which form, and how large, the answer of an attempt is taken."""
+
+    submission: dict[str, Any]
+
+
 class AttemptPage(Listed[AttemptState]):
     """Attempts, newest first."""
 

@@ -50,6 +50,7 @@ METHODS = {
     "POST /challenges/{name}/reports": "challenges.report challenges.report_many",
     "GET /attempts/{attempt}": "attempts.get",
     "GET /attempts/{attempt}/token": "attempts.token",
+    "GET /attempts/{attempt}/form": "attempts.form",
     "POST /attempts/{attempt}/submission": "attempts.submit attempts.validate",
     "POST /attempts/{attempt}/withdraw": "attempts.withdraw",
     "POST /attempts/{attempt}/void": "attempts.void",

@@ -36,6 +36,13 @@ class AsyncAttempts(AsyncResource):
         path, params = ("attempts", attempt, "token"), {"agent": agent}
         return (await self._ask(wire.AttemptToken, "GET", *path, params=params, **options)).token
 
+    async def form(
+        self, attempt: str, *, agent: str | None = None, **options: Unpack[CallOptions]
+    ) -> wire.AttemptForm:
+        """In which form, and how large, its answer is taken."""
+        path, params = ("attempts", attempt, "form"), {"agent": agent}
+        return await self._ask(wire.AttemptForm, "GET", *path, params=params, **options)
+
     async def submit(
         self,
         attempt: str,

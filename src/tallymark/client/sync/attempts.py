@@ -38,6 +38,13 @@ class Attempts(Resource):
         path, params = ("attempts", attempt, "token"), {"agent": agent}
         return (self._ask(wire.AttemptToken, "GET", *path, params=params, **options)).token
 
+    def form(
+        self, attempt: str, *, agent: str | None = None, **options: Unpack[CallOptions]
+    ) -> wire.AttemptForm:
+        """In which form, and how large, its answer is taken."""
+        path, params = ("attempts", attempt, "form"), {"agent": agent}
+        return self._ask(wire.AttemptForm, "GET", *path, params=params, **options)
+
     def submit(
         self,
         attempt: str,
