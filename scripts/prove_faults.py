@@ -223,9 +223,8 @@ def count(storm: Storm, admin: Client) -> list[str]:
     if len(runs) != storm.runs or len(set(runs)) != storm.runs:
         wrong.append(f"{storm.runs} runs were kept, and there are {len(runs)}")
     by_command = Counter(each.model for each in admin.runs.list(suite="here"))
-    for model in storm.kept_runs:
-        if by_command[model] != 1:
-            wrong.append(f"the run of {model} is there {by_command[model]} times")
+    if lost := [model for model in storm.kept_runs if by_command[model] != 1]:
+        wrong.append(f"runs that were kept are not there once: {lost}")
     if twice := [model for model, times in by_command.items() if times > 1]:
         wrong.append(f"runs are there twice: {twice}")
     reports = len(list(admin.challenges.list_attempts("speed", agent="ray")))
@@ -269,10 +268,11 @@ def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> t
     faults = storm.proxy.faults
     told = ", ".join(f"{fault} {count}" for fault, count in sorted(faults.items()))
     doors = ", ".join(f"{count} by {door}" for door, count in sorted(storm.doors.items()))
+    runs = storm.runs + len(storm.kept_runs)
     body = (
         f"{len(storm.proxy.asked):,} requests through a network that fails {share:.0%} of them "
-        f"(seed {seed}; {told}): {len(storm.agents)} attempts ({doors}), {storm.runs + len(storm.kept_runs)} runs and "
-        f"{storm.reports} reports, each there once. {sum(storm.refusals.values())} times somebody "
+        f"(seed {seed}; {told}): {len(storm.agents)} attempts ({doors}), "
+        f"{runs} runs and {storm.reports} reports, each there once. {sum(storm.refusals.values())} times somebody "
         "was told that it failed, in one sentence, and did the same again.\n"
     )
     body += "".join(f"\n- {each}" for each in wrong) + ("\n" if wrong else "")

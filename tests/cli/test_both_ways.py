@@ -127,11 +127,7 @@ THERE = (
     "other.yaml -q --limit 1 --baseline latest",
 )
 """What `tally run --remote` is given."""
-WAITING: set[str] = {
-    "run",
-    "compare",
-    "score",
-}
+WAITING: set[str] = set()
 """Commands that do not speak to servers yet."""
 TODAY = (
     Mask("run", r"\b(r[0-9a-hjkmnp-tv-z]{10})\b", "a run's id has the time in it", numbered=True),

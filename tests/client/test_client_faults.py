@@ -147,7 +147,7 @@ def test_compete_gets_through(field: Field, tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_done_here_is_kept_there_once(field: Field, tmp_path: Path) -> None:
-    suite = "metadata: {name: here, model: echo/me}\nevals: [{name: a, prompt: hi}]\n"
+    suite = "metadata: {name: here, model: echo/me}\nevals: [{name: a, prompt: hi, checks: []}]\n"
     (tmp_path / "suite.yaml").write_text(suite)
     field.proxy.plan("drop after", "truncate", "repeat")
     env = {"TALLY_SERVER": field.proxy.url, "TALLY_KEY": ADMIN_KEY}
