@@ -272,7 +272,8 @@ def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> t
     body = (
         f"{len(storm.proxy.asked):,} requests through a network that fails {share:.0%} of them "
         f"(seed {seed}; {told}): {len(storm.agents)} attempts ({doors}), "
-        f"{runs} runs and {storm.reports} reports, each there once. {sum(storm.refusals.values())} times somebody "
+        f"{runs} runs and {storm.reports} reports, each there once. "
+        f"{sum(storm.refusals.values())} times somebody "
         "was told that it failed, in one sentence, and did the same again.\n"
     )
     body += "".join(f"\n- {each}" for each in wrong) + ("\n" if wrong else "")
