@@ -30,6 +30,7 @@ COMMANDS = [
     *("attempt enter", "attempt submit", "attempt withdraw", "attempt report", "attempt settle"),
     *("attempt list", "attempt show", "attempt void", "attempt unvoid"),
     *("agent name", "agent disqualify", "agent reinstate", "log"),
+    "compete",
     *("leaderboard", "ratings", "versus submit", "versus settle", "serve", "worker", "mcp"),
     *("login", "logout", "whoami"),
     *("vars set", "vars list", "vars delete", "secrets set", "secrets list", "secrets delete"),

@@ -50,6 +50,10 @@ evaluator:
   fields: {sum: {primitive: exact_match, dimension: correctness}}
 scoring: {dimensions: {correctness: 0.9, speed: 0.1}}
 """
+SUITE = """
+metadata: {name: here, model: echo/me}
+evals: [{name: a, prompt: Say hello, checks: [{match: "*hello*"}]}]
+"""
 AGENT = "def solve(goal):\n    return {'sum': 42}\n"
 _TALLY = str(Path(sys.executable).with_name("tally"))
 
@@ -65,6 +69,8 @@ class Storm:
     """Keys by handle."""
     doors: Counter[str] = field(default_factory=Counter)
     runs: int = 0
+    kept_runs: list[str] = field(default_factory=list)
+    """Models of runs that `tally run` said were kept."""
     reports: int = 0
     spans: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
@@ -157,6 +163,19 @@ def compete_by_command(storm: Storm, handle: str) -> None:
     storm.wrong.append(f"{handle} did not get through by commands")
 
 
+def run_by_command(storm: Storm, number: int) -> None:
+    """`tally run --server`: run here, kept there; who is told that it failed runs it again."""
+    env = os.environ | {"TALLY_SERVER": storm.proxy.url, "TALLY_KEY": ADMIN_KEY}
+    words = [_TALLY, "run", "suite.yaml", "-m", f"echo/{number}", "-q"]
+    done = subprocess.run(
+        words, cwd=storm.folder, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        storm.kept_runs.append(f"echo/{number}")
+    else:
+        storm.note(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "nothing")
+
+
 def compete_by_tools(storm: Storm, handle: str) -> None:
     """MCP over HTTP, as an agent does: called again with the same key."""
     headers = {"Authorization": f"Bearer {storm.agents[handle]}"}
@@ -173,7 +192,7 @@ def compete_by_tools(storm: Storm, handle: str) -> None:
                     found = await client.call_tool(tool, arguments)
                     if not found.is_error:
                         return found.structured_content
-                    storm.note(found.content[0].text)
+                    storm.note(str(getattr(found.content[0], "text", "")))
             except (ExceptionGroup, MCPError, httpx2.HTTPError):
                 storm.refusals["the SDK's client lost its connection"] += 1
         raise RuntimeError(f"{tool} did not get through")
@@ -203,6 +222,11 @@ def count(storm: Storm, admin: Client) -> list[str]:
     runs = [each.model for each in admin.runs.list(suite="storm")]
     if len(runs) != storm.runs or len(set(runs)) != storm.runs:
         wrong.append(f"{storm.runs} runs were kept, and there are {len(runs)}")
+    by_command = Counter(each.model for each in admin.runs.list(suite="here"))
+    if lost := [model for model in storm.kept_runs if by_command[model] != 1]:
+        wrong.append(f"runs that were kept are not there once: {lost}")
+    if twice := [model for model, times in by_command.items() if times > 1]:
+        wrong.append(f"runs are there twice: {twice}")
     reports = len(list(admin.challenges.list_attempts("speed", agent="ray")))
     if reports != storm.reports:
         wrong.append(f"{storm.reports} were reported, and there are {reports}")
@@ -220,6 +244,7 @@ def rage(seconds: float, seed: int, share: float) -> tuple[list[str], Storm]:
     ):
         folder = Path(made)
         (folder / "agent.py").write_text(AGENT, encoding="utf-8")
+        (folder / "suite.yaml").write_text(SUITE, encoding="utf-8")
         (folder / "sums").mkdir()
         (folder / "sums/challenge.yaml").write_text(CHALLENGE, encoding="utf-8")
         (folder / "sums/truth.json").write_text('{"sum": 42}', encoding="utf-8")
@@ -229,6 +254,7 @@ def rage(seconds: float, seed: int, share: float) -> tuple[list[str], Storm]:
         ends = time.monotonic() + seconds
         proxy.rage(rng, share)
         while time.monotonic() < ends:
+            run_by_command(storm, storm.runs)
             keep_and_report(storm, storm.runs)
             for door, compete in DOORS.items():
                 compete(storm, storm.add_agent(admin, door))
@@ -242,10 +268,12 @@ def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> t
     faults = storm.proxy.faults
     told = ", ".join(f"{fault} {count}" for fault, count in sorted(faults.items()))
     doors = ", ".join(f"{count} by {door}" for door, count in sorted(storm.doors.items()))
+    runs = storm.runs + len(storm.kept_runs)
     body = (
         f"{len(storm.proxy.asked):,} requests through a network that fails {share:.0%} of them "
-        f"(seed {seed}; {told}): {len(storm.agents)} attempts ({doors}), {storm.runs} runs and "
-        f"{storm.reports} reports, each there once. {sum(storm.refusals.values())} times somebody "
+        f"(seed {seed}; {told}): {len(storm.agents)} attempts ({doors}), "
+        f"{runs} runs and {storm.reports} reports, each there once. "
+        f"{sum(storm.refusals.values())} times somebody "
         "was told that it failed, in one sentence, and did the same again.\n"
     )
     body += "".join(f"\n- {each}" for each in wrong) + ("\n" if wrong else "")

@@ -146,6 +146,17 @@ def test_compete_gets_through(field: Field, tmp_path: Path) -> None:
     assert set(field.proxy.faults) >= {"drop after", "truncate", "repeat"}
 
 
+def test_a_run_that_was_done_here_is_kept_there_once(field: Field, tmp_path: Path) -> None:
+    suite = "metadata: {name: here, model: echo/me}\nevals: [{name: a, prompt: hi, checks: []}]\n"
+    (tmp_path / "suite.yaml").write_text(suite)
+    field.proxy.plan("drop after", "truncate", "repeat")
+    env = {"TALLY_SERVER": field.proxy.url, "TALLY_KEY": ADMIN_KEY}
+    done = Tally(tmp_path)("run", "suite.yaml", "-q", env=env)
+    assert done.returncode == 0, done.stderr
+    assert field.count_runs("here") == 1
+    assert set(field.proxy.faults) >= set(SENT)
+
+
 def test_a_submission_that_does_not_arrive_can_be_made_again(field: Field, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("print('{\"sum\": 42}')\n")
 
