@@ -21,11 +21,15 @@ def test_who_watches_hears_of_the_beginning_and_of_the_end() -> None:
         finally:
             heard.append(str(dict(work.outcomes)))
 
-    add_watcher(watcher)
-    try:
-        with pytest.raises(RuntimeError), watch("job", kind="run") as work:
+    def fail() -> None:
+        with watch("job", kind="run") as work:
             work.outcomes["failed"] += 1
             raise RuntimeError
+
+    add_watcher(watcher)
+    try:
+        with pytest.raises(RuntimeError):
+            fail()
     finally:
         remove_watcher(watcher)
     with watch("job", kind="run"):
