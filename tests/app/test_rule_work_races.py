@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.app import rule_scorers
 from tests.app.rule_samples import DAY, NOON, Desk, make_trace
 from tests.app.test_rule_work import POLITE, judge
 
+from tallymark.errors import Conflict
 from tallymark.store import open_store
 from tallymark.store.traces.trace_settings import TraceSettings
 
@@ -171,3 +173,10 @@ def test_a_backfill_by_a_scorer_that_is_paid_for_says_so(desk: Desk) -> None:
     assert (said.cost, said.cost_by) == (2.0, "what is set aside for each")
     done = desk.work().backfill(desk.rules.start_backfill("polite", NOON, NOON + 100).id)
     assert done["spent"] == pytest.approx(2.0)
+
+
+def test_of_two_backfills_that_are_started_at_once_one_is_refused(desk: Desk) -> None:
+    desk.rules.add(POLITE)
+    with pytest.raises(Conflict, match="has not ended"), ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: desk.rules.start_backfill("polite", NOON, NOON + 100), "ab"))
+    assert len(desk.rules.backfills("polite")) == 1

@@ -132,3 +132,14 @@ def test_a_parent_of_zeros_is_none(write: Any, encoding: Any) -> None:
 def test_costs_beyond_all_floats_are_taken_in() -> None:
     spans = [OtelSpan("t", str(nth), attributes={"gen_ai.usage.cost": 1.7e308}) for nth in range(3)]
     assert read_facts(assemble(spans)).cost == float("inf")  # which a column has as not known
+
+
+def test_a_span_that_comes_twice_is_cut_like_any_other() -> None:
+    """What is told last counts, and what is too long is cut there too."""
+    long = span(number=1, note="x" * 50_000)
+    export = read_export(as_json(span(number=1), long), "json", SpanLimits(bytes_per_span=10_000))
+    (trace,) = export.traces.values()
+    (kept,) = [each for group in trace.groups for each in group.spans]
+    assert len(str(kept.attributes["note"])) < 10_000
+    assert trace.lost
+    assert any("cut to fit" in each for each in export.problems)

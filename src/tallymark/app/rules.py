@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.app.rule_definitions import read_rule, refuse_other_name, write_rule
-from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.scoring import Score
 from tallymark.store.traces.decisions import TRACE_NUMBERS
 from tallymark.store.traces.rule_days import RuleCounts, find_day
@@ -247,12 +247,6 @@ class RuleService:
     def start_backfill(self, name: str, since: float, until: float) -> Backfill:
         """Queues a backfill; one at a time for each rule."""
         rule = self.store.rules.get(name)
-        running = [each for each in self.store.backfills.list(rule) if each.state == "running"]
-        if running:
-            raise Conflict(
-                f"the backfill {running[0].id} of the rule {name!r} has not ended",
-                hint=f"wait for its job {running[0].job}, or cancel that",
-            )
         expected = self.preview_backfill(name, since, until)
         return self.store.backfills.add(
             rule,

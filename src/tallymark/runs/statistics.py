@@ -135,7 +135,7 @@ def estimate_moments(moments: ClusterMoments, *, amounts: bool = False) -> MeanE
     mean, variance = moments.mean, moments.variance
     if mean is None or variance is None:
         return MeanEstimate(mean)
-    t = student_t(max(1, math.floor(moments.worth - 1 + 1e-9)))
+    t = student_t(max(1, round(moments.worth - 1)))
     if moments.least >= 0 and moments.most <= 1 and not amounts:
         return MeanEstimate(mean, *_find_share_ends(mean, variance, moments.worth, t))
     if not variance:

@@ -107,20 +107,20 @@ def _take_span(
     if trace is None:
         trace = export.traces[trace_id] = ArrivedTrace(trace_id)
     place = trace.places.get(span.span_id)
-    if place is not None:  # it came twice: what was told last counts
-        place[0][place[1]] = span
-        return
-    if trace.spans >= limits.spans_per_trace:
+    if place is None and trace.spans >= limits.spans_per_trace:
         trace.lost += Lost(spans_refused=1)
         export.refuse(f"a trace has at most {limits.spans_per_trace:,} spans")
+        return
+    if lost := fit_span(span, size, limits):
+        trace.lost += lost
+        export.note(f"a span has at most {limits.bytes_per_span:,} bytes: cut to fit")
+    if place is not None:  # it came twice: what was told last counts
+        place[0][place[1]] = span
         return
     group = groups.get(trace_id)
     if group is None:
         group = groups[trace_id] = SpanGroup(resource, [])
         trace.groups.append(group)
-    if lost := fit_span(span, size, limits):
-        trace.lost += lost
-        export.note(f"a span has at most {limits.bytes_per_span:,} bytes: cut to fit")
     trace.places[span.span_id] = (group.spans, len(group.spans))
     group.spans.append(span)
 
