@@ -18,7 +18,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_backup import judge_backups
 from scripts.prove_exporters import judge_exporters
+from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
 from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
@@ -118,6 +120,11 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_backups() -> ProofSection:
+    """A backup under load comes back whole, and one that is cut, killed or full leaves nothing."""
+    return ProofSection("Backups", *judge_backups())
+
+
 def prove_exporters() -> ProofSection:
     """What real exporters send to a running server is what it shows."""
     return ProofSection("Exporters", *judge_exporters())
@@ -126,6 +133,11 @@ def prove_exporters() -> ProofSection:
 def prove_server() -> ProofSection:
     """A server that is killed, stopped, doubled and listened to loses nothing."""
     return ProofSection("Server", *judge_server())
+
+
+def prove_faults() -> ProofSection:
+    """Over a network that fails, nothing is done twice, nothing is lost, and errors are told."""
+    return ProofSection("Faults of the network", *judge_faults())
 
 
 def prove_pages() -> ProofSection:
@@ -160,7 +172,9 @@ def _get_room(trial: MutantTrial) -> str:
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
+    "backups": prove_backups,
     "exporters": prove_exporters,
+    "faults": prove_faults,
     "mutants": prove_mutants,
     "pages": prove_pages,
     "ratings": prove_ratings,

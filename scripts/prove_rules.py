@@ -30,7 +30,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scripts.server_process import ADMIN_KEY, ServerProcess, set_up, start_server
+from scripts.server_process import (
+    ADMIN_KEY,
+    ServerProcess,
+    require_as_logged,
+    set_up,
+    start_server,
+)
 
 from tallymark.store import Store, open_store
 from tallymark.store.quick_statements import QuickStatements
@@ -348,6 +354,7 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
         judge.shutdown()
     with open_store(db) as store:
         found = audit(store, sender.sent, judge.asked)
+        require_as_logged(store, "traces", "days of rules")
     killed = ", ".join(f"the {name} {count} times" for name, count in sorted(house.kills.items()))
     return f"{killed} killed: {found}"
 

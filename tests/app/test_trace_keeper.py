@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tallymark.app.trace_keeper import TraceKeeper
 from tests.app.rule_samples import DAY, Clock, make_trace
 
 from tallymark.app import trace_keeper
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.callers import Caller
-from tallymark.app.trace_keeper import TraceKeeper
 from tallymark.app.traces import TraceIntake, change_settings
 from tallymark.errors import WorkFailed
 from tallymark.store import Store

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.rule_definitions import read_rule, write_rule
-from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.app.rule_definitions import read_rule, refuse_other_name, write_rule
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.scoring import Score
 from tallymark.store.traces.decisions import TRACE_NUMBERS
 from tallymark.store.traces.rule_days import RuleCounts, find_day
@@ -86,6 +86,18 @@ class RuleTrial(msgspec.Struct, frozen=True, kw_only=True):
     scores: tuple[tuple[str, Score], ...]
     """Of the newest that are drawn, by the traces' ids."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "rule": self.name or None,
+            "definition": write_rule(self.definition),
+            "asks": self.asks,
+            "traces": self.looked,
+            "filtered": self.filtered,
+            "drawn": self.drawn,
+            "scores": {trace: score.to_dict() for trace, score in self.scores},
+        }
+
 
 class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a backfill would come to."""
@@ -131,11 +143,7 @@ class RuleService:
         if self.own:
             folder = given.absolute().parent if isinstance(given, Path) else Path.cwd()
         named, said = read_rule(given, folder=folder)
-        if name and named not in ("", name):
-            raise Conflict(
-                f"it is called {named!r}, and the rule {name!r}",
-                hint="scores are known by the name of their rule: it never gets another one",
-            )
+        refuse_other_name(named, name)
         made = open_scoring(None, said, self.store, self.remote, name=name or named)
         return name or named, said, made
 

@@ -21,6 +21,12 @@ OTLP_PATH = "/v1/traces"
 
 async def find_caller(service: Service, request: Request) -> Caller:
     """Who asks: by a key, by a trusted proxy, or nobody in particular."""
+    found = await _find_caller(service, request)
+    request.scope["tally.caller"] = found  # for the log
+    return found
+
+
+async def _find_caller(service: Service, request: Request) -> Caller:
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     address = request.client.host if request.client else None
     if scheme:

@@ -83,7 +83,8 @@ def read_export(raw: bytes, encoding: Encoding, limits: SpanLimits = LIMITS) -> 
             elif (
                 len(span.trace_id) != len(_NO_TRACE)
                 or len(span.span_id) != len(_NO_SPAN)
-                or _NO_TRACE in (span.trace_id, span.span_id * 2)
+                or span.trace_id == _NO_TRACE
+                or span.span_id == _NO_SPAN
             ):
                 export.refuse(_describe_wrong_id(span))
             else:
@@ -99,6 +100,8 @@ def _take_span(
     limits: SpanLimits,
 ) -> None:
     span, size = sized
+    if span.parent_id == _NO_SPAN:  # how some write that there is none
+        span.parent_id = None
     trace_id = span.trace_id
     trace = export.traces.get(trace_id)
     if trace is None:
