@@ -23,6 +23,7 @@ from tallymark.store.jobs.jobs import ENDED
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results, runs
 from tallymark.store.traces import retention as trace_retention
+from tallymark.store.webhooks.webhook_tables import webhook_deliveries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,12 @@ _AGED = {
         (idempotent_answers.c.body,),
     ),
     "sessions": _Aged(sessions.c.expires_at, (sessions.c.hash,), (sessions.c.hash,)),
+    "deliveries": _Aged(
+        webhook_deliveries.c.created_at,
+        (webhook_deliveries.c.number,),
+        (webhook_deliveries.c.body,),
+        (webhook_deliveries.c.state != "waiting",),
+    ),
     "registrations": _Aged(registrations.c.at, (registrations.c.id,), (registrations.c.address,)),
 }
 KINDS = ("traces", *_AGED)
