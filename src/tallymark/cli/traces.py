@@ -315,9 +315,10 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json({"suite": str(path), "cases": cases, "left_out": left_out})
     else:
         say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
-        bare = sum(1 for each in made.document["evals"] if each.get("checks") == [])
-        if bare:
-            say(f"{bare:,} of them check nothing, as nobody said what is expected: add checks")
+        if made.unchecked:
+            say(
+                f"{made.unchecked:,} of them check nothing, as nobody said what is expected: add checks"
+            )
 
 
 @app.command()

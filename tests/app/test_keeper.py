@@ -1,4 +1,4 @@
-"""The keeper of traces: quiet ones are settled, old ones removed, and it goes on looking."""
+"""The keeper: quiet traces are settled, old ones removed, and it goes on looking."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tallymark.app.trace_keeper import TraceKeeper
 from tests.app.rule_samples import DAY, Clock, make_trace
 
-from tallymark.app import trace_keeper
+from tallymark.app import keeper as keeping
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.callers import Caller
+from tallymark.app.keeper import Keeper
 from tallymark.app.traces import TraceIntake, change_settings
 from tallymark.errors import WorkFailed
 from tallymark.store import Store
@@ -43,7 +43,7 @@ def test_what_was_quiet_is_settled_for_all_tenants(app: App) -> None:
     other = app.store.for_tenant("other")
     load(app.store, clock, 1)
     load(other, clock, 2)
-    keeper = TraceKeeper(app, clock)
+    keeper = Keeper(app, clock)
     assert keeper.settle() == 0  # something may still come
     clock.now += 1
     assert keeper.settle() == 2
@@ -58,14 +58,14 @@ def test_each_tenant_keeps_its_traces_as_long_as_it_says(app: App) -> None:
         load(store, clock, 1, 2)
     clock.now += 2 * DAY
     load(app.store, clock, 3)
-    keeper = TraceKeeper(app, clock)
-    assert keeper.remove_outdated() == 2
+    keeper = Keeper(app, clock)
+    keeper.prune()
     assert list_ids(app.store) == [3]
     assert list_ids(other) == [1, 2]
 
 
 def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_keeper, "_PAUSE", 0.0)
+    monkeypatch.setattr(keeping, "_PAUSE", 0.0)
     looked = threading.Event()
     failures: list[Exception] = [WorkFailed("the database is away"), RuntimeError("a mistake")]
 
@@ -76,7 +76,7 @@ def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) ->
         return 0
 
     monkeypatch.setattr(app.store.traces, "settle", settle)
-    keeper = TraceKeeper(app)
+    keeper = Keeper(app)
     keeper.start()
     assert looked.wait(30)
     keeper.stop(30)
