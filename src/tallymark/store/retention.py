@@ -52,15 +52,16 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 class _Aged:
     """Rows of a table that grow old."""
 
-    at: Column[Any]
+    at: ColumnElement[Any]
     keys: tuple[Column[Any], ...]
     bulk: tuple[Column[Any], ...]
     where: tuple[ColumnElement[bool], ...] = ()
 
     @property
     def table(self) -> Table:
-        found: Any = self.at.table
-        return found
+        found: Any = self.keys[0].table
+        table: Table = found
+        return table
 
 
 _AGED = {
@@ -143,8 +144,7 @@ class Pruner:
         return self._database.write(lambda c: c.execute(change).rowcount)
 
     def _is_old(self, aged: _Aged, before: float) -> tuple[ColumnElement[bool], ...]:
-        tenant = aged.keys[0].table.c.tenant
-        return (tenant == self._tenant, aged.at < before, *aged.where)
+        return (aged.table.c.tenant == self._tenant, aged.at < before, *aged.where)
 
     def _measure(self, kind: str) -> tuple[int, int]:
         days = self.find_days(kind)
