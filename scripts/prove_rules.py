@@ -11,6 +11,7 @@ of a rule, and no cap was passed, by what the judge itself counted.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
@@ -20,7 +21,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +144,7 @@ class Sender:
         while not self.stopped:
             try:
                 ask(self.find_url(), "POST", "/v1/traces", body)
-            except (OSError, urllib.error.HTTPError):
+            except (OSError, http.client.HTTPException):  # killed, before or in its answer
                 time.sleep(0.05)
                 continue
             self.sent.append(f"{trace} {span}")
@@ -336,7 +336,7 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
         which = ["server", "worker", *(["database"] if kill_database else [])]
         for nth in range(size.kills):
             enough = len(sender.sent) + size.least + chance.randrange(size.least)
-            while len(sender.sent) < enough:
+            while len(sender.sent) < enough and sender.thread.is_alive():
                 time.sleep(0.01)
             time.sleep(chance.random() * 0.5)
             several = chance.randint(1, len(which))
