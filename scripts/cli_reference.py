@@ -38,6 +38,7 @@ COMMANDS = [
     *("admin tenants create", "admin tenants list", "admin tenants set"),
     *("admin agents list", "admin agents give"),
     *("admin invitations create", "admin invitations list", "admin invitations revoke"),
+    *("admin backup", "admin restore", "admin check", "admin prune", "admin config"),
     *("rules add", "rules edit", "rules list", "rules show", "rules pause", "rules resume"),
     *("rules delete", "rules decisions", "rules backfill", "rules check"),
     *("webhooks add", "webhooks list", "webhooks pause", "webhooks resume", "webhooks rotate"),

@@ -21,9 +21,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
 from scripts.prove_server import Load, judge
-from scripts.server_process import open_postgres, serve, set_up
+from scripts.server_process import CHALLENGE, open_postgres, serve, set_up
 
+from tallymark.challenges.challenge import Challenge
 from tallymark.store import open_store
 
 _TALLY = str(Path(sys.executable).with_name("tally"))
@@ -206,10 +208,7 @@ def _measure(file: Path, db: str) -> float:
     return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
-def _heavy(nth: int) -> object:
-    from msgspec.structs import replace  # noqa: PLC0415 (here alone)
-    from scripts.server_process import CHALLENGE  # noqa: PLC0415
-
+def _heavy(nth: int) -> Challenge:
     return replace(CHALLENGE, name=f"heavy-{nth}")
 
 

@@ -1,4 +1,4 @@
-"""The keeper: quiet traces are settled, old ones are removed, and it goes on looking."""
+"""The keeper: quiet traces are settled, old ones removed, and it goes on looking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.app.rule_samples import DAY, Clock, make_trace
 
-from tallymark.app import keeper as keeper_module
+from tallymark.app import keeper as keeping
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.callers import Caller
@@ -65,7 +65,7 @@ def test_each_tenant_keeps_its_traces_as_long_as_it_says(app: App) -> None:
 
 
 def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "_PAUSE", 0.0)
+    monkeypatch.setattr(keeping, "_PAUSE", 0.0)
     looked = threading.Event()
     failures: list[Exception] = [WorkFailed("the database is away"), RuntimeError("a mistake")]
 
@@ -80,4 +80,4 @@ def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) ->
     keeper.start()
     assert looked.wait(30)
     keeper.stop(30)
-    assert not keeper.is_alive
+    assert not keeper._thread.is_alive()

@@ -71,6 +71,7 @@ def test_each_kind_by_its_own_time(store: Store) -> None:
         "jobs": 0,
         "answers": 2,
         "sessions": 2,
+        "deliveries": 0,
         "registrations": 1,
     }
     assert {each.kind for each in told if each.bytes} == {
@@ -115,4 +116,4 @@ def test_what_is_no_time_or_kind(text: str, said: str) -> None:
 
 
 def test_every_kind_is_named() -> None:
-    assert KINDS == ("traces", "runs", "jobs", "answers", "sessions", "registrations")
+    assert KINDS == ("traces", "runs", "jobs", "answers", "sessions", "deliveries", "registrations")

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 MOST_TRIES = 100
 """At up to 15 minutes between two: about a day."""
-KEPT_S = 30 * 86_400.0
-"""How long deliveries are listed."""
 _TIMEOUT_S = 10.0
 _LONGEST_URL = 2000
 _MOST_FAILURES, _LONGEST_FAILURE = 50, 2000
@@ -143,9 +141,8 @@ class WebhookService:
         return None if last else answered
 
     def follow(self) -> dict[str, Any]:
-        """Queues what happened at challenges; forgets what was told long ago."""
-        forgotten = self.store.deliveries.forget(self.clock() - KEPT_S)
-        return {"queued": self.store.follow_challenges(), "forgotten": forgotten}
+        """Queues what happened at challenges."""
+        return {"queued": self.store.follow_challenges()}
 
     def _send(self, hook: Webhook, delivery: Delivery) -> Answered:
         try:

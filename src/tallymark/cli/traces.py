@@ -49,8 +49,6 @@ LimitOption = Annotated[
 MeasureOption = Annotated[
     str, typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME.")
 ]
-_NO_CHECKS = "\n    checks: []\n"
-"""As a suite that was made of traces has it: what was asked stands deeper."""
 _WIDE = 0.05
 """An interval of scores whose ends need no more than two decimals."""
 _NOTHING = "no trace is so; all of them: tally traces list"
@@ -317,8 +315,10 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json({"suite": str(path), "cases": cases, "left_out": left_out})
     else:
         say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
-        if bare := made.text.count(_NO_CHECKS):
-            say(f"{bare:,} of them check nothing, as nobody said what is expected: add checks")
+        if made.unchecked:
+            say(
+                f"{made.unchecked:,} of them check nothing, as nobody said what is expected: add checks"
+            )
 
 
 @app.command()

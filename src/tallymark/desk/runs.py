@@ -120,7 +120,7 @@ class LocalRuns:
         """The newest run of a suite that ended and was made for a branch, by its label."""
         if not self.app.store.exists:
             return None
-        return _find_of_branch(self.list(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
+        return _find_of_branch(self.find(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
 
     def find_failed(self, run: str) -> tuple[str, list[str]]:
         """The id of a run, and the cases that failed in it or could not run."""
@@ -189,7 +189,7 @@ class RemoteRuns:
 
     def find_of_branch(self, suite: str, branch: str) -> str | None:
         """The newest run of a suite that ended and was made for a branch, by its label."""
-        return _find_of_branch(self.list(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
+        return _find_of_branch(self.find(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
 
     def load(self, run: str, *, traces: bool = False) -> Run:
         """A run with its results, counted here as they are counted there."""

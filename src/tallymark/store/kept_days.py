@@ -30,6 +30,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Answers to requests under an Idempotency-Key, which are given again for a day."""
     sessions: _Days | None = 1.0
     """Sessions, after they were over."""
+    deliveries: _Days | None = 30.0
+    """What webhooks were told, after it was taken or has failed."""
     registrations: _WholeDays | None = 2.0
     """From which addresses agents were registered, which counts for a day."""
 

@@ -23,6 +23,7 @@ from tallymark.store.jobs.jobs import ENDED
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results, runs
 from tallymark.store.traces import retention as trace_retention
+from tallymark.store.webhooks.webhook_tables import webhook_deliveries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,15 +52,16 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
 class _Aged:
     """Rows of a table that grow old."""
 
-    at: Column[Any]
+    at: ColumnElement[Any]
     keys: tuple[Column[Any], ...]
     bulk: tuple[Column[Any], ...]
     where: tuple[ColumnElement[bool], ...] = ()
 
     @property
     def table(self) -> Table:
-        found: Any = self.at.table
-        return found
+        found: Any = self.keys[0].table
+        table: Table = found
+        return table
 
 
 _AGED = {
@@ -78,6 +80,12 @@ _AGED = {
         (idempotent_answers.c.body,),
     ),
     "sessions": _Aged(sessions.c.expires_at, (sessions.c.hash,), (sessions.c.hash,)),
+    "deliveries": _Aged(
+        webhook_deliveries.c.created_at,
+        (webhook_deliveries.c.number,),
+        (webhook_deliveries.c.body,),
+        (webhook_deliveries.c.state != "waiting",),
+    ),
     "registrations": _Aged(registrations.c.at, (registrations.c.id,), (registrations.c.address,)),
 }
 KINDS = ("traces", *_AGED)
@@ -136,8 +144,7 @@ class Pruner:
         return self._database.write(lambda c: c.execute(change).rowcount)
 
     def _is_old(self, aged: _Aged, before: float) -> tuple[ColumnElement[bool], ...]:
-        tenant = aged.keys[0].table.c.tenant
-        return (tenant == self._tenant, aged.at < before, *aged.where)
+        return (aged.table.c.tenant == self._tenant, aged.at < before, *aged.where)
 
     def _measure(self, kind: str) -> tuple[int, int]:
         days = self.find_days(kind)

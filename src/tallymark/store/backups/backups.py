@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Values: TypeAlias = tuple[Any, ...]
 _BLOCK_BYTES = 1_000_000
-_FEW, _MANY = 20, 1000
+_FEW, _MANY = 4, 1000
 """Rows that are fetched at once: of those that may be bulky, and of others."""
 
 
@@ -305,9 +305,9 @@ def _make_check(path: Path, columns: list[Column[Any]]) -> Callable[[Values], No
 
 
 def _list_kinds(column: Column[Any]) -> set[type]:
-    kind = column.type
+    kind: Any = column.type
     if isinstance(kind, TypeDecorator):
-        kind = kind.impl_instance if hasattr(kind, "impl_instance") else kind.impl
+        kind = kind.impl_instance
     found: set[type] = {str}
     if isinstance(kind, Boolean):
         found = {bool}

@@ -106,7 +106,7 @@ def _read_log(
 
 def _read_history(
     connection: Connection, known: list[int], page: Sequence[Row[Any]]
-) -> dict[int, list[Row[Any]]]:
+) -> dict[int, list[Any]]:
     """The scores that attempts were given, oldest first."""
     table = score_history.c
     # By the whole key: the table is in the order of scorings, then agents.
@@ -115,7 +115,7 @@ def _read_history(
     )
     query = select(table.attempt, table.scoring, table.score, table.result, table.error)
     query = query.where(table.scoring.in_(known), mine).order_by(table.scoring)
-    found: dict[int, list[Row[Any]]] = {}
+    found: dict[int, list[Any]] = {}
     for row in connection.execute(query):
         found.setdefault(row.attempt, []).append(row)
     return found
@@ -126,7 +126,7 @@ def _compare_attempt(
     kept: StoredChallenge,
     row: Row[Any],
     entry: dict[str, Any],
-    history: list[Row[Any]],
+    history: list[Any],
 ) -> None:
     subject = _name(kept, row.key, row.agent)
     is_scored = row.state in _SCORED

@@ -73,7 +73,8 @@ def _compute_rows(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each agent with its best attempt: as `whole_boards` has it in SQL, here row by row."""
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
-    rule = (score_rules.read_rules(connection, kept.id) or [None])[-1]
+    rules = score_rules.read_rules(connection, kept.id)
+    rule = rules[-1] if rules else None
     mine = attempts.c.challenge_id == kept.id
     void = set(
         connection.scalars(select(attempts.c.key).where(mine, attempts.c.voided_at.is_not(None)))
@@ -156,7 +157,7 @@ def _check_blocks(
             sizes[place] += 1
     subject = f"the {'frozen ' if board.frozen else ''}board of {name}"
     if rows and bounds[:1] != [FIRST]:
-        findings.add("boards", board.tenant, subject, "first block", (bounds or [None])[0], FIRST)
+        findings.add("boards", board.tenant, subject, "first block", bounds[:1], FIRST)
     for (*_, size), counted in zip(blocks, sizes, strict=True):
         if size != counted:
             findings.add("boards", board.tenant, subject, "rows of a block", size, counted)

@@ -10,7 +10,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
 from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.store.database import TenantRows
@@ -194,12 +194,6 @@ class Deliveries(TenantRows):
         queued = self._database.write(work)
         find_bell(self._database).ring()
         return queued
-
-    def forget(self, before: float) -> int:
-        """Removes what came before a moment and does not wait any more; how many there were."""
-        old = (table.c.tenant == self._tenant, table.c.created_at < before)
-        gone = delete(table).where(*old, table.c.state != "waiting")
-        return self._database.write(lambda c: c.execute(gone).rowcount)
 
     def _of(self, webhook: str) -> tuple[Any, ...]:
         return (table.c.tenant == self._tenant, table.c.webhook == webhook)
