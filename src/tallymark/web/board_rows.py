@@ -12,7 +12,7 @@ from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.store.contests.figures import AttemptNumbers
 from tallymark.web.likely_places import LikelyPlace
-from tallymark.web.page import Visit
+from tallymark.web.visit import Visit
 
 
 class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _MOST = 10
 
