@@ -28,7 +28,7 @@ KEYS = {
     "f": "fail: what you say of a case",
     "m": "say why",
     "w": "what if: try another rule on a board",
-    "y": "copy a link to what is shown",
+    "y": "copy a link to what is shown, or to the row that you are at",
     "t": "light or dark",
     "Esc": "leave a field, close a tip, end what-if",
 }
