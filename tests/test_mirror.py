@@ -11,6 +11,7 @@ SOURCE = TESTS.parent / "src" / "tallymark"
 
 # Tests of something other than one module or folder, and why.
 EXCEPTIONS = {
+    "cli/test_both_ways.py": "every command, on a database and against a server",
     "examples/test_challenges.py": "the examples lie outside the package",
     "examples/test_dimensions.py": "the examples lie outside the package",
     "examples/test_trace_scorers.py": "the examples lie outside the package",

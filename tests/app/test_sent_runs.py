@@ -15,7 +15,7 @@ from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.stop_signals import StopSignal
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput
 from tallymark.runs.reports.json_report import json_report
 from tallymark.runs.run import Run
 from tallymark.store import Store
@@ -117,6 +117,54 @@ def test_tags_that_our_own_code_reads_are_not_taken(sent: dict[str, Any], store:
     assert store.run(kept.record.id).tags == {"team": "blue"}
 
 
+def test_a_run_with_an_id_of_its_own_is_sent_in_parts_and_again(
+    sent: dict[str, Any], app: App
+) -> None:
+    run = sent["runs"][0] | {"keep_as": "r0123456789", "total": 3}
+    first, *others = run["results"]
+    store = SentRuns(app.store)
+    (part,) = store.keep(run | {"results": [first], "more": True})
+    assert (part.record.status, part.record.passed, part.differences) == ("cancelled", 1, ())
+    for _ in range(2):  # the second time nothing is new
+        (whole,) = store.keep(run | {"results": others})
+        assert (whole.record.status, whole.differences) == ("completed", ())
+    assert [each.id for each in app.store.runs()] == ["r0123456789"]
+    kept = app.load_run("r0123456789")
+    assert (kept.score, len(kept.results)) == (run["score"], 3)
+
+
+def test_an_id_that_another_run_has_is_refused(sent: dict[str, Any], app: App) -> None:
+    (mine,) = SentRuns(app.store).keep(sent)
+    run = sent["runs"][0] | {"keep_as": mine.record.id}
+    with pytest.raises(Conflict, match="already another run"):
+        SentRuns(app.store).keep(run)
+    SentRuns(app.store).keep(run | {"keep_as": "r0123456789"})
+    with pytest.raises(Conflict, match="already another run"):
+        SentRuns(app.store).keep(run | {"keep_as": "r0123456789", "suite": "another"})
+
+
+def test_what_never_ran_is_known_by_the_senders_metrics(sent: dict[str, Any], store: Store) -> None:
+    run = sent["runs"][0]
+    run |= {"score_formula": "success_pct + ghost", "metrics": {"ghost": None, "1+1": 2.0}}
+    (kept,) = SentRuns(store).check(run)
+    assert kept.record.score is None
+    assert kept.record.metrics["ghost"] is None
+
+
+def test_a_suite_that_comes_with_a_run_is_never_run_here(sent: dict[str, Any], app: App) -> None:
+    from tallymark.app.runs import RunOptions
+
+    definition = json.dumps({"evals": [{"name": "ho"}], "score": {"undefined": 7}})
+    run = sent["runs"][0] | {"definition": definition, "status": "cancelled", "total": 9}
+    run |= {"score_formula": "1 / (success_pct - success_pct)"}
+    (kept,) = SentRuns(app.store).keep(run)
+    assert (kept.record.score, kept.record.status) == (7.0, "cancelled")
+    assert [each.case for each in app.load_run(kept.record.id).results][-1] == "ho"
+    for wanted in (kept.record.id, "latest"):
+        with pytest.raises(InvalidInput, match=r"not gone on with here|no run to go on with"):
+            app.runs.resume(wanted, RunOptions(), None)
+
+
 def change(**fields: Any) -> Callable[[dict[str, Any]], None]:
     return lambda run: run.update(fields)
 
@@ -168,5 +216,5 @@ def test_such_a_run_does_not_go_on_here(sent: dict[str, Any], app: App) -> None:
     from tallymark.app.runs import RunOptions
 
     (kept,) = SentRuns(app.store).keep(sent)
-    with pytest.raises(InvalidInput, match="was sent finished, and its suite is not kept here"):
+    with pytest.raises(InvalidInput, match="was sent finished, and is not gone on with here"):
         app.runs.resume(kept.record.id, RunOptions(), None)

@@ -6,13 +6,13 @@ import httpx2
 import msgspec
 import pytest
 
+from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
     LONGEST_WAIT_S,
+    LOOKS,
     TRIES,
-    Address,
     Call,
     EventReader,
-    find_address,
     find_wait,
     read_refusal,
     write_path,
@@ -75,6 +75,13 @@ def test_the_server_says_when_to_come_back() -> None:
     assert find_wait(long, 1) is None
 
 
+def test_what_is_still_being_served_is_asked_for_again() -> None:
+    later = httpx2.Response(409, headers={"retry-after": "1"})
+    assert find_wait(later, TRIES, 5) == 1.0
+    assert find_wait(later, 1, LOOKS) is None
+    assert find_wait(httpx2.Response(409), 1) is None
+
+
 def test_it_is_given_up_at_last() -> None:
     assert find_wait(None, TRIES - 1) is not None
     assert find_wait(None, TRIES) is None
@@ -91,19 +98,6 @@ def test_a_request_keeps_its_key_however_often_it_is_sent() -> None:
 
 def test_a_name_is_one_part_of_a_path() -> None:
     assert write_path("challenges", "a/../b?c") == "/challenges/a%2F..%2Fb%3Fc"
-
-
-@pytest.mark.parametrize("given", ["", "tally.example", "ftp://tally.example", "https://"])
-def test_what_is_no_address_is_said(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TALLY_SERVER", raising=False)
-    with pytest.raises(InvalidInput):
-        find_address(given)
-
-
-def test_the_environment_says_which_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TALLY_SERVER", "http://tally.test/api/v1/")
-    monkeypatch.setenv("TALLY_KEY", "tly_x")
-    assert find_address() == Address(url="http://tally.test", key="tly_x")
 
 
 def test_events_are_read_by_their_lines() -> None:

@@ -73,16 +73,10 @@ def list_faults(page: Page, *rules: str) -> list[str]:
 
 
 AXE = (
-    "/", "/runs", "/runs/rntwo", "/runs/rntwo/cases/case-1", "/compare?run=rnone&run=rntwo",
-    "/formula?run=rntwo", "/formula?formula=wrong", "/challenges", "/challenges/maze",
-    "/challenges/maze?tv=1", "/challenges/maze?formula=totl",
-    "/challenges/maze?weights=correctness:20,speed:80", "/challenges/guard",
-    "/attempts/a1", "/agents", "/agents/alice",
-    "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this", "/review",
-    "/challenges/bean-counter/enter?agent=erin", "/attempts/a8/answer",
-    "/agents/alice?against=bob",
-    "/formula?challenge=maze&formula=-total", "/compare?run=rnone&run=rntwo&run=rnprompt0",
+    "/", "/runs/rntwo", "/compare?run=rnone&run=rntwo", "/formula?formula=wrong",
+    "/challenges/maze", "/challenges/guard", "/attempts/a1", "/attempts/a8/answer", "/review",
 )  # fmt: skip
+"""Of each kind of page one; `make proof` looks at all of them in every role."""
 
 
 def test_axe_finds_nothing_serious_in_either_theme(address: str, page: Page) -> None:

@@ -17,6 +17,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     answer,
     encode,
     is_known,
@@ -32,7 +33,7 @@ from tallymark.api.quick_routes import QuickRoute
 from tallymark.app.callers import Caller
 from tallymark.app.live import View
 from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import find_newest_visible, find_visible, sees_live
+from tallymark.app.sight import find_newest_visible, find_visible, is_public, sees_live
 from tallymark.app.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.moments import Moment
@@ -54,11 +55,15 @@ def get_board(
     limit: Limit = 100,
     cursor: Cursor = None,
     around: Annotated[str | None, Query(max_length=40, description="An agent's handle.")] = None,
+    each: Annotated[
+        int, Query(ge=1, le=500, description="So many places on each side of the agent.")
+    ] = _EACH,
     side: Annotated[str | None, Query(pattern="^(red|blue)$")] = None,
+    live: Live = None,
     fields: Fields = None,
 ) -> Response:
     """The best attempt of every agent, in order; in red against blue, the players by side."""
-    page = _Page(limit, cursor, around, side, fields)
+    page = _Page(limit, cursor, around, each, side, live, fields)
     known = request.headers.get("if-none-match")
     return _answer_board(_Asked(find_service(request), services, caller, name, page, known))
 
@@ -69,7 +74,9 @@ class _Page(NamedTuple):
     limit: int = 100
     cursor: str | None = None
     around: str | None = None
+    each: int = _EACH
     side: str | None = None
+    live: bool | None = None
     fields: str | None = None
 
 
@@ -139,7 +146,7 @@ class _Board(NamedTuple):
 def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Board:
     """What is known already, or else which board to read."""
     kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name, moment)
-    public = not sees_live(asked.caller)
+    public = is_public(asked.caller, asked.page.live)
     frozen = public and kept.is_frozen(asked.service.clock())
     made_of = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
     board = _Board(kept, public, kept.freezes_at if frozen else None, made_of)
@@ -200,7 +207,7 @@ def _read_board(
     if page.around is None:
         found = boards.top(name, limit=page.limit, offset=first, **seen)
     else:
-        found = boards.around(name, page.around, each=_EACH, **seen)
+        found = boards.around(name, page.around, each=page.each, **seen)
     size = boards.size(name, **seen)
     more = page.around is None and first + len(found) < size
     return {

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import Query, Request, Response
+from msgspec.structs import replace
 from starlette.responses import StreamingResponse
 
 from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
@@ -39,9 +40,13 @@ router = make_router("runs")
 Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
 
 
-def describe_record(record: RunRecord) -> dict[str, Any]:
+Kept = Annotated[bool, Query(description="Each with `record`: all its fields, as it is kept.")]
+
+
+def describe_record(record: RunRecord, *, kept: bool = False) -> dict[str, Any]:
     """A run by its record alone, which costs the same however many results it has."""
-    return describe_run(Run(record, (), Tally()))
+    told = describe_run(Run(record, (), Tally()))
+    return told | ({"record": msgspec.structs.asdict(record)} if kept else {})
 
 
 @router.post(
@@ -67,10 +72,11 @@ def create_run(
     if caller.role not in ORGANISERS:
         raise NotAllowed("a reporter's key may send finished runs, not start any")
     suite = body.suite if isinstance(body.suite, str) else encode(body.suite).decode()
-    wish = RunWish(
-        epochs=body.epochs, limit=body.limit, budget=body.budget, judge=body.judge, vars=body.vars
+    names = ("epochs", "limit", "threads", "timeout", "budget", "judge", "vars")
+    wish = RunWish(**{name: getattr(body, name) for name in names})
+    queued = services.remote_runs.submit(
+        suite, body.models, wish, owner=name_owner(caller), name=body.name
     )
-    queued = services.remote_runs.submit(suite, body.models, wish, owner=name_owner(caller))
     told = [describe_record(record) for record, _ in queued]
     jobs = [job for _, job in queued]
     document = {"run": told[0], "runs": told, "job": jobs[0], "jobs": jobs}
@@ -91,6 +97,7 @@ def list_runs(
     limit: Limit = 50,
     cursor: Cursor = None,
     fields: Fields = None,
+    kept: Kept = False,
 ) -> Response:
     """List runs, newest first."""
     kind = str if sort in ("suite", "model", "status") else float | None
@@ -109,16 +116,19 @@ def list_runs(
     )
     last = found[limit - 1] if len(found) > limit else None
     more = None if last is None else write_cursor(getattr(last, sort), last.created_at, last.id)
-    items = pick_each(map(describe_record, found[:limit]), fields)
-    return answer({"items": items, "next": more})
+    # Of many, a suite each would be too much.
+    told = (describe_record(replace(each, definition=""), kept=kept) for each in found[:limit])
+    return answer({"items": pick_each(told, fields), "next": more})
 
 
 @router.get("/runs/{run}", response_model=wire.OneRun, dependencies=[may(TEAM)])
-def get_run(run: str, request: Request, services: Services, fields: Fields = None) -> Response:
+def get_run(
+    run: str, request: Request, services: Services, fields: Fields = None, kept: Kept = False
+) -> Response:
     """One run: by its id, by a beginning of it that only one has, or `latest`."""
     record = services.store.run(run)
-    etag = make_etag(record, fields)
-    document = {"run": pick(describe_record(record), fields)}
+    etag = make_etag(record, fields, kept)
+    document = {"run": pick(describe_record(record, kept=kept), fields)}
     return find_unchanged(request, etag) or answer(document, etag=etag, cache_control="no-cache")
 
 

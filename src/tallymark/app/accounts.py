@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from tallymark.app.callers import KEY_ROLES, Caller, Role
+from tallymark.app.callers import KEY_ROLES, Caller, Role, check_key_role
 from tallymark.app.limits import group_address
 from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import (
@@ -31,7 +31,6 @@ from tallymark.errors import (
     NotFound,
     NotSignedIn,
     WorkFailed,
-    suggest,
 )
 from tallymark.store.accounts import invitations, sessions
 from tallymark.store.accounts.keys import (
@@ -499,10 +498,7 @@ class AccountService:
         return key.id == caller.key_id or key.role in MAY_MAKE.get(caller.role, ())
 
     def _require_manager(self, caller: Caller, role: str) -> None:
-        if role not in KEY_ROLES:
-            close = suggest(role, KEY_ROLES)
-            hint = f"did you mean {close!r}?" if close else f"there is {', '.join(KEY_ROLES)}"
-            raise InvalidInput(f"there is no role {role!r}", hint=hint)
+        check_key_role(role)
         if not self._is_at_home(caller) or role not in MAY_MAKE.get(caller.role, ()):
             raise NotAllowed(
                 f"a key for {caller.role} cannot manage keys for {role}", hint="ask an admin"

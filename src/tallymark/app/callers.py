@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from tallymark.errors import NotAllowed, NotSignedIn
+from tallymark.errors import InvalidInput, NotAllowed, NotSignedIn, suggest
 from tallymark.store.actors import Actor
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
@@ -46,6 +46,14 @@ class Caller:
     def actor(self) -> Actor:
         """For `act_as`."""
         return Actor(self.name, self.address)
+
+
+def check_key_role(role: str) -> None:
+    """Refuses what no key can be for."""
+    if role not in KEY_ROLES:
+        close = suggest(role, KEY_ROLES)
+        hint = f"did you mean {close!r}?" if close else f"there is {', '.join(KEY_ROLES)}"
+        raise InvalidInput(f"there is no role {role!r}", hint=hint)
 
 
 def check_role(caller: Caller, roles: frozenset[Role]) -> None:

@@ -73,11 +73,11 @@ class RemoteRuns:
         return self._plan(suite, models, wish or RunWish())[0]
 
     def _plan(
-        self, suite: str, models: Sequence[str], wish: RunWish
+        self, suite: str, models: Sequence[str], wish: RunWish, name: str | None = None
     ) -> tuple[list[RunRecord], RunWish]:
         """The runs, and what is wished for them with the suite's own number of threads."""
         wish.check()
-        definition = self.rules.load_suite(suite)
+        definition = self.rules.load_suite(suite, name=name or "suite")
         options = self._make_options(wish)
         filled = self._resolve(definition, options)
         chosen = list(models) or list(filled[0].models)
@@ -96,10 +96,12 @@ class RemoteRuns:
         )
         self.rules.limit_cases(len(planned))
         for each in filled:
-            for name in chosen:
-                self._service.open_model(name, each, options)
+            for model in chosen:
+                self._service.open_model(model, each, options)
         group = make_id("g")
-        records = [self._make_record(each, name, group, wish) for each in filled for name in chosen]
+        records = [
+            self._make_record(each, model, group, wish) for each in filled for model in chosen
+        ]
         threads = wish.threads or definition.threads or DEFAULT_THREADS
         return records, replace(wish, threads=min(threads, self.rules.most_threads))
 
@@ -110,9 +112,10 @@ class RemoteRuns:
         wish: RunWish | None = None,
         *,
         owner: str = "",
+        name: str | None = None,
     ) -> list[tuple[RunRecord, str]]:
         """Queues the runs of a suite, one for each prompt and model; each with its job's id."""
-        records, wish = self._plan(suite, models, wish or RunWish())
+        records, wish = self._plan(suite, models, wish or RunWish(), name)
         payload = msgspec.to_builtins(wish)
         jobs = [
             NewJob(kind=KIND, subject=record.id, owner=owner, payload=payload) for record in records

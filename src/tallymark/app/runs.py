@@ -21,10 +21,10 @@ from tallymark.models import Model
 from tallymark.models.model_kinds import open_model
 from tallymark.models.reach import Reach
 from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
-from tallymark.runs.record import CaseResult, RunRecord
-from tallymark.runs.run import Run, final_status, outcome
+from tallymark.runs.record import SENT_TAG, CaseResult, RunRecord
+from tallymark.runs.run import Run
 from tallymark.suites.filled_suite import FilledSuite, resolve
-from tallymark.suites.rechecks import recheck
+from tallymark.suites.rechecks import rescore
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, plan_cases
 from tallymark.suites.suite_file import load_stored
@@ -52,6 +52,8 @@ class RunOptions:
     """Which of the suite's prompts to ask with; all where none is named."""
     stop: StopSignal | None = None
     """How others end the run before its end."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Kept with the run: the branch and the commit that a CI job runs for."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ class RunService:
                     "limit": options.limits.cases,
                     "epochs": options.limits.epochs,
                     **part,
+                    **options.labels,
                     **({} if prompt is None else {"prompt": prompt}),
                 },
             )
@@ -191,28 +194,7 @@ class RunService:
         """A run as it is and as another formula or suite sees it. No model is asked."""
         # What a suite counts anew need not be counted as it was.
         before = self.app.load_run(run) if suite is None else self.app.find_run(run)
-        record, results = before.record, before.results
-        if suite is None:
-            tally = before.tally
-        else:
-            results, tally = run_to_end(lambda: recheck(suite, before.results, on_progress))
-            if not tally.finished:
-                raise InvalidInput(f"the suite has no case of the run {record.id}")
-            before.tell_origin(tally)
-        text = formula or (record.formula if suite is None else suite.definition.formula)
-        undefined = suite.definition.undefined if suite is not None else None
-        summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
-        after = replace(record, **summary)
-        if suite is not None:
-            definition = suite.definition
-            after = replace(
-                after,
-                definition=definition.to_json(),
-                definition_hash=definition.hash,
-                total=len(results),
-            )
-            after = replace(after, status=final_status(after, stopped=False))
-        return before, Run(after, results, tally)
+        return before, rescore(before, formula=formula, suite=suite, on_progress=on_progress)
 
     def save_as_new(self, run: Run) -> RunRecord:
         """Keeps a rescored run beside the one that it came from."""
@@ -231,9 +213,9 @@ class RunService:
         if (door := record.tags.get("door")) is not None:
             message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
             raise InvalidInput(message, hint="start it again")
-        if not record.definition:
-            message = f"the run {record.id} was sent finished, and its suite is not kept here"
-            raise InvalidInput(message, hint="start it again where its suite is")
+        if not record.definition or record.tags.get(SENT_TAG):
+            message = f"the run {record.id} was sent finished, and is not gone on with here"
+            raise InvalidInput(message, hint="go on with it where it was started")
         by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
         folder = Path(record.tags.get("folder", "." if self.rules is None else NOWHERE))
         definition = load_stored(record.definition, folder=folder, **by_rules)
@@ -262,7 +244,7 @@ class RunService:
     def _find_unfinished(self) -> str:
         """The latest run that has something left to ask and that nobody works on."""
         kept = self.app.store.runs(limit=None)
-        asked = [record for record in kept if "door" not in record.tags]
+        asked = [record for record in kept if not {"door", SENT_TAG} & record.tags.keys()]
         # What was stopped, or else the newest: errors of older runs are old news.
         stopped = [each for each in asked if each.status in ("interrupted", "cancelled")]
         for record in (*stopped, *asked[:1]):

@@ -3,24 +3,28 @@
 What a sender says of single cases is what it saw, and is kept; what these come to, whether checks
 and cases passed, metrics and score, is computed by our own code, and where the sender said
 otherwise, the answer tells.
+
+A sender that says under which id to keep a run (`keep_as`) may send it again, or its results in
+parts: what is there already stays, what is new is added, and all of it is counted anew.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.runs.case_verdict import THRESHOLD_ROUNDING, find_error, judge_case
 from tallymark.runs.ongoing_run import make_id
-from tallymark.runs.record import CaseResult, CheckResult, RunRecord
-from tallymark.runs.run import final_status, outcome
+from tallymark.runs.record import SENT_TAG, CaseResult, CheckResult, RunRecord
+from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.text import clean_line
 
@@ -32,8 +36,11 @@ MOST_RESULTS = 200_000
 """In one document."""
 _MOST_NAME = 500
 _MOST_TAGS = 100
-_OWN_TAGS = ("door", "folder", "chosen", "limit", "epochs", "rescored_from")
+_MOST_DEFINITION = 2_000_000
+_OWN_TAGS = ("door", "folder", "chosen", "limit", "epochs", "rescored_from", SENT_TAG)
 """What tags of a run say to our own code: nobody else may."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,200}").fullmatch
+_ID = re.compile(r"[rg][0-9a-hjkmnp-tv-z]{10}").fullmatch
 _DOORS = ("traces", "Python")
 _BEYOND = 2.0**63
 _COUNTED = ("passed", "failed", "errors")
@@ -67,12 +74,36 @@ class SentRun(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: float | None = None
     prompt: str | None = None
     tags: dict[str, Any] = {}
+    definition: str = ""
+    """The suite as JSON text, for the order of its evals; it is never run."""
+    group: str | None = None
+    keep_as: str | None = None
+    """The id that its sender has given it."""
+    more: bool = False
+    """Other results of it follow."""
+
+
+class _Chosen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run of some cases says of them."""
+
+    by: str
+    cases: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
+    of: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
+    left_out: dict[str, str] = {}
+
+
+class _Suite(msgspec.Struct, frozen=True):
+    """What is read of a definition here."""
+
+    evals: list[dict[str, Any]] = []
+    score: Any = None
 
 
 @dataclass(frozen=True)
 class CheckedRun:
     """A run as it will be kept, and where its sender said otherwise."""
 
+    sent: SentRun
     record: RunRecord
     results: Sequence[CaseResult]
     differences: tuple[Difference, ...]
@@ -93,46 +124,97 @@ class SentRuns:
 
     def keep(self, document: Any) -> list[CheckedRun]:
         """Keeps the runs of a document, each when all of its results are stored."""
-        checked = self.check(document)
-        for run in checked:
+        return [self._keep(run) for run in self.check(document)]
+
+    def _keep(self, run: CheckedRun) -> CheckedRun:
+        record = run.record
+        known = None if run.sent.keep_as is None else self._find_known(record)
+        if known is None:
             # It has its status only when its results are there.
-            self.store.create_run(replace(run.record, status="running"))
-            with self.store.open_writer(run.record.id) as writer:
-                for result in run.results:
-                    writer.put(result)
-            self.store.save_run(run.record)
-        return checked
+            self.store.create_run(replace(record, status="running"))
+        else:
+            self.store.claim_run(record.id)
+            record = replace(record, created_at=known.created_at)
+        with self.store.open_writer(record.id) as writer:
+            for result in run.results:
+                writer.put(result)
+        if run.sent.keep_as is not None:
+            tally = _count(record, self.store.counted_results(record.id))
+            record = _sum_up(record, run.sent, tally)
+            told = () if run.sent.more else tuple(_find_differences(run.sent, record))
+            run = CheckedRun(run.sent, record, run.results, told)
+        self.store.save_run(record)
+        return run
+
+    def _find_known(self, record: RunRecord) -> RunRecord | None:
+        """The run that was sent before under this id; another one's is not touched."""
+        try:
+            known = self.store.run(record.id)
+        except NotFound:
+            return None
+        alike = ("suite", "model", "definition_hash", "formula", "started_at")
+        if not known.tags.get(SENT_TAG) or any(
+            getattr(known, name) != getattr(record, name) for name in alike
+        ):
+            raise Conflict(f"there is already another run {record.id!r}")
+        return known
 
     def _check(self, where: str, given: Any, group: str | None) -> CheckedRun:
         sent = _read(where, given)
         results = [_judge_again(each) for each in sent.results]
-        tally = Tally(results)
-        text = sent.score_formula or sent.formula or "success_pct"
-        try:
-            formula = tally.formula(text)
-        except InvalidInput as error:
-            raise InvalidInput(f"{where}score_formula: {error}") from None
-        missing = max(0, sent.counts.get("missing", 0))
-        own = {name: value for name, value in sent.tags.items() if name not in _OWN_TAGS}
-        if sent.tags.get("door") in _DOORS:
-            own["door"] = sent.tags["door"]
         record = RunRecord(
-            id=make_id("r"),
+            id=sent.keep_as or make_id("r"),
             suite=sent.suite,
             model=sent.model,
-            group=group,
+            group=group if sent.keep_as is None else sent.group,
+            definition=sent.definition,
             definition_hash=sent.definition_hash,
             epochs=sent.epochs,
             created_at=self.clock(),
             started_at=sent.started_at,
             finished_at=sent.finished_at,
-            total=max(sent.total, len(results) + missing),
-            tags={**own, **({} if sent.prompt is None else {"prompt": sent.prompt})},
-            **outcome(formula, tally),
+            tags=_choose_tags(sent),
         )
-        stopped = sent.status in ("cancelled", "interrupted", "running", "queued")
-        record = replace(record, status=final_status(record, stopped=stopped))
-        return CheckedRun(record, results, tuple(_find_differences(sent, record)))
+        try:
+            record = _sum_up(record, sent, _count(record, results))
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}score_formula: {error}") from None
+        return CheckedRun(sent, record, results, tuple(_find_differences(sent, record)))
+
+
+def _choose_tags(sent: SentRun) -> dict[str, Any]:
+    """What a sender may say by tags, and what it was that it sent."""
+    own = {name: value for name, value in sent.tags.items() if name not in _OWN_TAGS}
+    if sent.tags.get("door") in _DOORS:
+        own["door"] = sent.tags["door"]
+    if sent.prompt is not None:
+        own["prompt"] = sent.prompt
+    if sent.definition or sent.keep_as is not None:
+        own[SENT_TAG] = True
+    return own | _read_choice(sent.tags.get("chosen"))
+
+
+def _count(record: RunRecord, results: Iterable[CaseResult]) -> Tally:
+    return Run(record, ()).tell_origin(Tally(results))
+
+
+def _sum_up(record: RunRecord, sent: SentRun, tally: Tally) -> RunRecord:
+    """The record with what results come to."""
+    text = sent.score_formula or sent.formula or "success_pct"
+    # Names of what never ran: they have no value.
+    formula = tally.formula(text, also=filter(_NAME, sent.metrics))
+    told = outcome(formula, tally, undefined=_find_undefined(sent))
+    missing = max(0, sent.counts.get("missing", 0))
+    record = replace(record, **told, total=max(sent.total, tally.finished + missing))
+    stopped = sent.more or sent.status in ("cancelled", "interrupted", "running", "queued")
+    return replace(record, status=final_status(record, stopped=stopped))
+
+
+def _find_undefined(sent: SentRun) -> float | None:
+    """The score that the suite gives where its formula has none."""
+    score = msgspec.json.decode(sent.definition or "{}", type=_Suite).score
+    value = score.get("undefined") if isinstance(score, dict) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _list_runs(document: Any) -> list[tuple[str, Any]]:
@@ -173,12 +255,38 @@ def _find_problems(sent: SentRun) -> Iterator[str]:
         yield "epochs and total: out of range"
     if not all(0 <= count <= 1_000_000_000 for count in sent.counts.values()):
         yield "counts: out of range"
+    yield from _find_problems_of_origin(sent)
     for name in ("started_at", "finished_at"):
         if not _is_measure(getattr(sent, name)):
             yield f"{name}: a time in seconds since 1970 is taken"
     if not 1 <= len(sent.results) <= MOST_RESULTS:
         yield f"results: 1 to {MOST_RESULTS:,} are taken at a time"
     yield from _find_problems_of_results(sent.results)
+
+
+def _find_problems_of_origin(sent: SentRun) -> Iterator[str]:
+    if not _is_definition(sent.definition):
+        yield "definition: a suite is taken, as JSON text"
+    for name, letter in (("keep_as", "r"), ("group", "g")):
+        text = getattr(sent, name)
+        if text is not None and not (_ID(text) and text.startswith(letter)):
+            yield f"{name}: an id is taken, {letter} and ten more characters"
+
+
+def _is_definition(text: str) -> bool:
+    try:
+        msgspec.json.decode(text or "{}", type=_Suite)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return len(text) <= _MOST_DEFINITION
+
+
+def _read_choice(given: Any) -> dict[str, Any]:
+    """The tag of a run of some cases, if it is one."""
+    try:
+        return {"chosen": msgspec.to_builtins(msgspec.convert(given, _Chosen))}
+    except msgspec.ValidationError:
+        return {}
 
 
 def _find_problems_of_results(results: Sequence[CaseResult]) -> Iterator[str]:

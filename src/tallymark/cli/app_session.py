@@ -1,20 +1,37 @@
-"""The application that a command works with, and the options that say how it is opened."""
+"""What a command works with, here or at a server, and the options that say how it is opened."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tallymark.errors import InvalidInput
+
 if TYPE_CHECKING:
     from tallymark.app.competition import Competition
+    from tallymark.client.addresses import Address
+    from tallymark.desk.desk import Desk
+
+server_in_file: str | None = None
+"""What a `tally.toml` names, which is no word of the user's: see `client/addresses.py`."""
 
 Db = Annotated[
     str | None,
     typer.Option(
         "--db", metavar="URL", help="Where results are kept; else TALLY_DB, else .tally/tally.db."
+    ),
+]
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL|NAME",
+        help="Ask this server instead, by the key of `tally login`; else TALLY_SERVER.",
     ),
 ]
 
@@ -28,11 +45,47 @@ InsecureLocal = Annotated[
 Live = Annotated[
     bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
 ]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="quiet: mistakes alone; text or json: requests too. Else TALLY_LOG, else quiet.",
+    ),
+]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.", show_default=False)]
 JudgeModel = Annotated[
     str | None,
     typer.Option("--judge", metavar="MODEL", help="The model for challenges judged by a model."),
 ]
+
+
+def find_server(db: str | None, server: str | None) -> Address | None:
+    """The server that is meant; None for a database here.
+
+    What is typed wins over a variable, and a variable over the file.
+    """
+    if server is not None and db is not None:
+        raise InvalidInput("--db and --server exclude each other", hint="leave one out")
+    if server is None and db is None and os.environ.get("TALLY_SERVER"):
+        if os.environ.get("TALLY_DB"):
+            hint = "unset one, or say --db or --server"
+            raise InvalidInput("TALLY_DB and TALLY_SERVER are both set", hint=hint)
+    elif server is None and (db or os.environ.get("TALLY_DB") or server_in_file is None):
+        return None
+    from tallymark.client.addresses import find_address
+
+    return find_address(server, in_file=server_in_file)
+
+
+@contextmanager
+def open_desk(db: str | None, server: str | None) -> Iterator[Desk]:
+    """Whom a command asks: what is kept here, or a server."""
+    from tallymark.desk import desk
+
+    address = find_server(db, server)
+    with desk.open_local(db) if address is None else desk.open_remote(address) as opened:
+        yield opened
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tallymark.errors import InvalidInput
 from tallymark.text import say, shorten_line
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
+    from tallymark.desk.desk import Desk
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.suites.suite_definition import SuiteDefinition
 
@@ -31,18 +31,21 @@ FailedOf = Annotated[
 
 
 def read_choice(
-    app: App, only: list[str] | None, tag: list[str] | None, failed_of: str | None, *, as_json: bool
+    desk: Desk,
+    only: list[str] | None,
+    tag: list[str] | None,
+    failed_of: str | None,
+    *,
+    as_json: bool,
 ) -> CaseChoice | None:
     """What a user chose, None for everything. Ends the command where nothing failed before."""
     if not (only or tag or failed_of):
         return None
     from tallymark.suites.chosen_cases import CaseChoice
 
-    run, failed = None, dict[str, None]()
+    run, failed = None, list[str]()
     if failed_of is not None:
-        run = app.store.run(failed_of).id
-        statuses = app.store.result_keys(run)
-        failed = {case: None for (case, _), status in statuses.items() if status != "passed"}
+        run, failed = desk.runs.find_failed(failed_of)
         if not failed:
             say(f"tally: nothing failed in the run {run}, so there is nothing to run", err=True)
             if as_json:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.run_ending import (
@@ -38,6 +37,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         list[Path] | None, typer.Option("--report", "-r", help="Write a report of all runs.")
     ] = None,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare runs case by case: what changed, and whether the score's difference is real."""
@@ -47,12 +47,10 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     gates = Gates(None, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
     check_reports(report or [])
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
+    with open_desk(db, server) as desk:
         rule = RegressionRule(alpha, tolerance, strict)
         with show_progress("comparing"):
-            loaded = [app.load_run(run) for run in runs]
+            loaded = [desk.runs.load(run, traces=bool(report)) for run in runs]
             compared = compare_all(loaded, formula=formula, rule=rule)
         write_reports(report or [], loaded)
         failures = gates.find_unrun(loaded[1:])

@@ -19,9 +19,9 @@ def mcp(
     server: Annotated[
         str | None,
         typer.Option(
-            metavar="URL",
+            metavar="URL|NAME",
             envvar="TALLY_SERVER",
-            help="The tools of a server instead, with the key in TALLY_KEY.",
+            help="The tools of a server instead, by the key of `tally login` or TALLY_KEY.",
         ),
     ] = None,
     judge_model: JudgeModel = None,
@@ -33,14 +33,16 @@ def mcp(
     On your own store you are its owner; with --agent you compete in it as that agent.
     """
     if server is not None:
-        key = os.environ.get("TALLY_KEY")
-        if not key or agent is not None:
-            hint = "set TALLY_KEY to a key of the server; an agent's key names its agent"
+        from tallymark.client.addresses import find_address
+
+        address = find_address(server)
+        if not address.key or agent is not None:
+            hint = "log in with tally login, or set TALLY_KEY; an agent's key names its agent"
             said = "--agent is for your own store" if agent else "there is no key for the server"
             raise InvalidInput(said, hint=hint)
         from tallymark.mcp.stdio import serve_remote
 
-        serve_remote(server, key)
+        serve_remote(address.url, address.key)
         return
     from tallymark.app.service import Service, read_settings
     from tallymark.mcp.stdio import serve_own

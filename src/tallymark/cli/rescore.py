@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
+    from tallymark.desk.desk import Desk
 
 _MOVES_SHOWN = 20
 _NOTHING_DONE = "Nothing was changed; --apply does it."
@@ -66,6 +67,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Score again by another rule: a run without asking a model, or all attempts at a challenge.
@@ -77,19 +79,26 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if preview and apply:
         raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
-    if not (preview or apply or plugin or config or folder) and not _is_challenge(name, db):
-        _rescore_run(name, formula, suite, save, db, as_json)
-        return
+    if not (preview or apply or plugin or config or folder):
+        with open_desk(db, server) as desk:
+            if not _is_challenge(desk, name):
+                _rescore_run(desk, name, formula, suite, save, as_json)
+                return
     if suite or save:
         raise InvalidInput("--suite and --save are for runs, not for challenges")
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
-    with open_competition(db, insecure_local=insecure_local) as competition:
+    from tallymark.challenges.agent_names import label_agent
+    from tallymark.desk.judging import JudgedHere
+
+    how = JudgedHere(insecure_local=insecure_local)
+    with open_desk(db, server) as desk:
         with show_progress("rescoring") as update:
-            found = competition.rescore(
-                name, apply=apply, folder=folder, on_progress=update, **scoring
+            found = desk.challenges.rescore(
+                name, apply=apply, folder=folder, scoring=scoring, how=how, on_progress=update
             )
-        labels = competition.store.agents.labels(each.agent for each in found.moves)
+        names = desk.boards.names(each.agent for each in found.moves)
+    labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
         import msgspec
 
@@ -98,45 +107,31 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(*_describe_rescoring(found, labels, applied=apply))
 
 
-def _is_challenge(name: str, db: str | None) -> bool:
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app, suppress(InvalidInput):
-        app.store.challenges.find(name)
+def _is_challenge(desk: Desk, name: str) -> bool:
+    with suppress(InvalidInput):
+        desk.challenges.find(name)
         return True
     return False
 
 
 def _rescore_run(
-    run: str, formula: str | None, suite: Path | None, save: bool, db: str | None, as_json: bool
+    desk: Desk, run: str, formula: str | None, suite: Path | None, save: bool, as_json: bool
 ) -> None:
-    from tallymark.app.runs import RunOptions
     from tallymark.cli.report_files import print_runs
     from tallymark.runs.reports.summary_report import summary_lines
-    from tallymark.suites.suite_file import load_suite
 
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"'
         raise InvalidInput("give --formula or --suite", hint=hint)
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        other = None
-        if suite is not None:
-            record = app.store.run(run)
-            other = app.runs.resolve_like(record, load_suite(suite), RunOptions())
-        with show_progress("rescoring") as update:
-            before, after = app.runs.rescore_run(
-                run, formula=formula, suite=other, on_progress=update
-            )
-            saved = app.runs.save_as_new(after) if save else None
-        if as_json:
-            saved_as = saved.id if saved else None
-            print_runs({"before": before, "after": after, "saved_as": saved_as})
-            return
-        say(*summary_lines(after))
+    with show_progress("rescoring") as update:
+        found = desk.runs.rescore(run, formula=formula, suite=suite, save=save, on_progress=update)
+    before, after, saved = found.before, found.after, found.saved_as
+    if as_json:
+        print_runs({"before": before, "after": after, "saved_as": saved})
+        return
+    say(*summary_lines(after))
     say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})")
-    say(f"Saved as {saved.id}" if saved else "Not saved; --save keeps it as a new run")
+    say(f"Saved as {saved}" if saved else "Not saved; --save keeps it as a new run")
 
 
 def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:

@@ -6,15 +6,16 @@ import logging
 import re
 import sys
 import time
-from contextlib import closing, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
+from tallymark.cli.ci_job import BRANCH, CiEnd, Comment, find_branch_run, read_labels
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -28,17 +29,20 @@ from tallymark.cli.run_ending import (
     Strict,
     Tolerance,
     Verbose,
+    hand_over,
 )
 from tallymark.errors import InvalidInput
 from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.app.runs import RunOptions
+    from tallymark.desk.desk import Desk
+    from tallymark.desk.workplace import Work
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.runs.run import Run
     from tallymark.runs.tally import Tally
+    from tallymark.suites.suite_definition import SuiteDefinition
 
 _EVERY = 5.0
 """Seconds between lines that say how far it is."""
@@ -101,12 +105,20 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
     max_errors: MaxErrors = None,
+    comment: Comment = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     db: Db = None,
+    server: Server = None,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="Run it at the server too; Ctrl-C stops it there.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run a suite against one or more models, and score the runs by its formula."""
+    """Run a suite against one or more models, and score the runs by its formula.
+
+    With --server it runs here and is kept there; with --remote it also runs there.
+    """
     from tallymark.app.runs import RunOptions
     from tallymark.runs.gates import find_shortfall
     from tallymark.suites.suite_evaluation import RunLimits
@@ -120,6 +132,17 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         )
     if resume is not None:
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
+    if remote:
+        from tallymark.cli.remote_run import refuse_for_remote
+
+        given: dict[str, object] = {
+            "--resume": resume,
+            "--only": only,
+            "--tag": tag,
+            "--failed-of": failed_of,
+        }
+        given |= {"--prompt": prompt, "--env-file": env_file, "--retries": retries}
+        refuse_for_remote(given | {"--record": record, "--cache": cache})
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     if report:
@@ -133,65 +156,99 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         record,
         cache,
         prompts=tuple(prompt or ()),
+        labels=read_labels(),
     )
     # Programs that are stopped with a run are no news, though asyncio would tell.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        before = app.load_run(baseline) if baseline is not None else None
+    with open_desk(db, server) as desk, desk.runs.open_work() as work:
+        if baseline is not None and baseline.startswith(BRANCH):
+            baseline = find_branch_run(desk.runs, baseline, _find_suite(desk, suite, resume))
+        before = desk.runs.load(baseline) if baseline is not None else None
         if only or tag or failed_of:
-            choice = read_choice(app, only, tag, failed_of, as_json=as_json)
+            choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
             options = replace(options, choice=choice)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             # A bar when someone looks at the terminal, else lines.
             lines = BarWatch() if sys.stderr.isatty() else PlainWatch()
             watch = QuietWatch() if quiet else lines
-            runs = _run_suite(app, suite, resume, model or [], options, watch)
+            if remote:
+                from tallymark.cli.remote_run import run_there
+
+                definition = _load(suite or Path(), model or [], options)
+                runs = run_there(desk, definition, suite or Path(), model or [], options, watch)
+            else:
+                work.check()
+                runs = _run_suite(work, suite, resume, model or [], options, watch)
+        kept = remote or hand_over(work, runs)
         least = fail_under
         failures = (
             [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
         )
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
-        end.tell(runs, failures)
+        end.tell(runs, failures, also=CiEnd(desk, comment).tell)
+    if not kept:
+        raise typer.Exit(3)
     if all(each.record.status == "failed" for each in runs):
         say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)
 
 
 def _run_suite(
-    app: App,
+    work: Work,
     suite: Path | None,
     resume: str | None,
     models: list[str],
     options: RunOptions,
     watch: PlainWatch,
 ) -> list[Run]:
-    from tallymark.suites.suite_file import load_suite
-
+    runs = work.app.runs
     try:
         if resume is not None:
-            return [app.runs.resume(resume, options, watch)]
-        with show_progress("loading"):
-            definition = load_suite(suite or Path())
-        if options.choice is not None:
-            tell_missing(options.choice, definition)
-        for warning in definition.warnings:
-            say(f"tally: {warning}", err=True)
-        chosen = models or definition.models
-        if "_cost" in definition.formula and any(map(_SPENDS, chosen)):
-            from tallymark.suites.unknown_prices import HINT, find_unknown_prices
-
-            for message in find_unknown_prices(definition, chosen):
-                say(f"tally: {message}; {HINT}", err=True)
-        return app.runs.run(definition, models, options, watch)
+            if (finished := work.find_finished(resume)) is not None:
+                return [finished]
+            return [runs.resume(resume, work.fill_in(options), watch)]
+        definition = _load(suite or Path(), models, options)
+        if definition.var_names:
+            options = work.fill_in(options)
+        return runs.run(definition, models, options, watch)
     except KeyboardInterrupt as stopped:
         for note in getattr(stopped, "__notes__", ()):
             say(f"\ntally: {note}", err=True)
-        known = f"tally run --resume {watch.current}" if watch.current else "tally run"
-        say(f"\ntally: stopped; what is done is kept; go on with: {known}", err=True)
+        rest = "what is done is kept; go on with: tally run"
+        say(
+            f"\ntally: stopped; {work.tell_rest(watch.current) if watch.current else rest}",
+            err=True,
+        )
         raise typer.Exit(130) from None
+
+
+def _find_suite(desk: Desk, suite: Path | None, resume: str | None) -> str:
+    """What the suite is called that will run."""
+    if suite is None:
+        return desk.runs.load(resume or "").record.suite
+    from tallymark.suites.suite_file import load_suite
+
+    return load_suite(suite).name
+
+
+def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinition:
+    """The suite, and what is to be said of it before it runs."""
+    from tallymark.suites.suite_file import load_suite
+
+    with show_progress("loading"):
+        definition = load_suite(suite)
+    if options.choice is not None:
+        tell_missing(options.choice, definition)
+    for warning in definition.warnings:
+        say(f"tally: {warning}", err=True)
+    chosen = models or definition.models
+    if "_cost" in definition.formula and any(map(_SPENDS, chosen)):
+        from tallymark.suites.unknown_prices import HINT, find_unknown_prices
+
+        for message in find_unknown_prices(definition, chosen):
+            say(f"tally: {message}; {HINT}", err=True)
+    return definition
 
 
 def _read_values(given: list[str], env_file: Path | None) -> dict[str, str]:
@@ -221,7 +278,7 @@ class PlainWatch:
     told = 0
     last = 0.0
 
-    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
+    def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
         """A run begins, or goes on."""
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
@@ -248,6 +305,12 @@ class PlainWatch:
             self.last = time.monotonic()
             say(f"  {self.describe(tally)}", err=True)
 
+    def progressed(self, done: int, standing: str) -> None:
+        """So many results are there of a run that goes on elsewhere."""
+        if self.every and time.monotonic() - self.last >= self.every:
+            self.last = time.monotonic()
+            say(f"  {done:,}/{self.total:,}  {standing}", err=True)
+
     def ended(self, record: RunRecord) -> None:
         """A run is over; its summary says how."""
 
@@ -265,12 +328,15 @@ class PlainWatch:
 class QuietWatch(PlainWatch):
     """Nothing is seen; it only knows which run goes on."""
 
-    def started(self, record: RunRecord, _tally: Tally, _formula: Formula) -> None:
+    def started(self, record: RunRecord, _tally: Tally, _formula: Formula | None) -> None:
         """A run begins, or goes on."""
         self.current = record.id
 
     def moved(self, _result: CaseResult, _tally: Tally) -> None:
         """A case is done."""
+
+    def progressed(self, _done: int, _standing: str) -> None:
+        """So many results are there."""
 
 
 class BarWatch(PlainWatch):
@@ -281,7 +347,7 @@ class BarWatch(PlainWatch):
     task: Any = None
     drawn = 0.0
 
-    def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
+    def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
         """Show the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -306,6 +372,11 @@ class BarWatch(PlainWatch):
             return
         self.drawn = time.monotonic()
         self.bar.update(self.task, completed=tally.finished, standing=self.describe(tally))
+
+    def progressed(self, done: int, standing: str) -> None:
+        """Move the bar."""
+        shown = f"{done:,}/{self.total:,}  {standing}"
+        self.bar.update(self.task, completed=done, standing=shown)
 
     def ended(self, record: RunRecord) -> None:
         """Take the bar away."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, format_money, format_score, say
 
@@ -35,24 +34,26 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     ascending: Annotated[bool, typer.Option("--ascending", help="Lowest or oldest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List runs, newest first."""
     since = None if days is None else time.time() - days * 86_400
-    from tallymark.app.app import App
+    from tallymark.desk.runs import RunQuery
 
-    with closing(App(db)) as app:
-        found = app.store.runs(
-            sort=sort,
-            descending=not ascending,
-            limit=limit,
-            suite=suite,
-            model=model,
-            status=status,
-            group=group,
-            since=since,
-            min_score=min_score,
-        )
+    query = RunQuery(
+        suite=suite,
+        model=model,
+        status=status,
+        group=group,
+        since=since,
+        min_score=min_score,
+        sort=sort,
+        ascending=ascending,
+        limit=limit,
+    )
+    with open_desk(db, server) as desk:
+        found = desk.runs.find(query)
     if as_json:
         print_json({"runs": [_make_document(record) for record in found]})
     elif found:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
@@ -26,6 +26,7 @@ from tallymark.cli.run_ending import (
     Strict,
     Tolerance,
     Verbose,
+    hand_over,
 )
 from tallymark.cli.streams import read_text
 from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
@@ -140,9 +141,13 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
     ] = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Score traces that you have, or run suites written in Python. The runs are kept."""
+    """Score traces that you have, or run suites written in Python. The runs are kept.
+
+    With --server they are kept there.
+    """
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     check_reports(report or [])
@@ -153,11 +158,12 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     if any(suites) != all(suites):
         raise InvalidInput("give either traces or suites in Python files, not both")
     # What a user's code prints must not get into our JSON document.
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        before = app.load_run(baseline) if baseline is not None else None
-        choice = read_choice(app, only, tag, failed_of, as_json=as_json)
+    with open_desk(db, server) as desk, desk.runs.open_work() as work:
+        app = work.app
+        if not no_keep:
+            work.check()
+        before = desk.runs.load(baseline) if baseline is not None else None
+        choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(
             paths, scorer or [], formula, output, format, expected,
             threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
@@ -165,18 +171,21 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         )  # fmt: skip
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
+        kept = not options.keep or hand_over(work, outcome.runs)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
-            kept = "what is done is kept" if options.keep else "nothing is kept"
-            say(f"tally: stopped; {kept}", err=True)
+            done = "what is done is kept" if options.keep else "nothing is kept"
+            say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
         if outcome.failures:
             end.show(outcome.runs, outcome.facts)
             raise WorkFailed(Problem(failure) for failure in outcome.failures)
         end.tell(outcome.runs, outcome.gates, outcome.facts)
+    if not kept:
+        raise typer.Exit(3)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """`tally.toml`: options that people would otherwise repeat with every command.
 
 A table for each command holds its options by their long names; `db` and `judge` may also stand at
-the top, for every command that has them. What is typed wins over `TALLY_DB`, and that over the
-file. Nothing in it starts a program: the file may have come with somebody's folder, and nobody
-looked into it.
+the top, for every command that has them, and `server` only there. What is typed wins over
+`TALLY_DB` and `TALLY_SERVER`, and these over the file. Nothing in it starts a program, or names a
+server that the user does not know: the file may have come with somebody's folder, and nobody looked
+into it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +22,23 @@ import typer
 from typer.core import TyperGroup, TyperOption
 from typer.models import TyperPath
 
+from tallymark.cli import app_session
 from tallymark.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _FOR_ALL = ("db", "judge")
-_TYPED_ONLY = ("insecure-local", "help")
+_AT_TOP = (*_FOR_ALL, "server")
+_TYPED_ONLY = ("insecure-local", "help", "server")
 """Who takes a wall away says so each time; a file that came with a project must not."""
 _RUNS_CODE = {
     "model": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "judge": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "score.scorer": re.compile(r"[^(]*:"),
     "score.agent": re.compile(r""),
+    "compete.agent": re.compile(r""),
+    "compete.agent-cmd": re.compile(r""),
 }
 """Values that name a program or Python code, by the option or its place."""
 
@@ -43,22 +49,28 @@ class SettingsFile:
     def __init__(self, path: Path, context: typer.Context) -> None:
         self.path = path
         self.context = context
-        try:
-            self.tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{path} is not TOML: {error}") from None
+        self.tables = read_tables(path)
 
     def apply(self, commands: Collection[str]) -> None:
         """The command takes the file's values where none is typed."""
         for name in self.tables:
-            if name not in commands and name not in _FOR_ALL:
-                raise self._refuse("there is no command", name, [*commands, *_FOR_ALL])
+            if name not in commands and name not in _AT_TOP:
+                raise self._refuse("there is no command", name, [*commands, *_AT_TOP])
+        self._read_server()
         called, group = self.context.invoked_subcommand, self.context.command
         if called is not None and isinstance(group, TyperGroup):
             values = self._map(group.commands[called], self.tables.get(called, {}), called)
             self.context.default_map = {called: values}
+
+    def _read_server(self) -> None:
+        named = self.tables.get("server")
+        if named is None:
+            return
+        if not isinstance(named, str) or not named.strip():
+            raise InvalidInput(f"{self.path}: server must be an address or a name of a server")
+        if "db" in self.tables:
+            raise InvalidInput(f"{self.path}: db and server exclude each other")
+        app_session.server_in_file = named.strip()
 
     def _map(self, command: Any, table: Any, place: str) -> dict[str, Any]:
         """Values by the names of parameters, those of a group's commands one level deeper."""
@@ -81,7 +93,7 @@ class SettingsFile:
             name = where.rpartition(".")[2].replace("_", "-")
             if name not in options:
                 raise self._refuse(f"[{place}] has no option", name, options)
-            if name != "db" or not os.environ.get("TALLY_DB"):
+            if name != "db" or not _is_db_overruled(command.params):
                 read = self._read(options[name], value, where)
                 code = _RUNS_CODE.get(where) or _RUNS_CODE.get(name)
                 many = read if isinstance(read, list) else [read]
@@ -121,6 +133,16 @@ class SettingsFile:
         return InvalidInput(f"{self.path}: {what} {name!r}", hint=hint)
 
 
+def read_tables(path: Path) -> dict[str, Any]:
+    """What stands in the file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not TOML: {error}") from None
+
+
 @dataclass(frozen=True)
 class _RefusedCode:
     """Stands where code was named; whoever needs the value is told that it must be typed."""
@@ -137,6 +159,14 @@ class _RefusedCode:
 
     def __str__(self) -> str:
         return f"{self.value}, which must be typed"
+
+
+def _is_db_overruled(parameters: list[Any]) -> bool:
+    """Whether a variable, or a server that the user names, comes before the file's database."""
+    asks = any("--server" in each.opts for each in parameters)
+    typed = any(each.partition("=")[0] == "--server" for each in sys.argv)
+    named = typed or bool(os.environ.get("TALLY_SERVER"))
+    return bool(os.environ.get("TALLY_DB")) or (asks and named)
 
 
 def _list_options(parameters: list[Any]) -> Iterator[tuple[str, TyperOption]]:

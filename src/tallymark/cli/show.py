@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, write_reports
 from tallymark.text import say
@@ -20,17 +19,16 @@ def show(
     limit: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
     report: ReportPaths = None,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a run: its score and how it came about, its cases and their checks."""
     from tallymark.runs.reports.summary_report import summary_lines
 
     check_reports(report or [])
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
+    with open_desk(db, server) as desk:
         with show_progress("loading"):
-            loaded = app.load_run(run)
+            loaded = desk.runs.load(run, traces=bool(report) or as_json)
         write_reports(report or [], [loaded])
         if as_json:
             print_runs(loaded)

@@ -19,6 +19,8 @@ RunStatus = Literal[
     "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
 ]
 """`interrupted` is what a run is called that nobody works on, though it never came to an end."""
+SENT_TAG = "sent"
+"""A tag of runs that came from elsewhere: nothing that they name is run here."""
 CaseStatus = Literal["passed", "failed", "error"]
 
 

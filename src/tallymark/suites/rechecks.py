@@ -1,4 +1,4 @@
-"""Checking stored answers again, by another suite's checks; no model is asked."""
+"""Scoring stored answers again, by another formula or suite's checks; no model is asked."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from weakref import finalize
 import msgspec
 from msgspec.structs import replace
 
+from tallymark.errors import InvalidInput
+from tallymark.event_loops import run_to_end
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
 from tallymark.runs.run import (
     KeptResults,
+    Run,
+    final_status,
+    outcome,
     pick_cases,
     read_counted,
     scan_results,
@@ -113,6 +118,38 @@ class RecheckedResults(KeptResults):
                 continue
             status, checks, error = self._read(place)
             yield self._suite.redact(replace(result, status=status, checks=checks, error=error))
+
+
+def rescore(
+    before: Run,
+    *,
+    formula: str | None = None,
+    suite: FilledSuite | None = None,
+    on_progress: Callable[[int, int | None], None] | None = None,
+) -> Run:
+    """A run as another formula or suite sees it."""
+    record, results = before.record, before.results
+    if suite is None:
+        tally = before.tally
+    else:
+        results, tally = run_to_end(lambda: recheck(suite, before.results, on_progress))
+        if not tally.finished:
+            raise InvalidInput(f"the suite has no case of the run {record.id}")
+        before.tell_origin(tally)
+    text = formula or (record.formula if suite is None else suite.definition.formula)
+    undefined = suite.definition.undefined if suite is not None else None
+    summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
+    after = replace(record, **summary)
+    if suite is not None:
+        definition = suite.definition
+        after = replace(
+            after,
+            definition=definition.to_json(),
+            definition_hash=definition.hash,
+            total=len(results),
+        )
+        after = replace(after, status=final_status(after, stopped=False))
+    return Run(after, results, tally)
 
 
 async def recheck(

@@ -6,7 +6,7 @@ writing around: names, answers and traces are written by anybody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,11 @@ def _sign(shown: str, value: float | None) -> str:
     return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
 
 
+def _write_result(value: float) -> str:
+    """An attempt's score: whole as it is, else with two decimals."""
+    return text.format_digits(value) if float(value).is_integer() else text.format_score(value)
+
+
 def _write_sentence(shown: str) -> str:
     """With a capital and a full stop; messages are written without, to stand in others."""
     return f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith(('.', '?', '!')) else '.'}"
@@ -174,17 +179,28 @@ def _join_url(params: Mapping[str, str]) -> str:
     return "&".join(f"{_quote_path(key)}={_quote_path(value)}" for key, value in params.items())
 
 
-_FILTERS = {
-    "score": text.format_score,
-    "mean": text.format_mean,
-    "value": text.format_value,
-    "digits": text.format_digits,
-    "number": text.format_number,
-    "rating": text.format_rating,
+def _with_minus(write: Callable[..., str]) -> Callable[..., str]:
+    """A number as `write` has it, below zero with the sign of its own."""
+
+    def written(*given: Any, **more: Any) -> str:
+        shown = write(*given, **more)
+        return f"{_MINUS}{shown[1:]}" if shown[:1] == "-" and shown[1:2].isdigit() else shown
+
+    return written
+
+
+_FILTERS: dict[str, Callable[..., Any]] = {
+    "score": _with_minus(text.format_score),
+    "mean": _with_minus(text.format_mean),
+    "value": _with_minus(text.format_value),
+    "digits": _with_minus(text.format_digits),
+    "result": _write_result,
+    "number": _with_minus(text.format_number),
+    "rating": _with_minus(text.format_rating),
     "money": text.format_money,
     "seconds": text.format_seconds,
-    "percent": text.format_percent,
-    "points": text.format_points,
+    "percent": _with_minus(text.format_percent),
+    "points": _with_minus(text.format_points),
     "share": text.format_share,
     "p_value": text.format_p_value,
     "counted": text.format_count,

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 Code = Literal[
     "bad_request",
     "invalid_input",
+    "not_ready",
     "not_signed_in",
     "not_allowed",
     "not_found",
@@ -31,6 +32,8 @@ class ProblemPart(BaseModel):
     field: str | None = Field(None, description="The key or parameter, as in `metrics.rating`.")
     line: int | None = None
     column: int | None = None
+    text: str | None = Field(None, description="The line that the column points into.")
+    length: int = Field(1, description="How many characters of it are meant.")
     hint: str | None = Field(None, description="How to mend it.")
 
 

@@ -30,14 +30,22 @@ class NewRun(Asked):
         description="The suite, as YAML text or as its JSON.",
         examples=["evals:\n  - prompt: Say hello\n    checks: [{match: '*hello*'}]\n"],
     )
+    name: str | None = Field(
+        None, min_length=1, max_length=500, description="Of a suite that gives itself none."
+    )
     models: list[Model] = Field(default_factory=list, max_length=20, examples=[["echo/me"]])
     limit: int | None = Field(None, ge=1, description="At most so many cases.")
     epochs: int | None = Field(None, ge=1, le=1000)
+    threads: int | None = Field(None, ge=1, le=1000, description="Most requests at once.")
+    timeout: float | None = Field(None, gt=0, le=1e6, description="Seconds for a request.")
     budget: float | None = Field(None, gt=0, description="US dollars, judges included.")
     judge: Model | None = None
     vars: dict[str, str] = Field(default_factory=dict, max_length=1000)
     run: dict[str, Any] | None = Field(
-        None, description="A finished run, as `tally run --json` gives it: record and `results`."
+        None,
+        description="A finished run, as `tally run --json` gives it: record and `results`. With"
+        " an id of yours in `keep_as` it may be sent again, or in parts: `more` says that others"
+        " follow.",
     )
 
     @model_validator(mode="after")
@@ -86,6 +94,9 @@ class Run(Told):
     finished_at: Moment | None = None
     error: str | None = None
     tags: dict[str, Any] = Field(default_factory=dict)
+    record: dict[str, Any] | None = Field(
+        None, description="With `kept`: the run field by field, as it is kept."
+    )
 
 
 class OneRun(Told):

@@ -204,9 +204,7 @@ class Rescorings(TenantRows):
                     if total is None:
                         total = connection.scalar(_count_scored(kept))
                     on_progress(len(computed.rows), total)
-                # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
-                after = tuple_(attempts.c.agent, attempts.c.number) > last
-                page = _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
+                page = _read_after(connection, kept, last)
             if not page:
                 computed.require_some_score()
                 return computed
@@ -395,6 +393,24 @@ def _read_pages(
     for start in range(0, len(keys), _PAGE):
         some = attempts.c.key.in_(keys[start : start + _PAGE])
         yield _read_page(connection, _select_scored(kept).where(some))
+
+
+def read_scored_pages(
+    connection: Connection, kept: StoredChallenge
+) -> Iterator[list[tuple[Attempt, Evaluation]]]:
+    """All attempts that have an outcome, in one moment; agent by agent."""
+    last = ("", 0)
+    while page := _read_after(connection, kept, last):
+        yield page
+        last = (page[-1][0].agent, page[-1][0].number)
+
+
+def _read_after(
+    connection: Connection, kept: StoredChallenge, last: tuple[str, int]
+) -> list[tuple[Attempt, Evaluation]]:
+    # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
+    after = tuple_(attempts.c.agent, attempts.c.number) > last
+    return _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
 
 
 def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:

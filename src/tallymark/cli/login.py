@@ -1,0 +1,195 @@
+"""`tally login`, `tally logout`, `tally whoami`: servers that are known, and the keys to them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.app_session import Server
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput, NotFound, NotSignedIn, WorkFailed
+from tallymark.text import Table, say
+
+if TYPE_CHECKING:
+    from tallymark.client.profiles import Profile
+    from tallymark.wire.accounts import CallerState
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+_KEY, _INVITATION = "tly_", "tli_"
+
+
+def login(  # noqa: PLR0913, PLR0917 (the options of a command)
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help="The server.", show_default=False)
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What to call it; else as it was, or by its host."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="-", help="- reads the key from stdin; else it is asked.")
+    ] = None,
+    invitation: Annotated[
+        str | None,
+        typer.Option(metavar="CODE", help="Take up an invitation, tli_..., to a key of your own."),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="HANDLE", help="The agent that will compete for you.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Whose the key will be, where the invitation does not say.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the servers that are known; keys are not shown.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep the key to a server, in a file that only you can read.
+
+    After that --server NAME, or TALLY_SERVER=NAME, has commands ask that server.
+    """
+    if list_:
+        _list_profiles(as_json=as_json)
+        return
+    if url is None:
+        raise InvalidInput(
+            "give the server's address", hint="as in: tally login https://tally.example"
+        )
+    from tallymark.client.addresses import read_url
+    from tallymark.client.profiles import Profile, keep_profile, name_profile, read_profiles
+
+    url, known = read_url(url), read_profiles().profiles
+    secret = _read_secret(url, key, invitation)
+    if secret.startswith(_INVITATION):
+        secret = _accept(url, secret, agent, owner)
+    elif agent or owner:
+        raise InvalidInput("--agent and --owner are for invitations", hint="leave them out")
+    caller = _ask_who(url, secret)
+    name = profile or name_profile(url, known)
+    if "://" in name or not name.strip() or name != name.strip():
+        raise InvalidInput(f"--profile {name!r} is no name", hint="as in --profile team")
+    kept = Profile(url=url, key=secret, name=caller.name, role=caller.role, agent=caller.agent)
+    keep_profile(name, kept)
+    if as_json:
+        print_json(_describe(name, kept, current=True))
+        return
+    say(f"{_tell_caller(caller)}, at {url}")
+    say(f"Known as {name}: tally runs --server {name}, or set TALLY_SERVER={name}", err=True)
+
+
+def logout(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="As in tally login --list; the current.")
+    ] = None,
+) -> None:
+    """Forget the key to a server. The key itself still works, until somebody revokes it."""
+    from tallymark.client.profiles import forget_profile, read_profiles
+
+    named = name or read_profiles().current
+    if named is None:
+        raise NotFound("you are not logged in anywhere", hint="tally login URL does it")
+    gone = forget_profile(named)
+    say(f"{named} is forgotten; the key still works at {gone.url} until it is revoked", err=True)
+
+
+def whoami(server: Server = None, as_json: JsonOption = False) -> None:
+    """Ask a server who you are to it; without --server, the one that you logged in to last."""
+    from tallymark.cli import app_session
+    from tallymark.client.addresses import find_address
+
+    address = find_address(server, in_file=app_session.server_in_file)
+    caller = _ask_who(address.url, address.key)
+    if as_json:
+        print_json({"server": address.url, **caller.model_dump()})
+    else:
+        say(f"{_tell_caller(caller)}, at {address.url}")
+
+
+def _read_secret(url: str, key: str | None, invitation: str | None) -> str:
+    if invitation is not None and key is not None:
+        raise InvalidInput("--key and --invitation exclude each other", hint="leave one out")
+    if invitation is not None:
+        if not invitation.startswith(_INVITATION):
+            hint = "an invitation begins with tli_; a key is asked for, or piped in with --key -"
+            raise InvalidInput("--invitation is no invitation", hint=hint)
+        return invitation.strip()
+    if key is not None and key != "-":
+        hint = "leave --key out and type it, or pipe it in with --key -"
+        raise InvalidInput("a key on the command line is in the shell's history", hint=hint)
+    if key is None and not sys.stdin.isatty():
+        hint = "pipe it in with --key -, or take up an invitation with --invitation"
+        raise InvalidInput("a key is typed at a terminal, and there is none", hint=hint)
+    if key is None:
+        typed = typer.prompt(f"Key to {url}, or an invitation", hide_input=True)
+    else:
+        typed = sys.stdin.read()
+    secret = str(typed).strip()
+    if (
+        not secret.startswith((_KEY, _INVITATION))
+        or not secret.isascii()
+        or not secret.isprintable()
+    ):
+        raise InvalidInput("this is no key", hint="a key begins with tly_, an invitation with tli_")
+    return secret
+
+
+def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
+    from tallymark.client import Client
+
+    with Client(url) as client:
+        made = client.accounts.accept(code, agent=agent, owner=owner)
+    if made.secret is None:
+        said = "the invitation was taken up, and the key that it gave was lost on its way here"
+        raise WorkFailed(said, hint="ask for another invitation")
+    return made.secret
+
+
+def _ask_who(url: str, key: str | None) -> CallerState:
+    """Who the key makes us; a key that is no good is refused by the server."""
+    from tallymark.client import Client
+
+    with Client(url, key) as client:
+        caller = client.me()
+    if caller.role == "anonymous" and key is None:
+        raise NotSignedIn(f"no key is kept for {url}", hint=f"log in: tally login {url}")
+    return caller
+
+
+def _tell_caller(caller: CallerState) -> str:
+    name = caller.name if caller.agent is None else f"agent {caller.agent}"
+    whose = f" of {caller.owner}" if caller.owner and caller.owner not in name.split() else ""
+    return f"{name}{whose} in tenant {caller.tenant}"
+
+
+def _list_profiles(*, as_json: bool) -> None:
+    from tallymark.client.profiles import read_profiles
+
+    known = read_profiles()
+    listed = [
+        _describe(name, each, current=name == known.current)
+        for name, each in known.profiles.items()
+    ]
+    if as_json:
+        print_json({"servers": listed})
+    elif listed:
+        heads = ("SERVER", "ADDRESS", "KEY OF", "ROLE", "")
+        rows = [
+            (each["server"], each["url"], each["name"], each["role"], "current" * each["current"])
+            for each in listed
+        ]
+        say(Table(heads, rows, wrap=("ADDRESS", "KEY OF")))
+    else:
+        say("no server is known; log in with: tally login URL")
+
+
+def _describe(name: str, profile: Profile, *, current: bool) -> dict[str, Any]:
+    return {
+        "server": name,
+        "url": profile.url,
+        "name": profile.name,
+        "role": profile.role,
+        "agent": profile.agent,
+        "current": current,
+    }

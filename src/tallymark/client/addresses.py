@@ -1,0 +1,96 @@
+"""Which server is spoken to, and by which key: one answer for the client and for every command.
+
+A key is only ever sent to the server that it is for. One that `tally login` keeps belongs to the
+address it was kept with, `TALLY_KEY` to `TALLY_SERVER`, or to what the user types where that is
+not set. What a `tally.toml` names is no word of the user's: it must be a server that they have
+logged in to.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from tallymark.client.profiles import read_profiles
+from tallymark.errors import InvalidInput
+
+PREFIX = "/api/v1"
+SERVER_VARIABLE, KEY_VARIABLE = "TALLY_SERVER", "TALLY_KEY"
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Which server, and by which key."""
+
+    url: str
+    key: str | None = None
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def find_address(
+    server: str | None = None, key: str | None = None, *, in_file: str | None = None
+) -> Address:
+    """A server by its address or the name of a profile, with the key that is for it.
+
+    Where none is given, `TALLY_SERVER` says which, then what stands `in_file`, and at last who
+    logged in knows it.
+    """
+    told = os.environ.get(SERVER_VARIABLE, "").strip()
+    named = (server or "").strip() or told
+    if not named and in_file is not None:
+        return _find_kept(in_file)
+    if not named:
+        profiles = read_profiles()
+        if profiles.current is None:
+            hint = f"give its address, set {SERVER_VARIABLE}, or log in: tally login URL"
+            raise InvalidInput("it is not said which server", hint=hint)
+        kept = profiles.find(profiles.current)
+        return Address(url=kept.url, key=key or kept.key)
+    url, kept_key = _resolve(named)
+    if key is None and (given := os.environ.get(KEY_VARIABLE)):
+        # It is for the server beside it, and for no other.
+        key = given if not told or _resolve(told)[0] == url else None
+    return Address(url=url, key=key or kept_key)
+
+
+def read_url(text: str) -> str:
+    """An address as it is compared and kept: lower case, no port that goes without saying."""
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in _PORTS or not parts.hostname or parts.username is not None:
+        raise InvalidInput(
+            f"{text!r} is no address of a server", hint="as in https://tally.example"
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    place = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
+    path = parts.path.rstrip("/").removesuffix(PREFIX).rstrip("/")
+    return urlunsplit((parts.scheme, place, path, "", ""))
+
+
+def _resolve(named: str) -> tuple[str, str | None]:
+    """The address that is meant, and the key that is kept for it."""
+    if "://" not in named:
+        profile = read_profiles().find(named)
+        return profile.url, profile.key
+    url = read_url(named)
+    kept = read_profiles().find_for(url)
+    return url, None if kept is None else kept.key
+
+
+def _find_kept(named: str) -> Address:
+    profiles = read_profiles()
+    found = profiles.find_for(read_url(named)) if "://" in named else profiles.profiles.get(named)
+    if found is None:
+        words = named if "://" in named else f"URL --profile {named}"
+        raise InvalidInput(
+            f"tally.toml names the server {named!r}, and you have not logged in to it",
+            hint=f"if you trust it: tally login {words}",
+        )
+    return Address(url=found.url, key=found.key)

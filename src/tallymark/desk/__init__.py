@@ -1,0 +1,1 @@
+"""What commands ask for, whoever answers: the services here, or a server."""

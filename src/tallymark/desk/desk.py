@@ -1,0 +1,253 @@
+"""`Desk`: the one thing that commands ask, and it is the same whether they work here or there.
+
+A command opens a desk (`cli/app_session.py: open_desk`), asks it, and lays out what comes back. It
+does not know who answered:
+
+- `LocalDesk` passes on to the services of `app/`, over a database.
+- `RemoteDesk` asks a server by `client/`, and turns what comes over the wire into the same values
+  that the services give, so that the same code prints the same text.
+
+A subject is a file here (`runs.py`), with the protocol that commands see and both who answer, side
+by side, so that who changes one sees the other. To have a command speak to servers: give it the
+option `server: Server = None` beside `db`, add what it asks to its subject's protocol, write it for
+both, and give the command a row in `tests/cli/test_both_ways.py`. Where the API does not tell what
+the command shows, the API is extended; nothing is guessed here. What is refused is raised as the
+same error on both sides (`client/exchange.py`), so messages and exit codes need nothing.
+
+Neither side is loaded before somebody asks: a command on a database never loads HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.client.addresses import Address
+    from tallymark.client.sync.client import Client
+    from tallymark.desk.attempts import AttemptDesk, VersusDesk
+    from tallymark.desk.boards import BoardDesk
+    from tallymark.desk.challenges import ChallengeDesk
+    from tallymark.desk.organising import OrganiserDesk
+    from tallymark.desk.rules import RuleDesk
+    from tallymark.desk.runs import RunDesk
+    from tallymark.desk.templates import TemplateDesk
+    from tallymark.desk.traces import TraceDesk
+    from tallymark.desk.webhooks import WebhookDesk
+
+
+class Desk(Protocol):
+    """All that commands ask, by subject."""
+
+    @property
+    def runs(self) -> RunDesk:
+        """Runs and their results."""
+
+    @property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+
+    @property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+
+    @property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+
+    @property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+
+    @property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+
+    @property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+
+    @property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+
+    @property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+
+    @property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+
+
+class LocalDesk:
+    """What is kept in a database."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    @cached_property
+    def runs(self) -> RunDesk:
+        """Runs and their results."""
+        from tallymark.desk.runs import LocalRuns  # noqa: PLC0415 (who asks loads it)
+
+        return LocalRuns(self.app)
+
+    @cached_property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+        from tallymark.desk.challenges import LocalChallenges  # noqa: PLC0415
+
+        return LocalChallenges(self.app)
+
+    @cached_property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+        from tallymark.desk.attempts import LocalAttempts  # noqa: PLC0415
+
+        return LocalAttempts(self.app)
+
+    @cached_property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+        from tallymark.desk.attempts import LocalVersus  # noqa: PLC0415
+
+        return LocalVersus(self.app)
+
+    @cached_property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+        from tallymark.desk.boards import LocalBoards  # noqa: PLC0415
+
+        return LocalBoards(self.app)
+
+    @cached_property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+        from tallymark.desk.organising import LocalOrganiser  # noqa: PLC0415
+
+        return LocalOrganiser(self.app)
+
+    @cached_property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+        from tallymark.desk.templates import LocalTemplates  # noqa: PLC0415
+
+        return LocalTemplates(self.app)
+
+    @cached_property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+        from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
+
+        return LocalTraces(self.app)
+
+    @cached_property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+        from tallymark.desk.rules import LocalRules  # noqa: PLC0415
+
+        return LocalRules(self.app)
+
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return LocalWebhooks(self.app)
+
+
+class RemoteDesk:
+    """What is kept by a server."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    @cached_property
+    def runs(self) -> RunDesk:
+        """Runs and their results."""
+        from tallymark.desk.runs import RemoteRuns  # noqa: PLC0415 (who asks loads it)
+
+        return RemoteRuns(self.client)
+
+    @cached_property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+        from tallymark.desk.challenges import RemoteChallenges  # noqa: PLC0415
+
+        return RemoteChallenges(self.client)
+
+    @cached_property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+        from tallymark.desk.attempts import RemoteAttempts  # noqa: PLC0415
+
+        return RemoteAttempts(self.client)
+
+    @cached_property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+        from tallymark.desk.attempts import RemoteVersus  # noqa: PLC0415
+
+        return RemoteVersus(self.client)
+
+    @cached_property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+        from tallymark.desk.boards import RemoteBoards  # noqa: PLC0415
+
+        return RemoteBoards(self.client)
+
+    @cached_property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+        from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
+
+        return RemoteOrganiser(self.client)
+
+    @property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+        return self.client.settings
+
+    @cached_property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+        from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
+
+        return RemoteTraces(self.client)
+
+    @cached_property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+        from tallymark.desk.rules import RemoteRules  # noqa: PLC0415
+
+        return RemoteRules(self.client)
+
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return RemoteWebhooks(self.client)
+
+
+@contextmanager
+def open_local(db: str | None, tenant: str = "default") -> Iterator[Desk]:
+    """A desk over a database."""
+    from tallymark.app.app import App  # noqa: PLC0415 (databases load slowly)
+
+    with closing(App(db, tenant)) as app:
+        yield LocalDesk(app)
+
+
+@contextmanager
+def open_remote(address: Address) -> Iterator[Desk]:
+    """A desk at a server."""
+    from tallymark.client import Client  # noqa: PLC0415 (and so does HTTP)
+
+    with Client(address.url, address.key) as client:
+        yield RemoteDesk(client)
