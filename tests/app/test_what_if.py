@@ -304,6 +304,7 @@ def test_a_frozen_board_is_frozen_for_the_public(board: Store, what_ifs: WhatIfs
     assert later.id not in {each.attempt for each in shown.items}
     assert [each.agent for each in hidden.items] == ["bob", "charlie", "alice"]
     assert (shown.frozen, hidden.frozen) == (True, False)
+    assert shown.seq == 0 < hidden.seq
 
 
 def test_of_a_frozen_board_a_later_void_is_not_told(board: Store, what_ifs: WhatIfs) -> None:

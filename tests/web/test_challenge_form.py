@@ -9,7 +9,7 @@ import pytest
 
 from tallymark.errors import InvalidInput
 from tallymark.web.challenge_form import MOST_FILES, FileField, list_fields, make_fields, read_files
-from tallymark.web.page import Form
+from tallymark.web.form import Form
 
 STORED = {
     "challenge.yaml": b"name: mine\r\ngoal: x\r\n",

@@ -38,6 +38,11 @@ def test_every_page_answers_as_html_json_and_csv(app: App, client: TestClient) -
         page = client.get(address)
         assert page.status_code == 200, (address, page.text[-400:])
         assert page.headers["content-type"] == "text/html; charset=utf-8"
+        found = Elements(page.text).found
+        ids = [attributes["id"] for _, attributes in found if "id" in attributes]
+        assert len(ids) == len(set(ids)), address
+        rows = [attributes for _, attributes in found if "data-row" in attributes]
+        assert all("id" in each for each in rows), address  # each has a link of its own
         joint = "&" if "?" in address else "?"
         assert client.get(f"{address}{joint}format=json").json()["title"], address
         told = client.get(f"{address}{joint}format=csv")

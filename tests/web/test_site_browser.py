@@ -320,7 +320,7 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(
     tmp_path: Path,
     browser: Browser,
 ) -> None:
-    with closing(open_app(tmp_path / "tally.db", publish_beans)) as app:
+    with closing(open_app(tmp_path / "tally.db", fill_beans)) as app:
         service = make_service(app)
         service.live._checking_s = 0.1
         with serve_service(service) as address, closing(browser.new_context()) as context:
@@ -349,6 +349,10 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(
             page.wait_for_selector("text=stands still")
             assert app.store.challenges.find("bean-counter").held_at is not None
             assert app.store.audit_log.entries()[0].note == {"reason": "the last hour"}
+
+
+def fill_beans(store: Store) -> None:
+    publish_beans(store)
 
 
 def use_key(page: Page, address: str, key: str) -> None:

@@ -72,7 +72,7 @@ class WhatIfBoard(msgspec.Struct, frozen=True, kw_only=True):
     challenge: str
     rule: str
     seq: int
-    """The last change of the challenge that is taken into account."""
+    """The last change that is taken into account; 0 of a frozen board: it would tell of others."""
     frozen: bool
     agents: int
     attempts: int
@@ -310,7 +310,7 @@ class _WhatIf:
         return WhatIfBoard(
             challenge=self._challenge.name,
             rule=describe_rule(self._challenge.scoring),
-            seq=columns.seq,
+            seq=0 if columns.frozen_at is not None else columns.seq,
             frozen=columns.frozen_at is not None,
             agents=len(ranked),
             attempts=self._rows,

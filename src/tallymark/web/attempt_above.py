@@ -14,7 +14,7 @@ from tallymark.web.board_rows import list_dimensions, write_value
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
-    from tallymark.web.page import Visit
+    from tallymark.web.visit import Visit
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):

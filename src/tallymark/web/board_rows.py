@@ -13,7 +13,7 @@ from tallymark.challenges.strategies import STRATEGIES, Standing, Strategy
 from tallymark.store.contests.figures import AttemptNumbers
 from tallymark.text import format_score
 from tallymark.web.likely_places import LikelyPlace
-from tallymark.web.page import Visit
+from tallymark.web.visit import Visit
 
 
 class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):

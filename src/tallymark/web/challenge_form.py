@@ -21,7 +21,8 @@ from tallymark.challenges.challenge_folder import find_name_problem, write_files
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 from tallymark.text import clean
-from tallymark.web.page import Form, Visit
+from tallymark.web.form import Form
+from tallymark.web.visit import Visit
 
 MOST_FILES = 40
 LONGEST_TEXT = 200_000

@@ -16,7 +16,7 @@ from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.rendering import format_duration
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.challenge import Challenge, Versus
 
 _EFFECTS = {"note": "is noted", "zero": "scores 0", "fail": "has no score"}
 _RATED = {
@@ -77,19 +77,33 @@ def describe_terms(challenge: Challenge) -> ChallengeTerms:
     )
 
 
+def list_rules(challenge: Challenge) -> Iterable[Term]:
+    """What anybody may know of a challenge: its terms, its order, and who sees it."""
+    if challenge.versus is not None:
+        yield from _list_versus_terms(challenge, challenge.versus)
+        yield from _list_sight(challenge, "submissions")
+        return
+    yield from _list_terms(challenge)
+    strategy = STRATEGIES[challenge.scoring.strategy]
+    way = "highest first" if strategy.highest_first else "lowest first"
+    yield Term("Order", f"by {strategy.heading.lower()}, {way}; a tie goes to the earlier attempt")
+    yield from _list_sight(challenge, "answers")
+
+
 def _list_terms(challenge: Challenge) -> Iterable[Term]:
-    sent, strategy = challenge.submission, STRATEGIES[challenge.scoring.strategy]
+    sent, scoring = challenge.submission, challenge.scoring
     yield Term("Time", f"{format_duration(challenge.time_limit_s)} from entering, by our clock")
     yield Term("Attempts", _describe_quota(challenge))
     yield Term("Answer", f"{_FORMS[sent.format]}, at most {format_count(sent.max_bytes, 'byte')}")
+    if challenge.generate:
+        yield Term("Data", "made anew for every attempt, from a seed")
     yield Term("Judged by", challenge.evaluator.type)
-    if challenge.scoring.formula:
-        yield Term("Score", challenge.scoring.formula)
-    elif challenge.scoring.plugin:
-        yield Term("Score", f"by the plugin {challenge.scoring.plugin}")
-    elif not challenge.scoring.dimensions:
-        way = "highest first" if strategy.highest_first else "lowest first"
-        yield Term("Score", f"{strategy.heading.lower()}, {way}")
+    if scoring.formula:
+        yield Term("Score", scoring.formula)
+    elif scoring.plugin:
+        yield Term("Score", f"by the plugin {scoring.plugin}")
+    elif not scoring.dimensions:
+        yield Term("Score", STRATEGIES[scoring.strategy].heading.lower())
     if sent.schema_dimension:
         yield Term("Schema", f"an answer that does not fit scores 0 in {sent.schema_dimension}")
     if bounds := list_bounds(challenge.constraints):
@@ -99,6 +113,26 @@ def _list_terms(challenge: Challenge) -> Iterable[Term]:
         yield Term("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
     tier = challenge.difficulty
     yield Term("Rating", f"against tier {tier}, {tier_rating(tier)}; {_describe_rated(challenge)}")
+
+
+def _list_versus_terms(challenge: Challenge, versus: Versus) -> Iterable[Term]:
+    sent = challenge.submission
+    yield Term("Sides", "red attacks, blue defends; a new submission meets all that stand")
+    yield Term("Categories", ", ".join(versus.categories))
+    yield Term("Judged by", versus.judge.type)
+    yield Term("Order", "by the least strength that verdicts bear out")
+    yield Term("Submissions", _describe_quota(challenge))
+    yield Term("Form", f"{_FORMS[sent.format]}, at most {format_count(sent.max_bytes, 'byte')}")
+
+
+def _list_sight(challenge: Challenge, what: str) -> Iterable[Term]:
+    private = f"{what} are shown to their agent and to organisers alone"
+    if challenge.visibility == "public":
+        seen = "public: anybody may read this page and its board, without signing in"
+    else:
+        seen = "private: those who are signed in; to others it does not exist"
+    yield Term("Who sees it", f"{seen}; {private}")
+    yield Term("Version", challenge.version[:12])
 
 
 def _describe_rated(challenge: Challenge) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.challenges.strategies import Standing
-    from tallymark.web.page import Visit
     from tallymark.web.rating_lines import RatingLine
+    from tallymark.web.visit import Visit
 
 Ahead = Literal["this", "level", "other"]
 _MOST_BOARDS = 30

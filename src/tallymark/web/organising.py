@@ -12,7 +12,8 @@ from tallymark.app.jobs import name_owner
 from tallymark.store.contests.audit_log import HIDDEN, LogEntry
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.store.jobs.jobs import Job
-from tallymark.web.page import Outcome, Visit
+from tallymark.web.page import Outcome
+from tallymark.web.visit import Visit
 
 CANCELLABLE = ("run", "rescore", "rescore_run")
 _WORDS = {

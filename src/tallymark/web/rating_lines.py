@@ -12,7 +12,7 @@ import msgspec
 from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 
 if TYPE_CHECKING:
-    from tallymark.web.page import Visit
+    from tallymark.web.visit import Visit
 
 _K = 3
 

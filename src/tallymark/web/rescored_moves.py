@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tallymark.challenges.rescore_plan import BoardPlace, Rescoring
-from tallymark.web.page import Visit
+from tallymark.web.visit import Visit
 
 
 class MovedLine(msgspec.Struct, frozen=True, kw_only=True):

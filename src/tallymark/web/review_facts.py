@@ -9,7 +9,7 @@ import msgspec
 from tallymark.app.reviews import may_review
 from tallymark.errors import InvalidInput
 from tallymark.store.reviews.reviews import VERDICT, CaseKey, GivenScore, Review
-from tallymark.web.page import Visit
+from tallymark.web.visit import Visit
 
 
 class ReviewFacts(msgspec.Struct, frozen=True, kw_only=True):

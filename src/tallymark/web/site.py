@@ -8,7 +8,8 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from tallymark.app.service import Service
 from tallymark.web.assets import ICON, Assets
-from tallymark.web.page import Page, PageServer
+from tallymark.web.page import Page
+from tallymark.web.page_server import PageServer
 from tallymark.web.pages import (
     account,
     agent,

@@ -11,7 +11,7 @@ from tallymark.challenges.versus.standings import VersusStanding, versus_standin
 
 if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.web.page import Visit
+    from tallymark.web.visit import Visit
 
 _MOST_SHOWN = 40
 """Players of a side in the matrix: more would be no picture any more."""

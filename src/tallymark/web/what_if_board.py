@@ -15,8 +15,9 @@ from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import result_of
 from tallymark.errors import InvalidInput, NeedsJob, NotFound
 from tallymark.web.board_rows import BoardRow, list_board, list_dimensions, write_value
-from tallymark.web.page import Moved, Visit
+from tallymark.web.page import Moved
 from tallymark.web.pages.formula import Mistake, describe_mistake
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge

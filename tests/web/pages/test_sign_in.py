@@ -61,7 +61,10 @@ def test_what_opens_nothing_is_said_at_the_field(visitor: TestClient, key: str) 
     assert "set-cookie" not in done.headers
 
 
-@pytest.mark.parametrize("address", ["//evil.test", "https://evil.test", "/\\evil.test", "x"])
+@pytest.mark.parametrize(
+    "address",
+    ["//evil.test", "https://evil.test", "/\\evil.test", "x", "/\t\\evil.test", "/\n/evil.test"],
+)
 def test_signing_in_leads_to_no_other_site(
     service: Service, visitor: TestClient, address: str
 ) -> None:

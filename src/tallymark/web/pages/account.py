@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from tallymark.store.accounts.keys import KeyRecord
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class AccountView(View, frozen=True, kw_only=True):

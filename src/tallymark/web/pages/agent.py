@@ -15,8 +15,10 @@ from tallymark.ratings import Counts, fit
 from tallymark.text import format_rating, format_tick
 from tallymark.web.board_rows import list_dimensions, write_value
 from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel
-from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.rating_lines import RatingLine, make_rating_table
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 
 class AgentLine(msgspec.Struct, frozen=True, kw_only=True):

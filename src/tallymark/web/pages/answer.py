@@ -28,7 +28,9 @@ from tallymark.web.challenge_terms import (
     list_files,
     write_file,
 )
-from tallymark.web.page import Download, Moved, Outcome, Page, View, Visit
+from tallymark.web.page import Moved, Outcome, Page
+from tallymark.web.view import Download, View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission

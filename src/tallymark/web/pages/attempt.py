@@ -16,11 +16,13 @@ from tallymark.text import clean_line, format_digits
 from tallymark.web.attempt_above import Above, find_above
 from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details
 from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.rating_sums import Sum, write_sums
 from tallymark.web.score_parts import FormulaTree, take_apart
 from tallymark.web.score_sources import Source, list_sources
 from tallymark.web.span_lines import SpanLine, Waterfall, lay_out_spans
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Outcome

@@ -11,7 +11,7 @@ from tallymark.errors import FormulaError, NotFound
 from tallymark.runs.tally import Tally
 from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.reviews import VERDICT, CaseKey
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.review_facts import (
     ReviewFacts,
     change_score,
@@ -22,6 +22,8 @@ from tallymark.web.review_facts import (
 )
 from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.app.app import App

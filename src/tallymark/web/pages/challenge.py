@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.constraints import list_bounds
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import InvalidInput
-from tallymark.ratings.match_results import tier_rating
-from tallymark.text import format_count, format_tick
+from tallymark.text import format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
+from tallymark.web.challenge_terms import Term, list_rules
 from tallymark.web.likely_places import LikelyPlace, find_ends, find_likely_places
-from tallymark.web.page import Page, Pager, Shared, View, Visit
+from tallymark.web.page import Page, Shared
 from tallymark.web.pages.challenges import ChallengeState, find_state
-from tallymark.web.rendering import format_duration
 from tallymark.web.versus_board import VersusBoard, make_versus_board
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 from tallymark.web.what_if_board import (
     RuleForm,
     WhatIf,
@@ -33,7 +33,6 @@ from tallymark.web.what_if_board import (
 )
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge, Versus
     from tallymark.challenges.strategies import Standing
     from tallymark.store.contests.challenges import StoredChallenge
 
@@ -57,13 +56,6 @@ class PodiumPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     row: BoardRow
     why: str
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """Something that competitors must know."""
-
-    name: str
-    says: str
 
 
 class ChallengeView(View, frozen=True, kw_only=True):
@@ -99,7 +91,7 @@ class ChallengeView(View, frozen=True, kw_only=True):
     cuts: bool
     """Whether results are won, drawn and lost by the score, so that the board can say where."""
     dimensions: list[DimensionShare]
-    rules: list[Rule]
+    rules: list[Term]
     schema: str
     files: list[str]
     versus: VersusBoard | None
@@ -199,7 +191,7 @@ def gather(visit: Visit) -> ChallengeView:
         me=None if here else me,
         cuts=bool(challenge.scoring.dimensions) and (board is None or board.in_order),
         dimensions=list_dimensions(challenge),
-        rules=list(_list_rules(kept)),
+        rules=list(list_rules(challenge)),
         schema=""
         if challenge.submission.schema is None
         else json.dumps(challenge.submission.schema, indent=2),
@@ -344,62 +336,6 @@ def _explain_lead(row: BoardRow, behind: BoardRow | None) -> str:
     )
     by = [label for lead, label in leads[:2] if lead > 0]
     return f"{gap} ahead{', by ' + ' and '.join(by) if by else ''}"
-
-
-def _list_rules(kept: StoredChallenge) -> Iterable[Rule]:
-    challenge = kept.challenge
-    if challenge.versus is not None:
-        yield from _list_versus_rules(challenge, challenge.versus)
-        return
-    yield Rule("Time limit", f"{format_duration(challenge.time_limit_s)} for an attempt")
-    yield Rule("Attempts", _describe_quota(challenge))
-    sent = challenge.submission
-    yield Rule("Answer", f"{sent.format}, at most {format_count(sent.max_bytes, 'byte')}")
-    if challenge.generate:
-        yield Rule("Data", "made anew for every attempt, from a seed")
-    strategy = STRATEGIES[challenge.scoring.strategy]
-    way = "highest first" if strategy.highest_first else "lowest first"
-    yield Rule("Order", f"by {strategy.heading.lower()}, {way}; a tie goes to the earlier attempt")
-    if challenge.scoring.formula:
-        yield Rule("Formula", challenge.scoring.formula)
-    if challenge.scoring.plugin:
-        yield Rule("Scored by", challenge.scoring.plugin)
-    yield Rule("Judged by", challenge.evaluator.type)
-    yield Rule("Rating", f"tier {challenge.difficulty}, {tier_rating(challenge.difficulty)}")
-    bounds = list_bounds(challenge.constraints)
-    if bounds:
-        effect = {"note": "is noted", "zero": "scores 0", "fail": "has no score"}
-        more = effect[challenge.constraints.on_violation]
-        yield Rule("Limits", f"{', '.join(bounds)}; an attempt beyond {more}")
-    if challenge.trajectory != "none":
-        yield Rule("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
-    yield Rule("Who sees it", _describe_sight(challenge, "answers"))
-    yield Rule("Version", challenge.version[:12])
-
-
-def _list_versus_rules(challenge: Challenge, versus: Versus) -> Iterable[Rule]:
-    yield Rule("Sides", "red attacks, blue defends; a new submission meets all that stand")
-    yield Rule("Categories", ", ".join(versus.categories))
-    yield Rule("Judged by", versus.judge.type)
-    yield Rule("Order", "by the least strength that verdicts bear out")
-    yield Rule("Submissions", _describe_quota(challenge))
-    sent = challenge.submission
-    yield Rule("Form", f"{sent.format}, at most {format_count(sent.max_bytes, 'byte')}")
-    yield Rule("Who sees it", _describe_sight(challenge, "submissions"))
-    yield Rule("Version", challenge.version[:12])
-
-
-def _describe_sight(challenge: Challenge, what: str) -> str:
-    private = f"{what} are shown to their agent and to organisers alone"
-    if challenge.visibility == "public":
-        return f"public: anybody may read this page and its board, without signing in; {private}"
-    return f"private: those who are signed in; to others it does not exist; {private}"
-
-
-def _describe_quota(challenge: Challenge) -> str:
-    most = "as many as you like" if challenge.attempts is None else f"{challenge.attempts:,}"
-    daily = challenge.attempts_per_day
-    return most if daily is None else f"{most}, at most {daily:,} a day"
 
 
 PAGE = Page(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tallymark.web.board_rows import BoardRow, list_board
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge

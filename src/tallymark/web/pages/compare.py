@@ -22,9 +22,11 @@ from tallymark.runs.reports.html_page import html_report
 from tallymark.runs.run import CaseOutcome, CaseView, Run
 from tallymark.runs.score_matrix import find_best
 from tallymark.text import format_score
-from tallymark.web.page import File, Page, View, Visit
+from tallymark.web.page import File, Page
 from tallymark.web.pages.run import MOST_RESULTS
 from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 from tallymark.web.word_diff import WordDiff, compare_words
 
 if TYPE_CHECKING:

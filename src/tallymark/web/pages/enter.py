@@ -12,8 +12,10 @@ from tallymark.app.sight import speak_for
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.errors import NotAllowed, WorkFailed
 from tallymark.web.challenge_terms import ChallengeTerms, DataFile, describe_terms, list_files
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.challenges import ChallengeState, find_state
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt

@@ -14,10 +14,12 @@ from tallymark.errors import FormulaError, Problem, TallymarkError
 from tallymark.formula import Formula, Names
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.runs.record import RunRecord
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.pages.run import name_values, pick_metrics
 from tallymark.web.run_facts import RunFacts, describe_run
 from tallymark.web.score_parts import FormulaTree, take_apart
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _MOST_TEXT = 4_096
 _MOST_RUNS = 30

@@ -15,9 +15,11 @@ from tallymark.app.reviews import may_review
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.pages.runs import SuiteLine, list_suites
 from tallymark.web.run_facts import describe_run
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt

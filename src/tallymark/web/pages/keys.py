@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 KEYS = {
     "?": "this map",
@@ -26,7 +28,7 @@ KEYS = {
     "f": "fail: what you say of a case",
     "m": "say why",
     "w": "what if: try another rule on a board",
-    "y": "copy a link to what is shown",
+    "y": "copy a link to what is shown, or to the row that you are at",
     "t": "light or dark",
     "Esc": "leave a field, close a tip, end what-if",
 }

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.rating_lines import DifficultyLine, RatingLine, make_rating_table
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 _SORTS: dict[str, Callable[[RatingLine], Any]] = {
     "floor": lambda each: each.place,

@@ -14,7 +14,7 @@ from tallymark.runs.problems import name_case
 from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.reviews import VERDICT, CaseKey
 from tallymark.text import format_count
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.review_facts import (
     ReviewFacts,
     describe_reviews,
@@ -24,6 +24,8 @@ from tallymark.web.review_facts import (
 )
 from tallymark.web.run_facts import CaseFacts, CheckFacts, RunFacts, describe_case, describe_run
 from tallymark.web.run_facts import list_checks as list_check_facts
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 SHOWN = 50
 """Cases of the queue; more follow as these are done."""

@@ -13,8 +13,10 @@ from tallymark.errors import InvalidInput
 from tallymark.store.traces.backfills import Backfill
 from tallymark.store.traces.decisions import DecisionEntry
 from tallymark.store.traces.rule_days import RuleDay
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.rules import name_kind, read_definition
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 DECISIONS = ("scored", "failed", "filtered", "not_drawn", "capped", "waiting")
 _SHOWN = 50

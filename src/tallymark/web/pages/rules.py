@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tallymark.errors import InvalidInput
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 KINDS = ("scorer", "formula", "judge")
 _NUMBERS = ("rate", "cap_count", "cap_cost", "quiet")

@@ -13,7 +13,7 @@ from tallymark.formula import Formula, Names, Variable
 from tallymark.formula.formula_names import RUN_METRICS
 from tallymark.runs.agreement import list_judged
 from tallymark.runs.reports.html_page import html_report
-from tallymark.web.page import File, Moved, Page, Pager, View, Visit
+from tallymark.web.page import File, Moved, Page
 from tallymark.web.run_facts import (
     CaseFacts,
     NumberOrigins,
@@ -24,6 +24,8 @@ from tallymark.web.run_facts import (
     explain_numbers,
 )
 from tallymark.web.score_parts import FormulaTree, take_apart
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.app.app import App

@@ -11,8 +11,10 @@ from tallymark.charts.frame import Chart
 from tallymark.charts.sparkline import draw_sparkline
 from tallymark.runs.record import RunStatus
 from tallymark.text import format_score
-from tallymark.web.page import Page, Pager, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.run_facts import RunFacts, describe_run
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.store import Store

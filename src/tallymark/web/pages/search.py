@@ -9,7 +9,9 @@ import msgspec
 
 from tallymark.runs.record import RunRecord
 from tallymark.text import format_score
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _MOST = 10
 

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 from tallymark.errors import InvalidInput, NotFound, NotSignedIn
 from tallymark.store.accounts.invitations import PREFIX as INVITATION
 from tallymark.store.accounts.invitations import Invitation
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class SignInView(View, frozen=True, kw_only=True):
@@ -78,8 +80,10 @@ def _find_next(visit: Visit) -> str:
     """Where to go on: a page of this site, and no other."""
     asked = visit.form.get("next") or visit.get("next")
     parts = urlsplit(asked)
-    local = asked.startswith("/") and not asked.startswith(("//", "/\\"))
-    return asked if local and not (parts.scheme or parts.netloc) else "/"
+    # Browsers drop tabs and line ends, and take a backslash for a slash.
+    plain = asked.isprintable() and "\\" not in asked
+    local = asked.startswith("/") and not asked.startswith("//")
+    return asked if plain and local and not (parts.scheme or parts.netloc) else "/"
 
 
 PAGE = Page(

@@ -11,8 +11,10 @@ from tallymark.errors import InvalidInput
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.text import format_count
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _LOST = {
     "spans_refused": ("span", "refused"),

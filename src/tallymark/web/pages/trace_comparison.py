@@ -9,8 +9,10 @@ import msgspec
 
 from tallymark.app.trace_questions import TraceComparison
 from tallymark.errors import InvalidInput
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.pages.traces import name_measure
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _LOWER_IS_BETTER = ("error", "cost", "duration", "tokens")
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_sums import TraceSum
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class SessionView(View, frozen=True, kw_only=True):

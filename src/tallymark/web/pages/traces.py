@@ -16,7 +16,9 @@ from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import GROUPS, TraceSum
 from tallymark.suites.imports.imported_suite import write_yaml
 from tallymark.text import format_tick
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _ROWS = 50
 _MOST_POINTS = 120

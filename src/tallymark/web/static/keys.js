@@ -66,7 +66,10 @@ const ACTS = {
     return Boolean(field) || click("[data-what-if-open]");
   },
   y: () => {
-    navigator.clipboard?.writeText(location.href).then(() => say("Link copied"));
+    const url = new URL(location);
+    const row = document.activeElement?.closest("[data-row][id]"); // one that was stepped to
+    if (row) url.hash = row.id;
+    navigator.clipboard?.writeText(url).then(() => say(row ? "Link to this row copied" : "Link copied"));
   },
 };
 

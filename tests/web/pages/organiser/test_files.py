@@ -14,7 +14,7 @@ from tests.web.test_site import Elements
 
 from tallymark.app.app import App
 from tallymark.challenges.challenge_starters import list_starters, read_starter
-from tallymark.web.page import Form
+from tallymark.web.form import Form
 
 NEW = "/organiser/challenges"
 

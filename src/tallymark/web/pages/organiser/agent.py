@@ -19,7 +19,9 @@ from tallymark.web.organising import (
     list_pauses,
     resume,
 )
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class OrganisedAgent(View, frozen=True, kw_only=True):

@@ -10,7 +10,9 @@ import msgspec
 from tallymark.challenges.attempt import Attempt
 from tallymark.store.contests.audit_log import HIDDEN
 from tallymark.web.organising import JobLine, begin, describe_job, lead_back, retry_job
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class AttemptEvent(msgspec.Struct, frozen=True, kw_only=True):

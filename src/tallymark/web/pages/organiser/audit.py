@@ -11,7 +11,9 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.store.contests.audit_log import LogFilter
 from tallymark.web.organising import LogLine, begin, describe_entries
-from tallymark.web.page import MOST_ROWS, Page, View, Visit
+from tallymark.web.page import Page
+from tallymark.web.view import View
+from tallymark.web.visit import MOST_ROWS, Visit
 
 _MOST_WRITTEN = 10_000
 """Entries of a CSV or JSON."""

@@ -21,8 +21,10 @@ from tallymark.web.organising import (
     list_pauses,
     resume,
 )
-from tallymark.web.page import Act, Outcome, Page, View, Visit
+from tallymark.web.page import Act, Outcome, Page
 from tallymark.web.pages.challenges import find_state
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class OrganisedView(View, frozen=True, kw_only=True):

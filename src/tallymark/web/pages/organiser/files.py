@@ -35,8 +35,10 @@ from tallymark.web.challenge_form import (
     read_files,
 )
 from tallymark.web.organising import address_challenge, begin, lead_back
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.organiser.rescore import RescoreView, make_view, require_name
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _TEMPLATE = "organiser/files.html"
 

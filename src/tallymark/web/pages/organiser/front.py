@@ -22,8 +22,10 @@ from tallymark.web.organising import (
     resume,
     retry_job,
 )
-from tallymark.web.page import Outcome, Page, Pager, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.challenges import find_state
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt

@@ -10,8 +10,10 @@ import msgspec
 from tallymark.challenges.rescore_plan import Rescoring
 from tallymark.store.jobs.jobs import Job
 from tallymark.web.organising import JobLine, begin, cancel_job, describe_job, retry_job
-from tallymark.web.page import Page, View, Visit
+from tallymark.web.page import Page
 from tallymark.web.rescored_moves import MovedLine, RatingLine, list_moves, list_rating_lines
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 
 class JobView(View, frozen=True, kw_only=True):

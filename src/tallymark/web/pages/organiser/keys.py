@@ -14,7 +14,9 @@ from tallymark.store.accounts.keys import KeyRecord
 from tallymark.store.accounts.tenants import DEFAULT, Registration, Tenant, TenantSettings
 from tallymark.text import format_number
 from tallymark.web.organising import begin, lead_back
-from tallymark.web.page import Outcome, Page, Pager, View, Visit
+from tallymark.web.page import Outcome, Page
+from tallymark.web.view import Pager, View
+from tallymark.web.visit import Visit
 
 _STATES = ("valid", "all")
 _DAY, _HOUR = 86_400.0, 3600.0

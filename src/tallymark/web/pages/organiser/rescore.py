@@ -20,7 +20,7 @@ from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.challenge_form import FileField
 from tallymark.web.organising import address_challenge, begin, lead_back
-from tallymark.web.page import Outcome, Page, View, Visit
+from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.organiser.job import read_rescoring
 from tallymark.web.rescored_moves import (
     MovedLine,
@@ -30,6 +30,8 @@ from tallymark.web.rescored_moves import (
     list_moves,
     list_rating_lines,
 )
+from tallymark.web.view import View
+from tallymark.web.visit import Visit
 
 _WAYS = ("formula", "weights", "config", "plugin")
 _WEIGHT = "w-"

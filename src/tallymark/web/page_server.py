@@ -1,0 +1,220 @@
+"""`PageServer`: answers for pages. It finds out who looks, gathers in a thread, and lays out.
+
+What a page shows is gathered in a thread, so that nobody waits for another's reading. Errors are
+pages too: they say what is wrong, and what still works. A form that was refused is shown again as
+it was filled in.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+
+from tallymark.app.accounts import SESSION_S
+from tallymark.app.callers import SESSION_COOKIE
+from tallymark.app.service import Service
+from tallymark.errors import NotAllowed, NotFound, TallymarkError
+from tallymark.store.actors import act_as
+from tallymark.web.form import Form, read_form
+from tallymark.web.page import Act, File, Moved, Outcome, Page, Shared
+from tallymark.web.page_answers import FORMATS, HEADERS, send_download, send_page, write_view
+from tallymark.web.rendering import Renderer
+from tallymark.web.view import Download, Problem, View, describe_problem
+from tallymark.web.visit import Visit
+from tallymark.web.visitor import find_visitor, make_stranger
+
+_SOME_TIME_S = 20
+"""For so long a shared part tells how long ago things were as it did at first."""
+
+
+class PageServer:
+    """Answers for pages: finds out who looks, gathers in a thread, and lays out."""
+
+    def __init__(self, service: Service, renderer: Renderer) -> None:
+        self._service = service
+        self._renderer = renderer
+
+    def make_endpoint(self, page: Page) -> Callable[[Request], Any]:
+        """What a route calls."""
+
+        async def answer(request: Request) -> Response:
+            if request.method != "POST":
+                return await anyio.to_thread.run_sync(self._answer, page, request)
+            try:
+                # Before anything is read: a stranger has nothing to send here, however long.
+                await anyio.to_thread.run_sync(self._expect, page, request)
+                form = await read_form(request)
+            except TallymarkError as error:
+                return self._show_problem(request, None, describe_problem(error))
+            except ClientDisconnect:
+                return Response(status_code=400)
+            return await anyio.to_thread.run_sync(self._act, page, request, form)
+
+        return answer
+
+    async def refuse(self, request: Request) -> Response:
+        """For an address that nothing has."""
+        page = Page("", "problem.html", _miss)
+        return await anyio.to_thread.run_sync(self._answer, page, request)
+
+    def _answer(self, page: Page, request: Request) -> Response:
+        visit: Visit | None = None
+        try:
+            visit = self._make_visit(request)
+            if not self._service.own:
+                self._service.limits.check(visit.caller, "read")
+            chosen = visit.get("format")
+            if chosen in page.files:
+                return send_page(page.files[chosen](visit))
+            shared = page.share(visit) if page.share is not None and not chosen else None
+            if shared is not None:
+                return self._answer_shared(page, request, shared)
+            view = page.gather(visit)
+            if isinstance(view, Download):
+                return send_download(view)
+            if chosen == "html" and page.mailed:
+                return send_page(
+                    File(view.title, self._renderer.render(page.mailed, view=view, visit=visit))
+                )
+            if chosen:
+                return write_view(view, chosen)
+            return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
+        except Moved as moved:
+            return RedirectResponse(moved.address, 303, headers=HEADERS)
+        except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
+            return self._show_problem(request, visit, describe_problem(error))
+
+    def _expect(self, page: Page, request: Request) -> None:
+        if not page.strangers_may_act:
+            find_visitor(self._service, request).require_signed_in()
+
+    def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
+        """What many ask for at the same moment: made and packed by one of them for all.
+
+        Its tag is of what it says and not of what it was made of: that something was scored on a
+        frozen board must not show in it.
+        """
+        visit = shared.visit
+
+        def make() -> bytes:
+            template = page.parts.get(visit.get("part"), page.template)
+            text = self._renderer.render(template, view=page.gather(visit), visit=visit)
+            return gzip.compress(text.encode(), 6, mtime=0)
+
+        key = ("part", visit.caller.tenant, visit.caller.role, visit.path, visit.query)
+        made_of = f"{shared.made_of!r} {visit.now // _SOME_TIME_S}"
+        content = self._service.pages.find_or_make(key, made_of, make)
+        etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+        headers = HEADERS | {"ETag": etag}
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        else:
+            content = gzip.decompress(content)
+        return Response(content, 200, headers, media_type="text/html; charset=utf-8")
+
+    def _act(self, page: Page, request: Request, form: Form) -> Response:
+        """Does what a form asks for; one that is refused is shown again with what was typed."""
+        visit: Visit | None = None
+        try:
+            visit = self._make_visit(request, form)
+            act = self._admit(page, visit, request)
+            with act_as(visit.caller.actor):
+                outcome = act(visit)
+            return self._lead_on(request, visit, outcome)
+        except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
+            problem = describe_problem(error)
+            if visit is None or problem.status in (401, 403, 404, 500):
+                return self._show_problem(request, visit, problem)
+            return self._show_again(page, request, replace(visit, problem=problem))
+
+    def _admit(self, page: Page, visit: Visit, request: Request) -> Act:
+        """The action that a form names, if it is this site's form and its sender may."""
+        host = urlsplit(request.headers.get("origin", "")).netloc.lower()
+        if not host or host != request.headers.get("host", "").lower():
+            raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
+        if not page.strangers_may_act:
+            visit.visitor.require_signed_in()
+        if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
+            raise NotAllowed("this form is of another session", hint="load the page anew")
+        if not self._service.own:
+            self._service.limits.check(visit.caller, "write")
+        act = page.actions.get(visit.form.get("do"))
+        if act is None:
+            raise NotFound(f"this page does nothing called {visit.form.get('do')[:40]!r}")
+        return act
+
+    def _lead_on(self, request: Request, visit: Visit, outcome: Outcome) -> Response:
+        answer: Response
+        if outcome.view is not None:
+            answer = self._show(visit, outcome.view, outcome.template, outcome.status)
+        else:
+            answer = RedirectResponse(outcome.address, 303, headers=HEADERS)
+        if outcome.session:
+            forwarded = request.headers.get("x-forwarded-proto", request.url.scheme)
+            answer.set_cookie(
+                SESSION_COOKIE,
+                outcome.session,
+                max_age=int(SESSION_S),
+                httponly=True,
+                samesite="lax",
+                secure=forwarded == "https",
+            )
+        elif outcome.session is not None:
+            answer.delete_cookie(SESSION_COOKIE)
+        return answer
+
+    def _show_again(self, page: Page, request: Request, visit: Visit) -> Response:
+        assert visit.problem is not None  # noqa: S101 (for the type checker)
+        try:
+            view = page.gather(visit)
+        except Exception:  # noqa: BLE001 (what was refused is what is said)
+            return self._show_problem(request, visit, visit.problem)
+        return self._show(visit, view, page.template, visit.problem.status)
+
+    def _make_visit(self, request: Request, form: Form | None = None) -> Visit:
+        visitor = find_visitor(self._service, request)
+        request.scope["tally.caller"] = visitor.caller  # for the log
+        theme = request.cookies.get("theme", "")
+        return Visit(
+            services=self._service.tenant(visitor.caller.tenant),
+            service=self._service,
+            visitor=visitor,
+            now=self._service.clock(),
+            path=request.url.path,
+            query=tuple(request.query_params.multi_items()),
+            params=request.path_params,
+            theme=theme if theme in ("light", "dark") else "",
+            session=request.cookies.get(SESSION_COOKIE, ""),
+            form=form or Form((), {}),
+        )
+
+    def _show(self, visit: Visit, view: View, template: str, status: int = 200) -> Response:
+        text = self._renderer.render(template, view=view, visit=visit)
+        return Response(text, status, HEADERS, media_type="text/html; charset=utf-8")
+
+    def _show_problem(self, request: Request, visit: Visit | None, problem: Problem) -> Response:
+        if request.query_params.get("format") in FORMATS:
+            content = msgspec.json.encode(problem)
+            return Response(content, problem.status, HEADERS, media_type="application/json")
+        if visit is None:
+            service = self._service
+            stranger, services = make_stranger(), service.tenant(service.app.tenant)
+            visit = Visit(services, service, stranger, service.clock(), request.url.path)
+        template = "problem_part.html" if visit.get("part") else "problem.html"
+        return self._show(visit, problem, template, problem.status)
+
+
+def _miss(visit: Visit) -> View:
+    raise NotFound(f"there is no page {visit.path[:200]!r}", hint="begin at the first page")

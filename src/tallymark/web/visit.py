@@ -1,0 +1,131 @@
+"""`Visit`: one look at a page, by whom and at what; and what the looker may find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlencode
+
+from tallymark.app.app import App
+from tallymark.app.callers import Caller, Role
+from tallymark.app.service import Service, TenantServices
+from tallymark.app.sight import find_attempt, find_newest_visible
+from tallymark.challenges.attempt import Attempt
+from tallymark.errors import InvalidInput, NotFound
+from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.web.form import Form
+from tallymark.web.view import Pager, Problem
+from tallymark.web.visitor import Visitor
+
+MOST_ROWS = 200
+"""Of a page of a list."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One look at a page: who looks, at what, and when."""
+
+    services: TenantServices
+    service: Service
+    visitor: Visitor
+    now: float
+    path: str = "/"
+    query: Sequence[tuple[str, str]] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    theme: str = ""
+    session: str = ""
+    """The token of the visitor's session."""
+    form: Form = field(default_factory=lambda: Form((), {}))
+    """What was sent to the page; shown again where it was refused."""
+    problem: Problem | None = None
+    """Why what was sent was refused."""
+
+    @property
+    def app(self) -> App:
+        """The tenant's store, and what reads it."""
+        return self.services.app
+
+    @property
+    def caller(self) -> Caller:
+        """Who looks, as services know them."""
+        return self.visitor.caller
+
+    def get(self, name: str, default: str = "") -> str:
+        """The last value that the address has for a name."""
+        return next((value for key, value in reversed(self.query) if key == name), default)
+
+    def get_all(self, name: str) -> list[str]:
+        """Every value that the address has for a name."""
+        return [value for key, value in self.query if key == name and value]
+
+    def choose(self, name: str, known: Sequence[str]) -> str:
+        """One of the known words, the first where the address has none."""
+        found = self.get(name) or known[0]
+        if found not in known:
+            raise InvalidInput(f"{name}={found!r} is not known", hint=f"use {', '.join(known)}")
+        return found
+
+    def read_number(self, name: str, default: int, most: int, least: int = 0) -> int:
+        """A whole number of the address; what is no such number is refused, never bent."""
+        text = self.get(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise InvalidInput(f"{name}={text[:40]!r} is no number from {least} to {most:,}")
+        return int(text)
+
+    def read_pager(self, total: int, limit: int = 50) -> Pager:
+        """The part of a list that the address asks for."""
+        return Pager(
+            offset=self.read_number("offset", 0, 10**9),
+            limit=self.read_number("limit", limit, MOST_ROWS, least=1),
+            total=total,
+        )
+
+    def find_challenge(self, name: str) -> StoredChallenge:
+        """A challenge that the visitor may know of."""
+        return self.find_newest_challenge(name)[0]
+
+    def find_newest_challenge(self, name: str) -> tuple[StoredChallenge, int, int]:
+        """The same, with the last entries of the log that its board depends on."""
+        if not self.app.store.exists:
+            raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
+        return find_newest_visible(self.services, self.caller, name)
+
+    def forget_who(self) -> Visit:
+        """The same look by anybody who may see as much."""
+        who = self.caller
+        role: Role = (
+            "organiser"
+            if self.visitor.may_organise
+            else "viewer"
+            if self.visitor.is_known
+            else "anonymous"
+        )
+        return replace(self, visitor=Visitor(Caller(who.tenant, role, role)), session="", theme="")
+
+    def list_challenges(self) -> list[StoredChallenge]:
+        """All that the visitor may know of."""
+        found = self.app.store.challenges.all() if self.app.store.exists else []
+        known = self.visitor.is_known
+        return [each for each in found if known or each.challenge.visibility == "public"]
+
+    def find_attempt(self, identifier: str) -> Attempt:
+        """An attempt as the visitor may see it."""
+        store = self.app.store
+        if not store.exists:
+            raise NotFound(f"there is no attempt {identifier[:40]!r}")
+        found = find_attempt(self.services, self.caller, identifier)
+        mine = self.visitor.agent is not None and found.agent == self.visitor.agent
+        return store.attempts.get(identifier, public=True) if self.public and not mine else found
+
+    @property
+    def public(self) -> bool:
+        """Whether boards stand still where they are frozen: unless an organiser asks otherwise."""
+        return not (self.visitor.may_see_live and self.get("live") == "1")
+
+    def link(self, **changes: str | int | None) -> str:
+        """The address with some of its values changed; None leaves one out."""
+        kept = [(key, value) for key, value in self.query if key not in (*changes, "part")]
+        kept += [(key, str(value)) for key, value in changes.items() if value is not None]
+        return f"{self.path}?{urlencode(kept)}" if kept else self.path
