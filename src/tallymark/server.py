@@ -38,6 +38,7 @@ from tallymark.api import (
     scores,
     settings,
     traces,
+    webhooks,
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
@@ -67,6 +68,7 @@ _ROUTERS = (
     exports,
     traces,
     rules,
+    webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
@@ -106,7 +108,7 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
-    return Envelope(wrapped, note=service.metrics.note_request, hosts=hosts)
+    return Envelope(wrapped, note=service.note_request, hosts=hosts)
 
 
 def make_api(service: Service) -> FastAPI:
@@ -255,6 +257,7 @@ def _configure(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_level="warning",
+        log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,

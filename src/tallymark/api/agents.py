@@ -24,7 +24,7 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import is_public, sees_live
+from tallymark.app.sight import is_public
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -65,12 +65,17 @@ def list_agents(
 
 @router.get("/agents/{handle}", response_model=wire.OneAgent, dependencies=[may(MEMBERS)])
 def get_agent(
-    handle: str, request: Request, caller: Who, services: Services, fields: Fields = None
+    handle: str,
+    request: Request,
+    caller: Who,
+    services: Services,
+    live: Live = None,
+    fields: Fields = None,
 ) -> Response:
     """An agent: its rating and its places."""
     record = services.store.agents.get(handle)
     # One's own too: a place on the live board tells how many others have passed it.
-    public = not sees_live(caller)
+    public = is_public(caller, live)
     rating = services.store.ratings.of(handle, public=public)
     waiting = services.store.ratings.provisional(services.now)
     places = services.store.boards.places(handle, public=public)

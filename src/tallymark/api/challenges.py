@@ -37,6 +37,7 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.app.jobs import describe_job
+from tallymark.app.publishing import name_places
 from tallymark.app.rescoring import (
     NewRule,
     apply_rescoring,
@@ -223,7 +224,9 @@ async def rescore_challenge(
                 unpack(packed, folder)
             rule = NewRule(changes=given, folder=folder)
             if preview or validate_only:
-                return answer(msgspec.to_builtins(preview_rescoring(services, name, rule)))
+                with name_places(Path(scratch) / "challenge"):
+                    found = preview_rescoring(services, name, rule)
+                return answer(msgspec.to_builtins(found))
             scoring = rule.read_scoring(services, name)
             if folder is None and services.competition.rescores_quickly(name, **scoring):
                 return answer(msgspec.to_builtins(apply_rescoring(services, name, rule)))

@@ -87,7 +87,10 @@ def delete_rule(name: Name, services: Services) -> Response:
 def list_decisions(
     name: Name,
     services: Services,
-    decision: wire.Decision | None = None,
+    decision: Annotated[
+        str | None,
+        Query(max_length=40, description="scored, failed, filtered, not_drawn, capped, waiting."),
+    ] = None,
     trace: Annotated[str | None, Query(max_length=200)] = None,
     limit: Limit = 50,
     cursor: Cursor = None,

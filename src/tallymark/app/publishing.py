@@ -76,7 +76,7 @@ class Publishing:
 
         `based_on` is as `Challenges.publish` says: what others have done meanwhile is not undone.
         """
-        with limit_reach(self._find_reach()), _name_places(folder):
+        with limit_reach(self._find_reach()), name_places(folder):
             challenge = load_challenge(folder)
             if not force:
                 self._require_ready(folder)
@@ -178,7 +178,7 @@ def _load_files(files: Mapping[str, bytes]) -> Challenge | None:
 
 
 @contextmanager
-def _name_places(folder: Path) -> Iterator[None]:
+def name_places(folder: Path) -> Iterator[None]:
     """Mistakes are told by the names that the sender knows, not by where we laid the files out."""
     try:
         yield
@@ -190,4 +190,5 @@ def _name_places(folder: Path) -> Iterator[None]:
             if place is not None and place.source is not None:
                 place = replace(place, source=place.source.removeprefix(here))
             parts.append(replace(each, message=each.message.replace(here, ""), place=place))
-        raise InvalidInput(parts) from None
+        kind = NotReady if isinstance(error, NotReady) else InvalidInput
+        raise kind(parts) from None

@@ -12,7 +12,7 @@ import msgspec
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics, read_public
 from tallymark.challenges.challenge import Challenge, Submission
-from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission
+from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission, require_versus
 from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 from tallymark.errors import NotFound, WorkFailed
@@ -277,10 +277,12 @@ class RemoteAttempts:
         return read_attempt(done.attempt)
 
     def find_place(self, attempt: Attempt) -> AgentPlace:
-        """Where its agent stands now."""
-        board = self.client.challenges.board(attempt.challenge, around=attempt.agent, each=1)
+        """Where its agent stands now, as the public sees it."""
+        board = self.client.challenges.board(
+            attempt.challenge, around=attempt.agent, each=1, live=False
+        )
         mine = [each.rank for each in board.items if each.agent == attempt.agent]
-        elo = self.client.agents.get(attempt.agent).elo
+        elo = self.client.agents.get(attempt.agent, live=False).elo
         if elo is None:
             raise WorkFailed(f"the server does not tell how {attempt.agent} is rated")
         return AgentPlace(
@@ -353,7 +355,9 @@ class RemoteVersus:
 
     def find_form(self, challenge: str) -> Submission:
         """In which form attacks and defences are taken."""
-        return RemoteChallenges(self.client).find(challenge).challenge.submission
+        known = RemoteChallenges(self.client).find(challenge).challenge
+        require_versus(known)
+        return known.submission
 
     def submit(
         self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere

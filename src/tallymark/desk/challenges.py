@@ -196,8 +196,7 @@ class RemoteChallenges:
             time.sleep(_LOOK_S)
             done = self.client.jobs.get(done.id)
         if done.state != "done":
-            said = f"job {done.id} is {done.state.replace('_', ' ')}"
-            raise WorkFailed(f"{said}: {done.error}" if done.error else said)
+            raise WorkFailed(done.error or f"job {done.id} is {done.state.replace('_', ' ')}")
         return msgspec.convert(done.result["rescoring"], Rescoring)
 
     def list_paused(self) -> Sequence[PausedAgent]:

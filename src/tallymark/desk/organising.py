@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from tallymark.app.callers import check_key_role
 from tallymark.desk.answers import read_told
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store.accounts.invitations import Invitation
@@ -239,6 +240,7 @@ class RemoteOrganiser:
 
     def create_key(self, wanted: WantedKey) -> MadeKey:
         """Makes a key."""
+        check_key_role(wanted.role)
         given: Mapping[str, Any] = {"role": wanted.role, "agent": wanted.agent}
         made = self.client.accounts.create_key(
             wanted.name or wanted.agent or wanted.role,
@@ -270,6 +272,7 @@ class RemoteOrganiser:
         self, *, role: str, owner: str | None, uses: int, expires_in_s: float | None
     ) -> MadeInvitation:
         """Makes an invitation."""
+        check_key_role(role)
         given: Mapping[str, Any] = {"role": role, "owner": owner, "uses": uses}
         made = self.client.accounts.invite(expires_in_s=expires_in_s, **given)
         found = read_told(made.invitation, Invitation)

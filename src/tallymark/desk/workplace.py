@@ -31,7 +31,9 @@ _MOST_BYTES = 8_000_000
 class Work(Protocol):
     """What a command does its runs with."""
 
-    app: App
+    @property
+    def app(self) -> App:
+        """The services that do it."""
 
     def check(self) -> None:
         """Refuses to begin what nobody would keep."""

@@ -75,7 +75,6 @@ class Endpoint:
             self._service.limits.check(caller, "read")
         except TallymarkError as error:
             return _refuse_caller(error)
-        request.scope["tally.caller"] = caller
         return _refuse_kind(request)
 
     async def _serve(self, tools: ToolServer, scope: Scope, receive: Receive, send: Send) -> None:

@@ -52,13 +52,18 @@ class RuleVersion(Asked):
 class NewRule(RuleVersion):
     """A rule to be made."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$", examples=["polite"])
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        description="Up to 60 letters, digits, `_` and `-`.",
+        examples=["polite"],
+    )
 
 
 class RuleDraft(RuleVersion):
     """A rule to be tried; it need not have a name."""
 
-    name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$")
+    name: str | None = Field(None, min_length=1, max_length=200)
 
 
 class TriedRule(Told):

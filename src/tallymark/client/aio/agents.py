@@ -31,9 +31,12 @@ class AsyncAgents(AsyncResource):
             **options,
         )
 
-    async def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:
+    async def get(
+        self, handle: str, *, live: bool | None = None, **options: Unpack[CallOptions]
+    ) -> wire.AgentState:
         """One agent with its rating and places."""
-        return (await self._ask(wire.OneAgent, "GET", "agents", handle, **options)).agent
+        path, params = ("agents", handle), {"live": live}
+        return (await self._ask(wire.OneAgent, "GET", *path, params=params, **options)).agent
 
     async def register(
         self, agent: str, *, owner: str | None = None, **options: Unpack[CallOptions]

@@ -57,7 +57,7 @@ class AsyncRules(AsyncResource):
         self,
         name: str,
         *,
-        decision: wire.Decision | None = None,
+        decision: str | None = None,
         trace: str | None = None,
         limit: int | None = None,
         **options: Unpack[CallOptions],

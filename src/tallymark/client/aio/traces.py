@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import msgspec
 
@@ -12,6 +12,7 @@ from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_p
 from tallymark.traces.trace import Trace
 from tallymark.wire import traces as wire
 
+Lines: TypeAlias = list[bytes]
 _AT_ONCE = 4_000_000
 """Bytes of traces in one request."""
 
@@ -51,16 +52,18 @@ class AsyncTraces(AsyncResource):
 
     async def load(self, traces: Iterable[Trace], **options: Unpack[CallOptions]) -> int:
         """Keeps whole traces, some at a time; how many there were. Sent again, they add nothing."""
-        count, lines, size = 0, [], 0
+        count = size = 0
+        lines: Lines = []
         for trace in traces:
             line = msgspec.json.encode(trace.to_dict())
             if lines and size + len(line) > _AT_ONCE:
-                count, lines, size = count + await self._send(lines, **options), [], 0
+                count += await self._send(lines, **options)
+                lines, size = [], 0
             lines.append(line)
             size += len(line)
-        return count + await self._send(lines, **options) if lines else count
+        return count + (await self._send(lines, **options) if lines else 0)
 
-    async def _send(self, lines: Iterable[bytes], **options: Unpack[CallOptions]) -> int:
+    async def _send(self, lines: Lines, **options: Unpack[CallOptions]) -> int:
         kind = "application/x-ndjson"
         body = b"\n".join(lines)
         call = Call(method="POST", path="/traces", body=body, content_type=kind, **options)

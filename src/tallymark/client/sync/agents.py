@@ -33,9 +33,12 @@ class Agents(Resource):
             **options,
         )
 
-    def get(self, handle: str, **options: Unpack[CallOptions]) -> wire.AgentState:
+    def get(
+        self, handle: str, *, live: bool | None = None, **options: Unpack[CallOptions]
+    ) -> wire.AgentState:
         """One agent with its rating and places."""
-        return (self._ask(wire.OneAgent, "GET", "agents", handle, **options)).agent
+        path, params = ("agents", handle), {"live": live}
+        return (self._ask(wire.OneAgent, "GET", *path, params=params, **options)).agent
 
     def register(
         self, agent: str, *, owner: str | None = None, **options: Unpack[CallOptions]

@@ -53,7 +53,7 @@ class Rules(Resource):
         self,
         name: str,
         *,
-        decision: wire.Decision | None = None,
+        decision: str | None = None,
         trace: str | None = None,
         limit: int | None = None,
         **options: Unpack[CallOptions],

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import msgspec
 
@@ -14,6 +14,7 @@ from tallymark.client.sync.resource import Resource
 from tallymark.traces.trace import Trace
 from tallymark.wire import traces as wire
 
+Lines: TypeAlias = list[bytes]
 _AT_ONCE = 4_000_000
 """Bytes of traces in one request."""
 
@@ -53,16 +54,18 @@ class Traces(Resource):
 
     def load(self, traces: Iterable[Trace], **options: Unpack[CallOptions]) -> int:
         """Keeps whole traces, some at a time; how many there were. Sent again, they add nothing."""
-        count, lines, size = 0, [], 0
+        count = size = 0
+        lines: Lines = []
         for trace in traces:
             line = msgspec.json.encode(trace.to_dict())
             if lines and size + len(line) > _AT_ONCE:
-                count, lines, size = count + self._send(lines, **options), [], 0
+                count += self._send(lines, **options)
+                lines, size = [], 0
             lines.append(line)
             size += len(line)
-        return count + self._send(lines, **options) if lines else count
+        return count + (self._send(lines, **options) if lines else 0)
 
-    def _send(self, lines: Iterable[bytes], **options: Unpack[CallOptions]) -> int:
+    def _send(self, lines: Lines, **options: Unpack[CallOptions]) -> int:
         kind = "application/x-ndjson"
         body = b"\n".join(lines)
         call = Call(method="POST", path="/traces", body=body, content_type=kind, **options)
