@@ -117,7 +117,7 @@ def test_a_program_gets_its_brief_and_prints_its_answer(tally: Player) -> None:
     assert done.returncode == 0, done.stderr
     assert "(win)" in done.stdout
     assert "not witnessed: no span of the agent reached the server" in done.stdout
-    assert "that costs: no points for efficiency" in done.stdout
+    assert "that costs the points for efficiency and the Elo bonus" in done.stdout
     assert "| thinking" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert "\x07" not in done.stderr
