@@ -24,7 +24,7 @@ from tallymark.store.backups.backup_file import (
 )
 
 HEAD = Header(
-    schema="0009",
+    schema=CURRENT,
     made_by="0",
     made_at=0.0,
     database="sqlite",
