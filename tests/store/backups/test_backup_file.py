@@ -22,6 +22,7 @@ from tallymark.store.backups.backup_file import (
     Rows,
     make_file,
 )
+from tallymark.store.schema import CURRENT
 
 HEAD = Header(
     schema=CURRENT,
