@@ -22,9 +22,10 @@ from tallymark.store.backups.backup_file import (
     Rows,
     make_file,
 )
+from tallymark.store.schema import CURRENT
 
 HEAD = Header(
-    schema="0009",
+    schema=CURRENT,
     made_by="0",
     made_at=0.0,
     database="sqlite",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import Table
 from tests.store.contest_samples import a_challenge, quick_store
 from tests.store.played_store import make_played
 
@@ -18,6 +19,8 @@ from tallymark.errors import Conflict, InvalidInput
 from tallymark.store import Store, open_store
 from tallymark.store.backups import backups
 from tallymark.store.backups.backup_file import BackupFile, BackupWriter, make_file
+from tallymark.store.traces import rule_tables, trace_tables
+from tallymark.store.webhooks import webhook_tables
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +92,10 @@ def test_an_older_one_is_brought_up_to_date(played: Path, tmp_path: Path, empty_
     with open_store(str(played)) as store:
         store.backups.write(tmp_path / "new")
     header, end = BackupFile(tmp_path / "new").check()
-    since = {"traces", "trace_segments", "trace_versions", "labels", "trace_labels"}
-    since |= {"attempt_spans", "witness_secrets", "trace_scores", "trace_decisions"}
-    since |= {name for name in header.tables if name.startswith("rule")}
+    later = (trace_tables, rule_tables, webhook_tables)  # what came after version 0008
+    since = {
+        each.name for module in later for each in vars(module).values() if isinstance(each, Table)
+    }
     old = msgspec.structs.replace(
         header,
         schema="0008",
