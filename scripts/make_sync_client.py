@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[1] / "src" / "tallymark" / "client"
-FILES = ("connection.py", "client.py")
+FILES = tuple(sorted(path.name for path in (CLIENT / "aio").glob("[a-z]*.py")))
 NOTE = "# Written by `make client` from client/aio/{name}: change that one.\n"
 _WORDS = (
     (r"\basync (def|with|for)\b", r"\1"),
@@ -43,7 +43,10 @@ def write_sync(name: str) -> str:
         "\nfrom __future__", f"\n{NOTE.format(name=name)}\nfrom __future__", 1
     )
     ruff = [Path(sys.executable).parent / "ruff"]
-    for words in (["check", "--fix", "-q", "--select", "I"], ["format", "-q"]):
+    for words in (
+        ["check", "--fix", "--unsafe-fixes", "-q", "--select", "I,UP028"],
+        ["format", "-q"],
+    ):
         done = subprocess.run(
             [*ruff, *words, "--stdin-filename", str(CLIENT / "sync" / name), "-"],
             input=text, capture_output=True, text=True, check=True,

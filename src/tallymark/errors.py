@@ -8,7 +8,9 @@
     │   ├── ScorerError       a scorer's name, definition or config
     │   ├── NotFound          what is asked for is not there, or not for whoever asks
     │   ├── Conflict          it would be fine, had something else not been done before
-    │   └── NeedsJob          what cannot be answered at once: ask for a job
+    │   │   └── BeingServed   the same was asked before, and its answer is still to come
+    │   ├── NeedsJob          what cannot be answered at once: ask for a job
+    │   └── NotReady          a challenge whose own check fails             (exit code 1)
     ├── NotAllowed            whoever asks may not                        (exit code 2)
     │   └── NotSignedIn       it is not known who asks, or their key is no good
     ├── TooMany               whoever asks has asked too often            (exit code 3)
@@ -144,8 +146,18 @@ class Conflict(InvalidInput):
     """What is asked for does not go with what was done before: a name is taken, a thing is over."""
 
 
+class BeingServed(Conflict):
+    """The same request, sent before, is still being served. Asked again later, it is answered."""
+
+
 class NeedsJob(InvalidInput):
     """It can be had, but takes work that nobody waits for: the hint says which job does it."""
+
+
+class NotReady(InvalidInput):
+    """A challenge that its check calls not ready; the problems are what the check found."""
+
+    exit_code = 1
 
 
 class NotAllowed(TallymarkError):

@@ -19,7 +19,9 @@ POSTS = [
     row
     for row in ROUTES
     if row.method == "POST"
-    and not re.search(r"/(sides|what-if|formula|cancel|retry)(/|$)", row.path)
+    and not re.search(
+        r"/(sides|what-if|formula|cancel|retry|settle)(/|$)|speed/resume|^/traces$", row.path
+    )
 ]
 USED_OFTEN = {"keys": ("last_used_at", "used_address")}
 """What changes by looking."""

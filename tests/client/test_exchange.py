@@ -9,6 +9,7 @@ import pytest
 from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
     LONGEST_WAIT_S,
+    LOOKS,
     TRIES,
     Call,
     EventReader,
@@ -72,6 +73,13 @@ def test_the_server_says_when_to_come_back() -> None:
     assert 3 <= told <= 3.75
     long = httpx2.Response(429, headers={"retry-after": str(int(LONGEST_WAIT_S) + 1)})
     assert find_wait(long, 1) is None
+
+
+def test_what_is_still_being_served_is_asked_for_again() -> None:
+    later = httpx2.Response(409, headers={"retry-after": "1"})
+    assert find_wait(later, TRIES, 5) == 1.0
+    assert find_wait(later, 1, LOOKS) is None
+    assert find_wait(httpx2.Response(409), 1) is None
 
 
 def test_it_is_given_up_at_last() -> None:

@@ -31,20 +31,9 @@ def _find_accounts(request: Request, caller: Caller) -> AccountService:
     return find_service(request).accounts.for_tenant(caller.tenant)
 
 
-def _describe_key(key: KeyRecord) -> dict[str, Any]:
-    return {
-        name: getattr(key, name)
-        for name in (
-            *("id", "name", "role", "owner", "agent"),
-            *("created_at", "expires_at", "revoked_at", "last_used_at"),
-        )
-    }
-
-
-def _describe_invitation(invitation: Invitation) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.structs.asdict(invitation)
-    told.pop("tenant", None)
-    return told
+def _describe(record: KeyRecord | Invitation) -> dict[str, Any]:
+    """All that is known: neither has its secret in it."""
+    return msgspec.structs.asdict(record)
 
 
 def _find_end(request: Request, seconds: float | None) -> float | None:
@@ -60,7 +49,7 @@ def list_keys(
 ) -> Response:
     """The keys that yours may manage, oldest first; the keys themselves are shown to nobody."""
     found = _find_accounts(request, caller).list_keys(caller, owner=owner, agent=agent)
-    return answer({"items": [_describe_key(each) for each in found], "next": None})
+    return answer({"items": [_describe(each) for each in found], "next": None})
 
 
 @router.post(
@@ -81,7 +70,7 @@ def create_key(
         agent=body.agent,
         expires_at=_find_end(request, body.expires_in_s),
     )
-    return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
+    return answer_once({"key": _describe(made.key), "secret": made.text}, "secret")
 
 
 @router.post(
@@ -99,8 +88,9 @@ def rotate_key(
 ) -> Response:
     """A new key for an old one, which works for a while longer."""
     accounts = _find_accounts(request, caller)
-    made = accounts.rotate_key(caller, key, overlap_s=float(body.overlap_s))
-    return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
+    until = _find_end(request, body.expires_in_s)
+    made = accounts.rotate_key(caller, key, overlap_s=float(body.overlap_s), expires_at=until)
+    return answer_once({"key": _describe(made.key), "secret": made.text}, "secret")
 
 
 @router.post("/keys/{key}/revoke", response_model=wire.OneKey, dependencies=[may(MEMBERS, "write")])
@@ -109,10 +99,10 @@ def revoke_key(
 ) -> Response:
     """End a key, on every server within seconds."""
     accounts = _find_accounts(request, caller)
-    return answer({"key": _describe_key(accounts.revoke_key(caller, key))})
+    return answer({"key": _describe(accounts.revoke_key(caller, key))})
 
 
-@router.get("/me", dependencies=[may(PUBLIC)])
+@router.get("/me", response_model=wire.OneCaller, dependencies=[may(PUBLIC)])
 def get_me(caller: Who) -> Response:
     """Who you are to the server."""
     names = ("tenant", "role", "name", "owner", "agent", "key_id")
@@ -123,7 +113,7 @@ def get_me(caller: Who) -> Response:
 def list_invitations(request: Request, caller: Who) -> Response:
     """Invitations that yours could have made, oldest first."""
     found = _find_accounts(request, caller).list_invitations(caller)
-    return answer({"items": [_describe_invitation(each) for each in found], "next": None})
+    return answer({"items": [_describe(each) for each in found], "next": None})
 
 
 @router.post(
@@ -143,7 +133,7 @@ def invite(
         uses=body.uses,
         expires_at=_find_end(request, body.expires_in_s),
     )
-    told = {"invitation": _describe_invitation(made.invitation)}
+    told = {"invitation": _describe(made.invitation)}
     return answer_once({**told, "code": made.text}, "code")
 
 
@@ -169,7 +159,7 @@ def accept_invitation(
     made = find_service(request).accounts.accept_invitation(
         body.code, owner=body.owner, agent=body.agent
     )
-    return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
+    return answer_once({"key": _describe(made.key), "secret": made.text}, "secret")
 
 
 @router.post(
@@ -183,10 +173,10 @@ def register_agent(
 ) -> Response:
     """Register an agent where the tenant is open to that; its key is shown this once."""
     made = _find_accounts(request, caller).register(caller, agent=body.agent, owner=body.owner)
-    return answer_once({"key": _describe_key(made.key), "secret": made.text}, "secret")
+    return answer_once({"key": _describe(made.key), "secret": made.text}, "secret")
 
 
-@router.get("/tenants", dependencies=[may(ADMINS)])
+@router.get("/tenants", response_model=wire.TenantPage, dependencies=[may(ADMINS)])
 def list_tenants(request: Request, caller: Who) -> Response:
     """For operators, the admins of the tenant `default`: the tenants."""
     found = _find_accounts(request, caller).list_tenants(caller)

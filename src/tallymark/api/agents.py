@@ -12,6 +12,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -23,7 +24,7 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import sees_live
+from tallymark.app.sight import is_public
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -45,13 +46,18 @@ def describe_agent(record: AgentRecord) -> dict[str, Any]:
 def list_agents(
     services: Services,
     owner: Annotated[str | None, Query(max_length=100)] = None,
+    named: Annotated[
+        bool, Query(description="Only those that are shown by another name than their handle.")
+    ] = False,
     limit: Limit = 100,
     cursor: Cursor = None,
     fields: Fields = None,
 ) -> Response:
     """Agents by handle."""
     after = read_cursor(cursor, str)
-    found = services.store.agents.all(after=after[0] if after else "", limit=limit + 1, owner=owner)
+    found = services.store.agents.all(
+        after=after[0] if after else "", limit=limit + 1, owner=owner, named=named
+    )
     more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
     items = pick_each(map(describe_agent, found[:limit]), fields)
     return answer({"items": items, "next": more})
@@ -59,22 +65,48 @@ def list_agents(
 
 @router.get("/agents/{handle}", response_model=wire.OneAgent, dependencies=[may(MEMBERS)])
 def get_agent(
-    handle: str, request: Request, caller: Who, services: Services, fields: Fields = None
+    handle: str,
+    request: Request,
+    caller: Who,
+    services: Services,
+    live: Live = None,
+    fields: Fields = None,
 ) -> Response:
     """An agent: its rating and its places."""
     record = services.store.agents.get(handle)
     # One's own too: a place on the live board tells how many others have passed it.
-    public = not sees_live(caller)
+    public = is_public(caller, live)
     rating = services.store.ratings.of(handle, public=public)
+    waiting = services.store.ratings.provisional(services.now)
     places = services.store.boards.places(handle, public=public)
     document = describe_agent(record) | {
-        "elo": msgspec.to_builtins(rating),
+        "elo": msgspec.to_builtins(rating) | {"provisional": handle in waiting},
         "places": msgspec.to_builtins(places),
     }
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
         {"agent": pick(document, fields)}, etag=etag, cache_control="no-cache"
     )
+
+
+@router.patch(
+    "/agents/{handle}", response_model=wire.OneAgent, dependencies=[may(ORGANISERS, "write")]
+)
+def change_agent(
+    handle: str,
+    body: wire.AgentChange,
+    request: Request,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
+) -> Response:
+    """Say what boards show of an agent, or whose it is."""
+    service = find_service(request)
+    if body.name is not None:
+        services.store.agents.name_agent(handle, body.name, at=service.clock())
+    if "owner" in body.model_fields_set:
+        service.accounts.for_tenant(caller.tenant).give_agent(caller, handle, body.owner)
+    return answer({"agent": describe_agent(services.store.agents.get(handle))})
 
 
 @router.post(
@@ -121,10 +153,11 @@ def get_ratings(
     caller: Who,
     services: Services,
     k: Annotated[int, Query(ge=1, le=100, description="For pass@k and pass^k.")] = 3,
+    live: Live = None,
 ) -> Response:
     """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
     at = find_service(request).clock()
     shown = services.store.challenges.public_names() if caller.role == "anonymous" else None
-    live = sees_live(caller)
-    table = read_ratings(services.store, at=at, k=k, public=not live, only=shown)
+    public = is_public(caller, live)
+    table = read_ratings(services.store, at=at, k=k, public=public, only=shown)
     return answer(table.to_dict())

@@ -25,6 +25,13 @@ Fields = Annotated[
     str | None,
     Query(max_length=1000, description="Only these fields of each item, with commas between."),
 ]
+Live = Annotated[
+    bool | None,
+    Query(
+        description="For organisers: true shows what came after a freeze too, false what the"
+        " public sees."
+    ),
+]
 ValidateOnly = Annotated[bool, Query(description="Check everything and change nothing.")]
 
 

@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from tallymark.api.access import Allow, find_service
+from tallymark.api.envelope import restore_slashes
 from tallymark.api.problems import refuse
 from tallymark.app.callers import Caller
 from tallymark.app.sign_in import find_caller
@@ -86,12 +87,13 @@ class ApiRoute(APIRoute):
 
         async def guard(request: Request) -> Response:
             request = ApiRequest(request.scope, request.receive)
+            restore_slashes(request.scope)
             caller = await admit(request, allow)
             if request.method in ("POST", "PUT", "PATCH"):
                 _check_kind(request, kinds)
             with act_as(caller.actor), rehearse(really=_asks_to_validate(request)):
                 key = request.headers.get("idempotency-key")
-                if key is None or request.method != "POST" or own_keys or is_rehearsal():
+                if key is None or request.method == "GET" or own_keys or is_rehearsal():
                     return await handle(request)
                 return await _answer_once(request, key, handle)
 

@@ -20,6 +20,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -31,9 +32,11 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.app.rivals import describe_place
 from tallymark.app.sight import (
     find_attempt,
     find_visible,
+    is_public,
     sees_live,
     sees_words,
     speak_for,
@@ -44,11 +47,14 @@ from tallymark.app.sight import (
 )
 from tallymark.app.submissions import (
     WAITED_S,
+    check_answer,
     describe_submitted,
     find_competitor,
     submit_answer,
 )
 from tallymark.challenges.attempt import Attempt, Payload, State
+from tallymark.challenges.attempt_formula import explain_score
+from tallymark.errors import NotFound
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 
@@ -68,6 +74,7 @@ IdempotencyKey = Annotated[
 def enter(
     name: str,
     body: wire.Entry,
+    request: Request,
     caller: Who,
     services: Services,
     key: IdempotencyKey = None,
@@ -81,11 +88,18 @@ def enter(
     if validate_only:
         services.competition.check_entry(name, agent)
         return answer({"valid": True})
-    entry = services.competition.enter(name, agent, memoryless=body.memoryless, key=key)
+    if body.attempt is not None:
+        entry = services.competition.open_entry(body.attempt, agent)
+        if entry.challenge.name != name:
+            raise NotFound(f"there is no attempt {body.attempt!r} at {name}")
+    else:
+        entry = services.competition.enter(name, agent, memoryless=body.memoryless, key=key)
     document = {
         "attempt": describe_attempt(entry.attempt),
         "goal": entry.challenge.goal,
         "data": entry.data,
+        "challenge": entry.challenge.to_public(),
+        "seconds_left": max(0.0, entry.attempt.expires_at - find_service(request).clock()),
         "token": services.store.witness.make_token(entry.attempt.id),
     }
     return answer(document, 201)
@@ -100,12 +114,14 @@ def list_attempts(
     services: Services,
     agent: Annotated[str | None, Query(max_length=40)] = None,
     state: State | None = None,
+    live: Live = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     fields: Fields = None,
 ) -> Response:
     """Attempts at a challenge, newest first; others' as the public sees them."""
     find_visible(services, caller, name)
+    public = is_public(caller, live)
     before = read_cursor(cursor, str)
     if before is not None and attempt_key(before[0]) is None:
         raise refuse_cursor()
@@ -116,7 +132,7 @@ def list_attempts(
         state=state,
         limit=limit + 1,
         before=None if before is None else before[0],
-        public=not (sees_live(caller) or own),
+        public=public and not own,
     )
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
     shown = [
@@ -132,11 +148,19 @@ def list_attempts(
 
 @router.get("/attempts/{attempt}", response_model=wire.OneAttempt, dependencies=[may(PUBLIC)])
 def get_attempt(
-    attempt: str, request: Request, caller: Who, services: Services, fields: Fields = None
+    attempt: str,
+    request: Request,
+    caller: Who,
+    services: Services,
+    live: Live = None,
+    fields: Fields = None,
 ) -> Response:
     """An attempt: how its score came about, and all that happened to it."""
+    public = is_public(caller, live)
     found = find_attempt(services, caller, attempt)
-    whole = sees_live(caller) or caller.agent == found.agent
+    whole = not public or caller.agent == found.agent
+    if sees_live(caller) and public:
+        found = services.store.attempts.get(found.id, public=True)
     audit = services.store.attempts.audit(found.id, public=not whole)
     if not sees_live(caller):
         audit = [each.without_hidden() for each in audit]
@@ -145,14 +169,49 @@ def get_attempt(
         found, history = withhold_words(found), withhold_errors(history)
         audit = withhold_notes(audit)
     more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
+    more["explanation"] = explain_score(services.store.challenges.get(found.challenge), found)
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
         more |= {} if evaluation is None else {"reason": evaluation.reason}
+    if found.outcome is not None:
+        more |= describe_place(services.store, found, public=public)
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
         {"attempt": pick(document, fields)}, etag=etag, cache_control="no-cache"
     )
+
+
+@router.get(
+    "/attempts/{attempt}/token",
+    response_model=wire.AttemptToken,
+    dependencies=[may(COMPETITORS)],
+)
+def get_token(
+    attempt: str,
+    caller: Who,
+    services: Services,
+    agent: Annotated[str | None, Query(max_length=40, description="Whose attempt it is.")] = None,
+) -> Response:
+    """What makes spans the witnessed trajectory of an open attempt, as entering gave it."""
+    who = find_competitor(services, caller, attempt, agent)
+    found = services.store.attempts.get_own(attempt, who)
+    return answer({"token": services.store.witness.make_token(found.id)}, cache_control="no-store")
+
+
+@router.get(
+    "/attempts/{attempt}/form", response_model=wire.AttemptForm, dependencies=[may(COMPETITORS)]
+)
+def get_form(
+    attempt: str,
+    caller: Who,
+    services: Services,
+    agent: Annotated[str | None, Query(max_length=40, description="Whose attempt it is.")] = None,
+) -> Response:
+    """In which form, and how large, an answer is taken: by the version that was entered."""
+    who = find_competitor(services, caller, attempt, agent)
+    form = services.competition.find_challenge_of(attempt, who).submission
+    return answer({"submission": msgspec.to_builtins(form)})
 
 
 @router.post(
@@ -176,20 +235,22 @@ def submit(
     It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
     after that, 202 and a job to look at.
     """
-    agent = find_competitor(services, caller, attempt)
+    agent = find_competitor(services, caller, attempt, body.agent)
     trajectory = body.trajectory
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
+    sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
     if validate_only:
         said: Any = {"metadata": body.metadata, "trajectory": trajectory}
         services.competition.take_submission(attempt, agent, body.answer, **said)
-        return answer({"valid": True})
+        found = check_answer(services, caller, attempt, sent, find_service(request).clock())
+        return answer({"valid": True, "findings": msgspec.to_builtins(found)})
     before = services.store.ratings.of(agent).rating
-    sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
     wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
-    done = submit_answer(services, caller, attempt, sent, key=key, wait=wait)
+    done = submit_answer(services, caller, attempt, sent, agent=agent, key=key, wait=wait)
     taken, job = done.attempt, done.job
     document = describe_submitted(services, taken, before, find_service(request).clock())
+    document |= describe_place(services.store, taken, public=not sees_live(caller))
     if taken.state != "submitted":
         return answer(document)
     place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
@@ -212,9 +273,7 @@ def withdraw(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    agent = find_competitor(services, caller, attempt)
-    if body.agent is not None:
-        agent = speak_for(caller, body.agent)
+    agent = find_competitor(services, caller, attempt, body.agent)
     at = find_service(request).clock()
     done = services.store.attempts.withdraw(attempt, agent, at, reason=body.reason)
     return answer({"attempt": describe_attempt(done)})
@@ -279,6 +338,20 @@ def submit_to_side(
     submission, verdicts = arena.submit(agent, side, body.content)
     told = [msgspec.to_builtins(each.without_words()) for each in verdicts]
     return answer({"submission": msgspec.to_builtins(submission), "verdicts": told}, 201)
+
+
+@router.post(
+    "/challenges/{name}/settle",
+    response_model=wire.SidesSettled,
+    dependencies=[may(ORGANISERS, "work")],
+)
+def settle_sides(
+    name: str, body: wire.SettleSide, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """In red against blue, judge what was left without a verdict."""
+    arena = services.competition.arena(name)
+    judged = 0 if validate_only else arena.settle(again=body.again)
+    return answer({"judged": judged, "failed": msgspec.to_builtins(arena.list_failed())})
 
 
 def describe_attempt(attempt: Attempt) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     answer,
     encode,
     is_known,
@@ -32,7 +33,7 @@ from tallymark.api.quick_routes import QuickRoute
 from tallymark.app.callers import Caller
 from tallymark.app.live import View
 from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import find_newest_visible, find_visible, sees_live
+from tallymark.app.sight import find_newest_visible, find_visible, is_public, sees_live
 from tallymark.app.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.moments import Moment
@@ -54,11 +55,15 @@ def get_board(
     limit: Limit = 100,
     cursor: Cursor = None,
     around: Annotated[str | None, Query(max_length=40, description="An agent's handle.")] = None,
+    each: Annotated[
+        int, Query(ge=1, le=500, description="So many places on each side of the agent.")
+    ] = _EACH,
     side: Annotated[str | None, Query(pattern="^(red|blue)$")] = None,
+    live: Live = None,
     fields: Fields = None,
 ) -> Response:
     """The best attempt of every agent, in order; in red against blue, the players by side."""
-    page = _Page(limit, cursor, around, side, fields)
+    page = _Page(limit, cursor, around, each, side, live, fields)
     known = request.headers.get("if-none-match")
     return _answer_board(_Asked(find_service(request), services, caller, name, page, known))
 
@@ -69,7 +74,9 @@ class _Page(NamedTuple):
     limit: int = 100
     cursor: str | None = None
     around: str | None = None
+    each: int = _EACH
     side: str | None = None
+    live: bool | None = None
     fields: str | None = None
 
 
@@ -132,46 +139,41 @@ class _Board(NamedTuple):
     kept: StoredChallenge
     public: bool
     frozen_at: float | None
-    etag: str | None
-    """None where only the page itself tells whether it changed."""
+    made_of: str
+    """While this is the same, so is the page."""
 
 
 def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Board:
     """What is known already, or else which board to read."""
     kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name, moment)
-    public = not sees_live(asked.caller)
+    public = is_public(asked.caller, asked.page.live)
     frozen = public and kept.is_frozen(asked.service.clock())
-    frozen_at = kept.freezes_at if frozen else None
-    if kept.challenge.kind == "versus":  # what is played there is not in the log
-        return _Board(kept, public, frozen_at, None)
-    etag = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
-    if is_known(asked.known, etag):
-        return _answer_unchanged(etag)
-    body = asked.service.pages.find(_name_page(asked, public), etag)
-    return _Board(kept, public, frozen_at, etag) if body is None else _answer_page(body, etag)
+    made_of = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
+    board = _Board(kept, public, kept.freezes_at if frozen else None, made_of)
+    if not frozen and is_known(asked.known, made_of):
+        return Response(status_code=304, headers=_tell_tag(made_of))
+    body = asked.service.pages.find(_name_page(asked, public), made_of)
+    return board if body is None else _answer_page(asked, board, body)
 
 
 def _make_answer(asked: _Asked, board: _Board, moment: Moment | None = None) -> Response:
     document = _make_document(asked, board, moment)
     document["frozen_at"] = board.frozen_at
     body = encode(document)
-    if board.etag is None:
-        etag = make_etag(body)
-        return _answer_unchanged(etag) if is_known(asked.known, etag) else _answer_page(body, etag)
-    asked.service.pages.keep(_name_page(asked, board.public), board.etag, body)
-    return _answer_page(body, board.etag)
+    asked.service.pages.keep(_name_page(asked, board.public), board.made_of, body)
+    return _answer_page(asked, board, body)
 
 
 def _name_page(asked: _Asked, public: bool) -> Hashable:
     return asked.services.tenant, asked.name, public, asked.page
 
 
-def _answer_page(body: bytes, etag: str) -> Response:
+def _answer_page(asked: _Asked, board: _Board, body: bytes) -> Response:
+    # That something was scored on a frozen board must not show in its tag.
+    etag = board.made_of if board.frozen_at is None else make_etag(body)
+    if is_known(asked.known, etag):
+        return Response(status_code=304, headers=_tell_tag(etag))
     return Response(body, 200, _tell_tag(etag), "application/json")
-
-
-def _answer_unchanged(etag: str) -> Response:
-    return Response(status_code=304, headers=_tell_tag(etag))
 
 
 def _tell_tag(etag: str) -> dict[str, str]:
@@ -205,7 +207,7 @@ def _read_board(
     if page.around is None:
         found = boards.top(name, limit=page.limit, offset=first, **seen)
     else:
-        found = boards.around(name, page.around, each=_EACH, **seen)
+        found = boards.around(name, page.around, each=page.each, **seen)
     size = boards.size(name, **seen)
     more = page.around is None and first + len(found) < size
     return {
@@ -267,4 +269,5 @@ async def listen_to_board(name: str, request: Request, caller: Who, services: Se
     await to_thread.run_sync(find_visible, services, caller, name)
     view: View = "organiser" if sees_live(caller) else "public"
     hub = find_service(request).live
-    return stream_events(await hub.listen(services.store, name, view, find_last_event(request)))
+    after = find_last_event(request)
+    return stream_events(await hub.listen(services.store, name, view, after, caller=caller))

@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from anyio import to_thread
 from fastapi import Query, Request, Response
+from pydantic import BaseModel
 
 from tallymark.api.access import (
     ORGANISERS,
@@ -24,6 +25,7 @@ from tallymark.api.answers import (
     Cursor,
     Fields,
     Limit,
+    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -35,29 +37,33 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.app.jobs import describe_job
+from tallymark.app.publishing import name_places
 from tallymark.app.rescoring import (
     NewRule,
     apply_rescoring,
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.app.sight import find_visible, list_visible, sees_live
+from tallymark.app.service import TenantServices
+from tallymark.app.sight import find_visible, is_public, list_visible
 from tallymark.challenges.challenge_folder import unpack
+from tallymark.challenges.tracks import Track
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire
 
 router = make_router("challenges")
+T = TypeVar("T", bound=BaseModel)
 PACKED = ("application/vnd.tallymark.challenge", "application/octet-stream")
-_BODIES = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/NewChallenge"}},
-            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in PACKED},
-        },
+
+
+def _list_bodies(model: str) -> dict[str, Any]:
+    """A document, or a packed folder."""
+    content: dict[str, Any] = {
+        "application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}},
+        **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in PACKED},
     }
-}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def describe_challenge(kept: StoredChallenge, at: float) -> dict[str, Any]:
@@ -75,7 +81,7 @@ def describe_challenge(kept: StoredChallenge, at: float) -> dict[str, Any]:
     response_model=wire.OneChallenge,
     status_code=201,
     dependencies=[may(ORGANISERS, "work")],
-    openapi_extra=_BODIES,
+    openapi_extra=_list_bodies("NewChallenge"),
 )
 async def publish_challenge(
     request: Request,
@@ -87,12 +93,11 @@ async def publish_challenge(
 
     A folder is checked as `tally challenge check` does, and refused when it is not ready.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     write: Callable[[Path], None]
-    if kind in PACKED:
+    if _is_packed(request):
         write = partial(unpack, await request.body())
     else:
-        new = (await _read_new(request)).model_dump()
+        new = (await _read_body(request, wire.NewChallenge)).model_dump()
         write = partial(services.publishing.write_reported, given=new)
 
     def publish() -> StoredChallenge:
@@ -106,7 +111,11 @@ async def publish_challenge(
     return answer({"challenge": describe_challenge(kept, at)}, 201)
 
 
-async def _read_new(request: Request) -> wire.NewChallenge:
+def _is_packed(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() in PACKED
+
+
+async def _read_body(request: Request, kind: type[T]) -> T:
     from fastapi.exceptions import RequestValidationError  # noqa: PLC0415
     from pydantic import ValidationError  # noqa: PLC0415
 
@@ -117,7 +126,7 @@ async def _read_new(request: Request) -> wire.NewChallenge:
     except ValueError as error:
         raise refuse(400, f"the body is not JSON: {error}") from None
     try:
-        return wire.NewChallenge.model_validate(document)
+        return kind.model_validate(document)
     except ValidationError as error:
         mistakes = [
             {**each, "loc": ("body", *each["loc"])}
@@ -186,26 +195,67 @@ def change_challenge(
     response_model=wire.Rescored,
     dependencies=[may(ORGANISERS, "work")],
     responses={202: {"description": "It is queued: see the job."}},
+    openapi_extra=_list_bodies("Rescore"),
 )
-def rescore_challenge(
+async def rescore_challenge(
     name: str,
-    body: wire.Rescore,
     request: Request,
     caller: Who,
     services: Services,
     preview: Annotated[bool, Query(description="Show who would move; change nothing.")] = False,
     validate_only: ValidateOnly = False,
 ) -> Response:
-    """Score all attempts by another rule, or show what that would change."""
-    services.store.challenges.get(name)
-    given = {key: value for key, value in body.model_dump().items() if value is not None}
-    rule = NewRule(changes=given)
-    if preview or validate_only:
-        return answer(msgspec.to_builtins(preview_rescoring(services, name, rule)))
-    if services.competition.rescores_quickly(name, **rule.read_scoring(services, name)):
-        return answer(msgspec.to_builtins(apply_rescoring(services, name, rule)))
-    job = queue_rescoring(services, caller, name, rule)
-    return answer({"job": describe_job(job, caller)}, 202, location=f"/api/v1/jobs/{job.id}")
+    """Score all attempts by another rule, or show what that would change.
+
+    The rule is what changes of it as JSON, or a packed folder: a new version of the challenge.
+    """
+    packed = await request.body() if _is_packed(request) else None
+    given = {}
+    if packed is None:
+        body = await _read_body(request, wire.Rescore)
+        given = {key: value for key, value in body.model_dump().items() if value is not None}
+
+    def rescore() -> Response:
+        services.store.challenges.get(name)
+        with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
+            folder = None
+            if packed is not None:
+                folder = Path(scratch) / "challenge"
+                unpack(packed, folder)
+            rule = NewRule(changes=given, folder=folder)
+            if preview or validate_only:
+                with name_places(Path(scratch) / "challenge"):
+                    found = preview_rescoring(services, name, rule)
+                return answer(msgspec.to_builtins(found))
+            scoring = rule.read_scoring(services, name)
+            if folder is None and services.competition.rescores_quickly(name, **scoring):
+                return answer(msgspec.to_builtins(apply_rescoring(services, name, rule)))
+            job = queue_rescoring(services, caller, name, rule)
+        place = f"/api/v1/jobs/{job.id}"
+        return answer({"job": describe_job(job, caller)}, 202, location=place)
+
+    return await to_thread.run_sync(rescore)
+
+
+@router.get("/pauses", response_model=wire.PausePage, dependencies=[may(ORGANISERS)])
+def list_pauses(
+    services: Services, challenge: Annotated[str | None, Query(max_length=200)] = None
+) -> Response:
+    """Agents whose attempts ended a plugin's process too often to be scored."""
+    found = services.store.pauses.all(challenge)
+    return answer({"items": msgspec.to_builtins(found), "next": None})
+
+
+@router.post(
+    "/challenges/{name}/resume", response_model=wire.Resumed, dependencies=[may(ORGANISERS, "work")]
+)
+def resume_plugin(
+    name: str, body: wire.Resume, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """Let a plugin score paused agents again, and score what waited for it."""
+    done = services.competition.resume(name, body.agent)
+    again = [each.agent for each in services.store.pauses.all(name)]
+    return answer(msgspec.to_builtins(done) | {"paused_again": again})
 
 
 @router.post(
@@ -226,7 +276,9 @@ def publish_track(
     return answer({"track": msgspec.to_builtins(track)}, 201)
 
 
-@router.get("/tracks/{name}/leaderboard", dependencies=[may(PUBLIC)])
+@router.get(
+    "/tracks/{name}/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)]
+)
 def get_track_board(
     name: str,
     caller: Who,
@@ -234,6 +286,7 @@ def get_track_board(
     limit: Limit = 100,
     cursor: Cursor = None,
     around: Annotated[str | None, Query(max_length=40)] = None,
+    live: Live = None,
 ) -> Response:
     """The board of a track, from the boards of its challenges."""
     try:
@@ -245,8 +298,37 @@ def get_track_board(
             raise
         # What is suggested, or missing, may be private.
         raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
+    return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
+
+
+@router.post("/tracks/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)])
+def suppose_track_board(
+    body: wire.NewTrack,
+    caller: Who,
+    services: Services,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    around: Annotated[str | None, Query(max_length=40)] = None,
+    live: Live = None,
+) -> Response:
+    """The board that a track would have; nothing is kept."""
+    track = services.publishing.read_track(body.model_dump(exclude_none=True))
+    for each in track.challenges:
+        find_visible(services, caller, each)
+    return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
+
+
+def _answer_track(
+    services: TenantServices,
+    track: Track,
+    limit: int,
+    cursor: str | None,
+    around: str | None,
+    public: bool,
+) -> Response:
     place = read_cursor(cursor, int)
-    lines = services.competition.track_board(track, public=not sees_live(caller))
+    frozen = services.store.challenges.frozen(services.now) if public else ()
+    lines = services.competition.track_board(track, public=public)
     first = place[0] if place else 0
     if around is not None:
         at = next((n for n, each in enumerate(lines) if each.agent == around), None)
@@ -261,5 +343,7 @@ def get_track_board(
             "items": msgspec.to_builtins(shown),
             "next": more,
             "agents": len(lines),
+            "frozen": [each for each in track.challenges if each in frozen],
+            "names": services.store.agents.names([each.agent for each in shown]),
         }
     )

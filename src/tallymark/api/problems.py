@@ -18,11 +18,13 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 
 from tallymark.errors import (
+    BeingServed,
     Busy,
     Conflict,
     InvalidInput,
     NotAllowed,
     NotFound,
+    NotReady,
     NotSignedIn,
     Place,
     Problem,
@@ -126,6 +128,8 @@ def describe_problem(
 def describe_error(error: TallymarkError, request_id: str) -> dict[str, Any]:
     """The same of an error of ours."""
     code: Code | None = "busy" if isinstance(error, Busy) else None
+    if isinstance(error, NotReady):
+        code = "not_ready"
     return describe_problem(find_status(error), error.problems, request_id, code)
 
 
@@ -154,6 +158,8 @@ async def _tell_ours(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     elif isinstance(error, WorkFailed):
         headers["Retry-After"] = "10"
+    elif isinstance(error, BeingServed):
+        headers["Retry-After"] = "1"
     elif isinstance(error, NotSignedIn):
         headers["WWW-Authenticate"] = "Bearer"
     document = describe_error(error, _find_id(request))

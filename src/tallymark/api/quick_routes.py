@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tallymark.api.access import Allow
 from tallymark.api.api_route import admit
+from tallymark.api.envelope import SLASH
 from tallymark.api.problems import answer_error
 from tallymark.store.actors import act_as
 
@@ -66,7 +67,7 @@ class QuickRoutes:
         try:
             caller = await admit(request, route.allow)
             with act_as(caller.actor):
-                response = await route.handle(request, name)
+                response = await route.handle(request, name.replace(SLASH, "/"))
         except Exception as error:  # noqa: BLE001 (whatever it was, it is answered)
             response = await answer_error(request, error)
         await response(scope, receive, send)

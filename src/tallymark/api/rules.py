@@ -29,18 +29,28 @@ def add_rule(
     return answer({"rule": made.to_dict()}, 201)
 
 
+@router.post("/rules/check", response_model=wire.TriedRule, dependencies=[may(ORGANISERS, "work")])
+def try_rule(
+    body: wire.RuleDraft, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """Try a rule on the newest kept traces: nothing is stored, and no model is asked."""
+    given = body.model_dump(exclude_unset=True, exclude_none=True)
+    return answer(services.rules.try_out(given).to_dict())
+
+
 @router.get("/rules", response_model=wire.RulePage, dependencies=[may(TEAM)])
 def list_rules(services: Services) -> Response:
     """Rules by name, each with what it decided and spent."""
     return answer({"items": [each.to_dict() for each in services.rules.list()], "next": None})
 
 
-@router.get("/rules/{name}", response_model=wire.OneRule, dependencies=[may(TEAM)])
+@router.get("/rules/{name}", response_model=wire.OneWholeRule, dependencies=[may(TEAM)])
 def get_rule(name: Name, services: Services) -> Response:
-    """A rule with its versions and backfills."""
+    """A rule with its versions, backfills and days."""
     told = services.rules.get(name).to_dict()
     told["versions"] = [describe_version(each) for each in services.rules.versions(name)]
     told["backfills"] = [describe_backfill(each) for each in services.rules.backfills(name)]
+    told["days"] = msgspec.to_builtins(services.rules.spending(name))
     return answer({"rule": told})
 
 
@@ -77,7 +87,10 @@ def delete_rule(name: Name, services: Services) -> Response:
 def list_decisions(
     name: Name,
     services: Services,
-    decision: wire.Decision | None = None,
+    decision: Annotated[
+        str | None,
+        Query(max_length=40, description="scored, failed, filtered, not_drawn, capped, waiting."),
+    ] = None,
     trace: Annotated[str | None, Query(max_length=200)] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -134,7 +147,7 @@ def list_backfills(name: Name, services: Services) -> Response:
 
 
 @router.get(
-    "/rules/{name}/backfills/{number}", response_model=wire.OneBackfill, dependencies=[may(TEAM)]
+    "/rules/{name}/backfills/{number}", response_model=wire.FoundBackfill, dependencies=[may(TEAM)]
 )
 def get_backfill(
     name: Name, number: Annotated[int, Path(ge=1, le=2**53)], services: Services

@@ -25,7 +25,7 @@ from tallymark.traces.span_limits import LIMITS
 from tallymark.wire import accounts as wire
 
 router = make_router("settings")
-Name = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$")]
+Name = Annotated[str, Path(max_length=200)]
 
 
 @router.get("/vars", response_model=wire.Variables, dependencies=[may(TEAM)])

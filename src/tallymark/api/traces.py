@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
+from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
@@ -19,13 +21,22 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
+from tallymark.api.reports import NDJSON
 from tallymark.app.traces import change_settings
+from tallymark.errors import Place, TraceError
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.suites.imports.imported_suite import write_yaml
+from tallymark.traces.trace import Trace
 from tallymark.wire import traces as wire
 
 router = make_router("traces")
+_LINES = {
+    "requestBody": {
+        "required": True,
+        "content": {NDJSON: {"schema": {"description": "A trace a line."}}},
+    }
+}
 Filter = Annotated[
     str,
     Query(
@@ -59,6 +70,46 @@ def list_traces(
     items = (describe_trace(each, scores[each.key]) for each in page.items)
     more = None if page.next is None else write_cursor(*page.next)
     return answer({"items": pick_each(items, fields), "next": more, "scanned": page.scanned})
+
+
+@router.post(
+    "/traces",
+    response_model=wire.LoadedTraces,
+    status_code=201,
+    dependencies=[may(REPORTERS, "report")],
+    openapi_extra=_LINES,
+)
+async def load_traces(
+    request: Request, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """Keep whole traces, one as JSON a line; sent again, they add nothing.
+
+    Spans as they come from an exporter go to `/v1/traces` instead.
+    """
+    body = await request.body()
+
+    def load() -> int:
+        found = [_read_trace(line, at) for at, line in enumerate(body.splitlines(), 1) if line]
+        if validate_only:
+            return len(found)
+        count = services.trace_intake.load(found)
+        # Nothing more is to come, and who asks next finds them as they are.
+        while services.store.traces.settle(services.now + 1.0):
+            pass
+        return count
+
+    return answer({"traces": await to_thread.run_sync(load)}, 201)
+
+
+def _read_trace(line: bytes, number: int) -> Trace:
+    place = Place(line=number)
+    try:
+        document = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise TraceError(f"it is not JSON: {error}", place=place) from None
+    if not isinstance(document, dict):
+        raise TraceError("it is not a JSON object", place=place)
+    return Trace.from_dict(document, place=place)
 
 
 @router.get("/traces/sums", response_model=wire.TraceSums, dependencies=[may(TEAM, "work")])
@@ -176,8 +227,8 @@ def make_traced_suite(
         limit=body.limit,
     )
     left_out = [{"trace": trace, "reason": why} for trace, why in made.left_out]
-    cases = len(made.document["evals"])
-    return answer({"suite": write_yaml(made.document), "cases": cases, "left_out": left_out})
+    counts = {"cases": len(made.document["evals"]), "unchecked": made.unchecked}
+    return answer({"suite": write_yaml(made.document), **counts, "left_out": left_out})
 
 
 @router.get("/traces/{trace_id}", response_model=wire.OneTrace, dependencies=[may(TEAM)])

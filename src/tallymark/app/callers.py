@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from tallymark.errors import NotAllowed, NotSignedIn
+from tallymark.errors import InvalidInput, NotAllowed, NotSignedIn, suggest
 from tallymark.store.actors import Actor
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
@@ -39,11 +39,21 @@ class Caller:
     """The one agent that an agent's key speaks for."""
     key_id: str | None = None
     address: str | None = None
+    credential: str | None = field(default=None, compare=False, repr=False)
+    """The hash of the key or the session that they came with: when that is over, so is this."""
 
     @property
     def actor(self) -> Actor:
         """For `act_as`."""
         return Actor(self.name, self.address)
+
+
+def check_key_role(role: str) -> None:
+    """Refuses what no key can be for."""
+    if role not in KEY_ROLES:
+        close = suggest(role, KEY_ROLES)
+        hint = f"did you mean {close!r}?" if close else f"there is {', '.join(KEY_ROLES)}"
+        raise InvalidInput(f"there is no role {role!r}", hint=hint)
 
 
 def check_role(caller: Caller, roles: frozenset[Role]) -> None:

@@ -461,7 +461,7 @@ class Competition:
         if new.name != old.name:
             raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
         if new.version == old.version:
-            raise InvalidInput(f"{folder} is the version that {old.name} is scored by already")
+            raise InvalidInput(f"{old.name} is scored by this version already")
         return new, pack(folder), folder
 
     def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from tallymark.challenges.challenge_file import NAMES, load_challenge
 from tallymark.challenges.challenge_folder import pack, pack_files, read_packed, write_files
 from tallymark.challenges.tracks import Track, read_track
 from tallymark.documents.source import Source
-from tallymark.errors import InvalidInput, Problem
+from tallymark.errors import InvalidInput, NotReady, Problem
 from tallymark.models.reach import limit_reach
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
@@ -76,7 +76,7 @@ class Publishing:
 
         `based_on` is as `Challenges.publish` says: what others have done meanwhile is not undone.
         """
-        with limit_reach(self._find_reach()), _name_places(folder):
+        with limit_reach(self._find_reach()), name_places(folder):
             challenge = load_challenge(folder)
             if not force:
                 self._require_ready(folder)
@@ -122,7 +122,7 @@ class Publishing:
     def _require_ready(self, folder: Path) -> None:
         report = check_challenge(folder, policy=self._policy, judge_model=self._judge_model)
         if not report.ok:
-            raise InvalidInput(Problem(f"{each.what}: {each.detail}") for each in report.problems)
+            raise NotReady(Problem(f"{each.what}: {each.detail}") for each in report.problems)
 
     def write_reported(self, folder: Path, given: Mapping[str, Any]) -> None:
         """The folder of a challenge of reported attempts, as the plugin document sets one up."""
@@ -178,7 +178,7 @@ def _load_files(files: Mapping[str, bytes]) -> Challenge | None:
 
 
 @contextmanager
-def _name_places(folder: Path) -> Iterator[None]:
+def name_places(folder: Path) -> Iterator[None]:
     """Mistakes are told by the names that the sender knows, not by where we laid the files out."""
     try:
         yield
@@ -190,4 +190,5 @@ def _name_places(folder: Path) -> Iterator[None]:
             if place is not None and place.source is not None:
                 place = replace(place, source=place.source.removeprefix(here))
             parts.append(replace(each, message=each.message.replace(here, ""), place=place))
-        raise InvalidInput(parts) from None
+        kind = NotReady if isinstance(error, NotReady) else InvalidInput
+        raise kind(parts) from None

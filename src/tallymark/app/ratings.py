@@ -40,7 +40,9 @@ class RatingTable:
             for agent in self.fitted.order("strengths")
         }
         challenges = {
-            name: asdict(value) | {"tier": self.tiers.get(name), **asdict(suggest_tier(value))}
+            name: asdict(value)
+            | asdict(suggest_tier(value))
+            | {"declared_tier": self.tiers.get(name)}
             for name, value in self.fitted.difficulties.items()
         }
         return {

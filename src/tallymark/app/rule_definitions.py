@@ -21,7 +21,7 @@ from tallymark.documents.shapes import (
     TextShape,
     read_value,
 )
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.store.traces.rules import RuleDefinition, refuse_name
 from tallymark.traces.trace_query import SCORE, TIMES, parse_query
@@ -161,6 +161,15 @@ def read_rule(
     )
     check_filter(said.filter)
     return name, said if folder is None else _find_files(said, folder)
+
+
+def refuse_other_name(named: str, name: str) -> None:
+    """What is written for a rule may name it, but not otherwise."""
+    if name and named not in ("", name):
+        raise Conflict(
+            f"it is called {named!r}, and the rule {name!r}",
+            hint="scores are known by the name of their rule: it never gets another one",
+        )
 
 
 def check_filter(text: str) -> None:

@@ -59,6 +59,13 @@ def sees_live(caller: Caller) -> bool:
     return caller.role in ORGANISERS
 
 
+def is_public(caller: Caller, live: bool | None) -> bool:
+    """Whether the caller is shown what the public is: as they may see, unless they say which."""
+    if live and not sees_live(caller):
+        raise NotAllowed("what came after a freeze is for organisers", hint="leave `live` out")
+    return not sees_live(caller) if live is None else not live
+
+
 def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bool:
     """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
     if sees_live(caller) or (caller.agent is not None and caller.agent == attempt.agent):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tallymark.app.callers import Caller
+from tallymark.app.sight import speak_for
 from tallymark.challenges.evaluators.submission_intake import list_schema_findings
 from tallymark.challenges.trajectory import Verification, verify_sent
 from tallymark.errors import TallymarkError
@@ -46,25 +47,28 @@ class TakenSubmission:
     job: Job | None = None
 
 
-def find_competitor(services: TenantServices, caller: Caller, attempt: str) -> str:
-    """Whose attempt it is, as far as the caller may act for them."""
-    if caller.role == "agent":
-        return caller.agent or ""
+def find_competitor(
+    services: TenantServices, caller: Caller, attempt: str, agent: str | None = None
+) -> str:
+    """Whose attempt it is, or is said to be, as far as the caller may act for them."""
+    if caller.role == "agent" or agent is not None:
+        return speak_for(caller, agent)
     return services.store.attempts.get(attempt).agent
 
 
-def submit_answer(
+def submit_answer(  # noqa: PLR0913 (who, what, and how long)
     services: TenantServices,
     caller: Caller,
     attempt: str,
     sent: Payload,
     *,
+    agent: str | None = None,
     key: str | None = None,
     wait: float = WAITED_S,
 ) -> TakenSubmission:
     """Takes an answer and has it scored, here or by a worker, for whom it waits so long."""
     competition = services.competition
-    agent = find_competitor(services, caller, attempt)
+    agent = find_competitor(services, caller, attempt, agent)
     taken = competition.take_submission(attempt, agent, sent.submission, key=key, **_say(sent))
     if taken.state != "submitted":
         return TakenSubmission(taken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -125,6 +126,21 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             outcome = {name: outcome[name] for name in names}
         details = outcome.pop("details", {})
         return {**document, "score": outcome.pop("score", None), **outcome, **details}
+
+
+def read_public(document: Mapping[str, Any]) -> Attempt:
+    """The attempt that `to_public` told of; a seed that it did not tell is 0."""
+    known = {name: document[name] for name in Attempt.__struct_fields__ if name in document}
+    outcome = None
+    if "trajectory_level" in document:  # which every outcome has
+        names = [name for name in Outcome.__struct_fields__ if name in document]
+        details = {
+            name: value
+            for name, value in document.items()
+            if name not in known and name not in names
+        }
+        outcome = {name: document[name] for name in names} | {"details": details}
+    return msgspec.convert({"seed": 0, **known, "outcome": outcome}, Attempt)
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -69,6 +69,16 @@ def challenge_formula(challenge: Challenge) -> AttemptFormula:
     return _parse_formula(challenge.scoring.formula or "", keys, own)
 
 
+def explain_score(challenge: Challenge, attempt: Attempt) -> str | None:
+    """The formula with an attempt's values; None where the score is not the formula's."""
+    outcome = attempt.outcome
+    # A score of 0 for a broken constraint is not.
+    if not challenge.scoring.formula or outcome is None or "constraint_effect" in outcome.details:
+        return None
+    rule = challenge_formula(challenge)
+    return rule.formula.explain(rule.values_of(challenge, attempt)).render()
+
+
 @lru_cache(maxsize=64)
 def _parse_formula(text: str, dimensions: tuple[str, ...], own: tuple[str, ...]) -> AttemptFormula:
     return AttemptFormula(Formula.parse(text, formula_names(dimensions, own)))

@@ -1,20 +1,20 @@
-"""`tally admin`: keys, tenants, agents and invitations, for whoever has a server's database."""
+"""`tally admin`: keys, tenants, agents, backups and more, for whoever has a server's database."""
 
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli import admin_invitations
-from tallymark.cli.app_session import Db
+from tallymark.cli import admin_invitations, admin_store
+from tallymark.cli.app_session import Db, Server
 from tallymark.cli.operator_session import (
     JsonOption,
     OfTenant,
-    find_expiry,
+    find_seconds,
     open_accounts,
+    open_organising,
     read_duration,
 )
 from tallymark.cli.streams import print_json
@@ -22,13 +22,16 @@ from tallymark.errors import InvalidInput
 from tallymark.text import Table, format_moment, say
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tallymark.app.accounts import NewKey
+    from tallymark.desk.organising import MadeKey
     from tallymark.store.accounts.keys import KeyRecord
     from tallymark.store.accounts.tenants import TenantSettings
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="For whoever runs a server: keys, tenants, agents and their owners, invitations.",
+    help="For whoever runs a server: keys, tenants, agents, invitations, backups, checks.",
 )
 keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
 tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
@@ -37,6 +40,14 @@ app.add_typer(keys_app, name="keys")
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(agents_app, name="agents")
 app.add_typer(admin_invitations.app, name="invitations")
+for _command in (
+    admin_store.backup,
+    admin_store.restore,
+    admin_store.check,
+    admin_store.prune,
+    admin_store.config,
+):
+    app.command()(_command)
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)]
 TenantArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
@@ -69,6 +80,16 @@ Limits = Annotated[
     ),
 ]
 
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="KIND=TIME",
+        help="For how long runs, jobs, answers, sessions or registrations are kept, as in"
+        " runs=90d or runs=forever; may be given again.",
+    ),
+]
+
 
 @keys_app.command("create")
 def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -86,14 +107,16 @@ def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
     expires: Expires = None,
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key. It is printed now, and never again."""
-    until = find_expiry(expires)
-    with open_accounts(db, tenant) as (accounts, caller):
-        made = accounts.create_key(
-            caller, role=role, name=name, owner=owner, agent=agent, expires_at=until
-        )
+    from tallymark.desk.organising import WantedKey
+
+    seconds = find_seconds(expires)
+    wanted = WantedKey(role=role, name=name, owner=owner, agent=agent, expires_in_s=seconds)
+    with open_organising(db, server, tenant) as desk:
+        made = desk.create_key(wanted)
     _tell_key(made, as_json)
 
 
@@ -102,11 +125,12 @@ def list_keys(
     owner: Annotated[str | None, typer.Option("--owner", help="Only of this owner.")] = None,
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """List keys, the revoked and the expired too; the keys themselves are known to nobody."""
-    with open_accounts(db, tenant) as (accounts, caller):
-        found = accounts.list_keys(caller, owner=owner) if accounts.exists else []
+    with open_organising(db, server, tenant) as desk:
+        found = desk.list_keys(owner=owner)
     now = time.time()
     if as_json:
         print_json({"keys": [_describe_key(each, now) for each in found]})
@@ -118,7 +142,7 @@ def list_keys(
 
 
 @keys_app.command("rotate")
-def rotate_key(
+def rotate_key(  # noqa: PLR0913, PLR0917 (as above)
     key_id: KeyArgument,
     overlap: Annotated[
         str | None,
@@ -127,23 +151,27 @@ def rotate_key(
     expires: Expires = None,
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key in the place of another. It is printed now, and never again."""
-    until = find_expiry(expires)
     seconds = 0.0 if overlap is None else read_duration(overlap)
-    with open_accounts(db, tenant) as (accounts, caller):
-        made = accounts.rotate_key(caller, key_id, overlap_s=seconds, expires_at=until)
+    with open_organising(db, server, tenant) as desk:
+        made = desk.rotate_key(key_id, overlap_s=seconds, expires_in_s=find_seconds(expires))
     _tell_key(made, as_json)
 
 
 @keys_app.command("revoke")
 def revoke_key(
-    key_id: KeyArgument, tenant: OfTenant = "default", db: Db = None, as_json: JsonOption = False
+    key_id: KeyArgument,
+    tenant: OfTenant = "default",
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Let a key open nothing any more; running servers follow within seconds."""
-    with open_accounts(db, tenant) as (accounts, caller):
-        revoked = accounts.revoke_key(caller, key_id)
+    with open_organising(db, server, tenant) as desk:
+        revoked = desk.revoke_key(key_id)
     if as_json:
         print_json({"key": _describe_key(revoked, time.time())})
     else:
@@ -157,13 +185,14 @@ def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
     agents_per_owner: AgentsPerOwner = None,
     registrations_per_address: PerAddress = None,
     limit: Limits = None,
+    keep: Keep = None,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tenant. The key of its first admin is printed now, and never again."""
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
-    )
+    ) | _read_keep(keep, None)
     with open_accounts(db, "default") as (accounts, caller):
         made = accounts.create_tenant(caller, name, changes)
     _tell_key(made, as_json)
@@ -176,6 +205,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     agents_per_owner: AgentsPerOwner = None,
     registrations_per_address: PerAddress = None,
     limit: Limits = None,
+    keep: Keep = None,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -183,10 +213,14 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
     )
-    if not changes:
+    if not changes and not keep:
         raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
+    import msgspec
+
     with open_accounts(db, "default") as (accounts, caller):
-        settings = accounts.for_tenant(name).change_settings(caller, **changes)
+        account = accounts.for_tenant(name)
+        changes |= _read_keep(keep, account.find_settings(name))
+        settings = msgspec.to_builtins(account.change_settings(caller, **changes))
     if as_json:
         print_json({"tenant": {"name": name, **_describe_settings(settings)}})
     else:
@@ -194,10 +228,10 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
 
 
 @tenants_app.command("list")
-def list_tenants(db: Db = None, as_json: JsonOption = False) -> None:
+def list_tenants(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List tenants with what they allow."""
-    with open_accounts(db, "default") as (accounts, caller):
-        found = accounts.list_tenants(caller) if accounts.exists else []
+    with open_organising(db, server) as desk:
+        found = desk.list_tenants()
     if as_json:
         items = [{"name": each.name, **_describe_settings(each.settings)} for each in found]
         print_json({"tenants": items})
@@ -213,16 +247,14 @@ def list_agents(
     owner: Annotated[str | None, typer.Option("--owner", help="Only of this owner.")] = None,
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """List agents, and whose they are."""
     import msgspec
 
-    from tallymark.app.app import App
-
-    with closing(App(db, tenant)) as application:
-        store = application.store
-        found = store.agents.all(owner=owner) if store.exists else []
+    with open_organising(db, server, tenant) as desk:
+        found = desk.list_agents(owner=owner)
     if as_json:
         print_json({"agents": msgspec.to_builtins(found)})
     elif found:
@@ -248,15 +280,16 @@ def give_agent(
     ],
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Say whose an agent is: one owner's agents do not count for each other."""
     whose = None if owner == "-" else owner
-    with open_accounts(db, tenant) as (accounts, caller):
-        accounts.give_agent(caller, agent, whose)
+    with open_organising(db, server, tenant) as desk:
+        desk.give_agent(agent, whose)
     say(f"{agent} is nobody's." if whose is None else f"{agent} is {whose}'s.")
 
 
-def _tell_key(made: NewKey, as_json: bool) -> None:
+def _tell_key(made: NewKey | MadeKey, as_json: bool) -> None:
     """The key alone on stdout, for scripts."""
     key = made.key
     if as_json:
@@ -313,21 +346,44 @@ def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
     return read_limits(texts) if texts else None
 
 
-def _describe_settings(settings: TenantSettings) -> dict[str, Any]:
+def _read_keep(texts: list[str] | None, before: TenantSettings | None) -> dict[str, Any]:
     import msgspec
 
-    told = msgspec.structs.asdict(settings)
-    del told["traces"]  # `tally traces settings` shows those
-    return told
+    from tallymark.store.kept_days import Retention, read_days
+
+    known = Retention() if before is None else before.retention
+    changed = {**msgspec.structs.asdict(known), **read_days(texts or ())}
+    return {"retention": changed} if texts else {}
 
 
-def _write_settings(settings: TenantSettings) -> str:
-    limits = [f"{name} {count:,} a minute" for name, count in settings.limits.items()]
+def _describe_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of traces are shown by `tally traces settings`."""
+    return {name: value for name, value in settings.items() if name != "traces"}
+
+
+def _write_settings(settings: Mapping[str, Any]) -> str:
+    limits = [f"{name} {count:,} a minute" for name, count in settings["limits"].items()]
     return ", ".join(
         [
-            f"registration {settings.registration}",
-            f"{settings.agents_per_owner:,} agents per owner",
-            f"{settings.registrations_per_address:,} registrations a day per address",
+            f"registration {settings['registration']}",
+            f"{settings['agents_per_owner']:,} agents per owner",
+            f"{settings['registrations_per_address']:,} registrations a day per address",
             *limits,
+            *_write_retention(settings),
         ]
     )
+
+
+def _write_retention(settings: Mapping[str, Any]) -> list[str]:
+    """What is kept for other than the usual time."""
+    import msgspec
+
+    from tallymark.store.kept_days import Retention
+
+    usual = msgspec.structs.asdict(Retention())
+    found: Mapping[str, float | None] = settings.get("retention") or {}
+    return [
+        f"{kind} kept {'for ever' if days is None else f'{days:g} days'}"
+        for kind, days in found.items()
+        if days != usual[kind]
+    ]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db
-from tallymark.cli.operator_session import JsonOption, OfTenant, find_expiry, open_accounts
+from tallymark.cli.app_session import Db, Server
+from tallymark.cli.operator_session import JsonOption, OfTenant, find_seconds, open_organising
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, say
 
@@ -34,12 +34,13 @@ def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make an invitation. It is printed now, and never again."""
-    until = find_expiry(expires)
-    with open_accounts(db, tenant) as (accounts, caller):
-        made = accounts.invite(caller, role=role, owner=owner, uses=uses, expires_at=until)
+    seconds = find_seconds(expires)
+    with open_organising(db, server, tenant) as desk:
+        made = desk.invite(role=role, owner=owner, uses=uses, expires_in_s=seconds)
     found = made.invitation
     if as_json:
         told = _describe(found, found.created_at) | {"secret": made.text}
@@ -48,7 +49,7 @@ def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
     say(made.text)
     whom = "whoever has it" if found.owner is None else found.owner
     say(
-        f"{found.id}, to a key for {role} in tenant {tenant}, for {whom},"
+        f"{found.id}, to a key for {role} in tenant {found.tenant}, for {whom},"
         f" until {format_moment(found.expires_at)} UTC; it is shown only now",
         err=True,
     )
@@ -56,11 +57,14 @@ def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 @app.command("list")
 def list_invitations(
-    tenant: OfTenant = "default", db: Db = None, as_json: JsonOption = False
+    tenant: OfTenant = "default",
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List invitations, those too that nobody can accept any more."""
-    with open_accounts(db, tenant) as (accounts, caller):
-        found = accounts.list_invitations(caller) if accounts.exists else []
+    with open_organising(db, server, tenant) as desk:
+        found = desk.list_invitations()
     now = time.time()
     if as_json:
         print_json({"invitations": [_describe(each, now) for each in found]})
@@ -76,10 +80,11 @@ def revoke_invitation(
     invitation_id: Annotated[str, typer.Argument(metavar="INVITATION", show_default=False)],
     tenant: OfTenant = "default",
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Let nobody accept an invitation any more; keys that came of it stay good."""
-    with open_accounts(db, tenant) as (accounts, caller):
-        accounts.revoke_invitation(caller, invitation_id)
+    with open_organising(db, server, tenant) as desk:
+        desk.revoke_invitation(invitation_id)
     say(f"{invitation_id} is revoked.")
 
 

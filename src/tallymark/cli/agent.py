@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Reason
+from tallymark.cli.app_session import Db, Reason, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.text import say
 
@@ -19,25 +17,29 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 @app.command()
 def disqualify(
-    agent: AgentArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+    agent: AgentArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """For organisers: take an agent off all boards and ratings; it may not compete."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        app.store.disqualifications.disqualify(agent, at=time.time(), reason=reason)
+    with open_desk(db, server) as desk:
+        desk.organising.disqualify(agent, reason)
     _tell(agent, as_json, disqualified=True)
 
 
 @app.command()
 def reinstate(
-    agent: AgentArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+    agent: AgentArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """For organisers: let an agent compete, as if it had never been disqualified."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        app.store.disqualifications.reinstate(agent, at=time.time(), reason=reason)
+    with open_desk(db, server) as desk:
+        desk.organising.reinstate(agent, reason)
     _tell(agent, as_json, disqualified=False)
 
 
@@ -57,10 +59,9 @@ def name(
         str, typer.Argument(metavar="NAME", help="As boards show it.", show_default=False)
     ],
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Name an agent: boards show the name, with the handle beside it."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        application.store.agents.name_agent(handle, shown, at=time.time())
+    with open_desk(db, server) as desk:
+        desk.organising.name_agent(handle, shown)
     say(f"{handle} is shown as {shown}")

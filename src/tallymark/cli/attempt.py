@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +14,9 @@ from tallymark.cli.app_session import (
     JudgeModel,
     Live,
     Reason,
+    Server,
     open_competition,
+    open_desk,
 )
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
-    from tallymark.challenges.challenge import Challenge
-    from tallymark.store import Store
+    from tallymark.desk.desk import Desk
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,11 +64,12 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     key: KeyOption = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Enter a challenge: the clock starts, and you get its goal and files."""
-    with open_competition(db) as competition:
-        entry = competition.enter(challenge, agent, memoryless=memoryless, key=key)
+    with open_desk(db, server) as desk:
+        entry = desk.attempts.enter(challenge, agent, memoryless=memoryless, key=key)
     if data is not None:
         _write_files(data, entry.data)
     from tallymark.challenges.constraints import list_bounds
@@ -97,11 +97,12 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 @app.command()
-def token(attempt: AttemptArgument, agent: AgentOption, db: Db = None) -> None:
+def token(
+    attempt: AttemptArgument, agent: AgentOption, db: Db = None, server: Server = None
+) -> None:
     """Show the token that makes spans the witnessed trajectory of an open attempt."""
-    with open_competition(db) as competition:
-        competition.find_challenge_of(attempt, agent)
-        say(competition.store.witness.make_token(attempt))
+    with open_desk(db, server) as desk:
+        say(desk.attempts.make_token(attempt, agent))
 
 
 @app.command()
@@ -122,6 +123,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Submit an answer, once, before the time is up, and see its score."""
@@ -130,20 +132,18 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
         read_metadata,
         read_trajectory_text,
     )
+    from tallymark.desk.attempts import SentAnswer
+    from tallymark.desk.judging import JudgedHere
 
-    with open_competition(
-        db, insecure_local=insecure_local, judge_model=judge_model
-    ) as competition:
-        form = competition.find_challenge_of(attempt, agent).submission
-        done = competition.submit(
-            attempt,
-            agent,
-            read_answer(answer, form),
+    how = JudgedHere(insecure_local=insecure_local, judge_model=judge_model)
+    with open_desk(db, server) as desk:
+        sent = SentAnswer(
+            read_answer(answer, desk.attempts.find_form(attempt, agent)),
             metadata=None if metadata is None else read_metadata(metadata),
             trajectory=None if trajectory is None else read_trajectory_text(trajectory),
-            key=key,
         )
-        _tell(competition.store, done, as_json)
+        done = desk.attempts.submit(attempt, agent, sent, key=key, how=how)
+        _tell(desk, done, as_json)
 
 
 @app.command()
@@ -152,13 +152,12 @@ def withdraw(
     agent: AgentOption,
     reason: Annotated[str | None, typer.Option(help="Kept in the log.")] = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        done = application.store.attempts.withdraw(attempt, agent, time.time(), reason=reason)
+    with open_desk(db, server) as desk:
+        done = desk.attempts.withdraw(attempt, agent, reason)
     _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge}: withdrawn")
 
 
@@ -173,12 +172,16 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     key: KeyOption = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report an attempt that another system, which you trust, saw and measured."""
-    with open_competition(db, insecure_local=insecure_local) as competition:
-        done = competition.report(challenge, agent, _read_metrics(metric), key=key)
-        _tell(competition.store, done, as_json)
+    from tallymark.desk.judging import JudgedHere
+
+    how, metrics = JudgedHere(insecure_local=insecure_local), _read_metrics(metric)
+    with open_desk(db, server) as desk:
+        done = desk.attempts.report(challenge, agent, metrics, key=key, how=how)
+        _tell(desk, done, as_json)
         if done.outcome is not None and done.outcome.error is not None:
             again = f"tally attempt void {done.id} --reason TEXT"
             say(f"tally: what was reported wrongly is reported again after: {again}", err=True)
@@ -204,22 +207,23 @@ def settle(
 
 
 @app.command("list")
-def list_(
+def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
     live: Live = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the attempts at a challenge, newest first."""
-    from tallymark.app.app import App
+    from tallymark.challenges.agent_names import label_agent
 
-    with closing(App(db)) as application:
-        store = application.store
-        found = store.attempts.of(challenge, agent=agent, limit=limit, public=not live)
-        labels = store.agents.labels({each.agent for each in found})
-        note = _note_freeze(store, challenge, live)
+    with open_desk(db, server) as desk:
+        found = desk.attempts.list(challenge, agent=agent, limit=limit, live=live)
+        names = desk.boards.names({each.agent for each in found})
+        note = _note_freeze(desk, challenge, live)
+    labels = {handle: label_agent(handle, name) for handle, name in names.items()}
     if as_json:
         print_json({"attempts": [each.to_public() for each in found]})
     elif found:
@@ -253,43 +257,35 @@ def show(
     ] = False,
     live: Live = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show an attempt: how its score came about, and all that happened to it."""
     import msgspec
 
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        store, public = application.store, not live
-        found = store.attempts.get(attempt, public=public)
-        challenge = store.challenges.get(found.challenge)
-        audit = store.attempts.audit(attempt, public=public)
-        history = store.attempts.history(attempt, public=public)
-        evaluation = store.attempts.evaluation(attempt) if organiser else None
-        note = _note_freeze(store, found.challenge, live)
+    with open_desk(db, server) as desk:
+        found, audit, history, reason, explanation = desk.attempts.show(attempt, live=live)
+        note = _note_freeze(desk, found.challenge, live)
     if not organiser:
         audit = [each.without_hidden() for each in audit]
-    why = {} if evaluation is None or not evaluation.reason else {"reason": evaluation.reason}
+    why = {"reason": reason} if organiser and reason else {}
     if as_json:
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
         print_json(found.to_public() | why | extra)
         return
-    say("\n".join(_list_lines(found)))
+    say("\n".join(list_lines(found)))
     outcome = found.outcome
     for what, facts in (outcome.details.get("sandbox") or {}).items() if outcome else ():
         say(f"  {what} in {_describe_sandbox(facts)}")
-    for reason in why.values():
-        say(f"  reason: {reason}")
-    # A score of 0 for a broken constraint is not the formula's.
-    by_rule = outcome is not None and "constraint_effect" not in outcome.details
-    if challenge.scoring.formula and by_rule and not note:
-        say(f"\n{_explain_score(challenge, found)}")
+    for told in why.values():
+        say(f"  reason: {told}")
+    if explanation is not None and not note:
+        say(f"\n{explanation}")
     say("\nWhat happened:")
     for entry in audit:
         said = entry.note or {}
-        told = (said.get("hidden") if entry.event == "waiting" else None) or said.get("reason")
-        more = f": {clean_line(told)}" if told else ""
+        cause = (said.get("hidden") if entry.event == "waiting" else None) or said.get("reason")
+        more = f": {clean_line(cause)}" if cause else ""
         say(f"  {format_moment(entry.at)}  {entry.event} by {clean_line(entry.actor)}{more}")
     if len(history) > 1:
         say("\nScores over time:")
@@ -302,26 +298,30 @@ def show(
 
 @app.command()
 def void(
-    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+    attempt: AttemptArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """For organisers: let an attempt count no more, in boards, ratings and quotas."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        done = application.store.attempts.void(attempt, at=time.time(), reason=reason)
+    with open_desk(db, server) as desk:
+        done = desk.attempts.void(attempt, reason)
     line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
     _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id} --reason TEXT")
 
 
 @app.command()
 def unvoid(
-    attempt: AttemptArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+    attempt: AttemptArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """For organisers: let a void attempt count as if it had never been void."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        done = application.store.attempts.unvoid(attempt, at=time.time(), reason=reason)
+    with open_desk(db, server) as desk:
+        done = desk.attempts.unvoid(attempt, reason)
     _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge} counts.")
 
 
@@ -337,13 +337,14 @@ def _name_result(attempt: Attempt) -> str:
     return (attempt.outcome.result if attempt.outcome else None) or ("loss" if lost else "-")
 
 
-def _note_freeze(store: Store, challenge: str, live: bool) -> list[str]:
+def _note_freeze(desk: Desk, challenge: str, live: bool) -> list[str]:
     """One line for who sees less than there is."""
-    kept = store.challenges.find(challenge)
-    if live or kept.freezes_at is None or not kept.is_frozen(time.time()):
+    since = None if live else desk.challenges.find(challenge).state.get("frozen")
+    if since is None:
         return []
-    since = format_moment(kept.freezes_at)
-    return [f"\nThe board is frozen since {since} UTC: what came later is not shown."]
+    return [
+        f"\nThe board is frozen since {format_moment(since)} UTC: what came later is not shown."
+    ]
 
 
 def _tell_state(attempt: Attempt, as_json: bool, line: str) -> None:
@@ -363,24 +364,22 @@ def _describe_sandbox(facts: Mapping[str, Any]) -> str:
     return ", ".join([facts["backend"], *limits])
 
 
-def _tell(store: Store, attempt: Attempt, as_json: bool) -> None:
+def _tell(desk: Desk, attempt: Attempt, as_json: bool) -> None:
     """The score with its arithmetic, and the rank and rating of the agent after it."""
-    standing = store.boards.standing(attempt.challenge, attempt.agent)
-    rating = store.ratings.of(attempt.agent)
-    provisional = attempt.agent in store.ratings.provisional(time.time())
+    place = desk.attempts.find_place(attempt)
     if as_json:
-        after = {"rank": standing.rank if standing else None, "elo": rating.rating}
-        after |= {"elo_provisional": True} if provisional else {}
+        after: dict[str, Any] = {"rank": place.rank, "elo": place.elo}
+        after |= {"elo_provisional": True} if place.provisional else {}
         print_json(attempt.to_public() | after)
         _exit_if_waiting([attempt])
         return
-    lines = _list_lines(attempt)
-    if standing is not None:
-        lines.append(f"Rank {standing.rank} of {store.boards.size(attempt.challenge)}")
-    counted = "1 rated attempt" if rating.matches == 1 else f"{rating.matches} rated attempts"
-    waits = ", provisional: attempts wait to be scored or to expire" if provisional else ""
-    lines.append(f"Elo {rating.rating} after {counted}{waits}")
-    lines += _note_freeze(store, attempt.challenge, live=False)
+    lines = list_lines(attempt)
+    if place.rank is not None:
+        lines.append(f"Rank {place.rank} of {place.size}")
+    counted = "1 rated attempt" if place.matches == 1 else f"{place.matches} rated attempts"
+    waits = ", provisional: attempts wait to be scored or to expire" if place.provisional else ""
+    lines.append(f"Elo {place.elo} after {counted}{waits}")
+    lines += _note_freeze(desk, attempt.challenge, live=False)
     say("\n".join(lines))
     _exit_if_waiting([attempt])
 
@@ -391,7 +390,8 @@ def _exit_if_waiting(attempts: list[Attempt]) -> None:
         raise typer.Exit(WorkFailed.exit_code)
 
 
-def _list_lines(attempt: Attempt) -> list[str]:
+def list_lines(attempt: Attempt) -> list[str]:
+    """How the score of an attempt came about."""
     lines = [_write_headline(attempt)]
     outcome = attempt.outcome
     if outcome is None:
@@ -425,14 +425,6 @@ def _explain_level(outcome: Outcome) -> list[str]:
     lines = [f"  trajectory {outcome.trajectory_level}: {why}"] if why else []
     unranked = outcome.details.get("unranked")
     return [*lines, f"  not on the board: {unranked}"] if unranked else lines
-
-
-def _explain_score(challenge: Challenge, attempt: Attempt) -> str:
-    """The formula with this attempt's values."""
-    from tallymark.challenges.attempt_formula import challenge_formula
-
-    rule = challenge_formula(challenge)
-    return rule.formula.explain(rule.values_of(challenge, attempt)).render()
 
 
 def _is_number(value: object) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_desk
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotReady
 from tallymark.text import StyledLine, Table, align, format_moment, format_number, say, wrap_lines
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
+    from tallymark.desk.challenges import ChallengeAct
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -93,6 +92,7 @@ def publish(
         bool, typer.Option("--force", help="Publish it unchecked, whatever check says of it.")
     ] = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Open a challenge to attempts; published again, it gets a new version.
@@ -101,10 +101,14 @@ def publish(
     """
     from tallymark.challenges.evaluators import find_evaluator
 
-    if not force:
-        _require_ready(folder)
-    with open_competition(db) as competition:
-        challenge = competition.publish(folder)
+    with open_desk(db, server) as desk:
+        try:
+            challenge = desk.challenges.publish(folder, force=force)
+        except NotReady as error:
+            for each in error.problems:
+                say(f"tally: {each}", err=True)
+            say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
+            raise typer.Exit(error.exit_code) from None
     if as_json:
         print_json(challenge.to_public())
         return
@@ -118,17 +122,12 @@ def publish(
 
 
 @app.command("list")
-def list_(db: Db = None, as_json: JsonOption = False) -> None:
+def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List the published challenges."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        found = application.store.challenges.all() if application.store.exists else []
+    with open_desk(db, server) as desk:
+        found = desk.challenges.list()
     if as_json:
-        documents = [
-            each.challenge.to_public() | each.describe_state(time.time()) for each in found
-        ]
-        print_json({"challenges": documents})
+        print_json({"challenges": [each.challenge.to_public() | each.state for each in found]})
     elif found:
         heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "STATE", "CLOSES (UTC)", "SCORED BY")
         rows = [
@@ -137,7 +136,7 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
                 each.challenge.title,
                 each.challenge.difficulty,
                 each.challenge.kind,
-                ", ".join(each.describe_state(time.time())) or "open",
+                ", ".join(each.state) or "open",
                 format_moment(closes) if (closes := each.challenge.closes_at) else "-",
                 _describe_scoring(each.challenge),
             )
@@ -152,17 +151,15 @@ def list_(db: Db = None, as_json: JsonOption = False) -> None:
 def show(
     name: NameArgument,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a published challenge: its goal, its limits and how it is scored."""
-    from tallymark.app.app import App
     from tallymark.challenges.challenge import MatchTerms
     from tallymark.challenges.constraints import list_bounds
 
-    with closing(App(db)) as application:
-        kept = application.store.challenges.find(name)
-    challenge = kept.challenge
-    state = kept.describe_state(time.time())
+    with open_desk(db, server) as desk:
+        challenge, state = desk.challenges.find(name)
     if as_json:
         print_json(challenge.to_public() | state)
         return
@@ -193,38 +190,58 @@ def show(
 
 
 @app.command()
-def close(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
+def close(
+    name: NameArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
     """For organisers: take no more entries; what is open may still be submitted in its time."""
-    _act("close", name, reason, db, as_json)
+    _act("close", name, reason, (db, server), as_json)
 
 
 @app.command()
-def reopen(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
+def reopen(
+    name: NameArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
     """For organisers: take entries again."""
-    _act("reopen", name, reason, db, as_json)
+    _act("reopen", name, reason, (db, server), as_json)
 
 
 @app.command()
-def freeze(name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False) -> None:
+def freeze(
+    name: NameArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
     """For organisers: show the public the board as it is now; attempts go on."""
-    _act("freeze", name, reason, db, as_json)
+    _act("freeze", name, reason, (db, server), as_json)
 
 
 @app.command()
 def unfreeze(
-    name: NameArgument, reason: Reason, db: Db = None, as_json: JsonOption = False
+    name: NameArgument,
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
 ) -> None:
     """For organisers: show the public the live board again."""
-    _act("unfreeze", name, reason, db, as_json)
+    _act("unfreeze", name, reason, (db, server), as_json)
 
 
-def _act(act: str, name: str, reason: str, db: str | None, as_json: bool) -> None:
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        challenges = application.store.challenges
-        getattr(challenges, act)(name, at=time.time(), reason=reason)
-        state = challenges.find(name).describe_state(time.time())
+def _act(
+    act: ChallengeAct, name: str, reason: str, where: tuple[str | None, str | None], as_json: bool
+) -> None:
+    with open_desk(*where) as desk:
+        state = desk.challenges.act(act, name, reason).state
     if as_json:
         print_json({"challenge": name, "closed": None, "frozen": None, **state})
     else:
@@ -244,19 +261,6 @@ _RATED = {
     "first": "the first attempt",
 }
 _EFFECTS = {"note": "is noted", "zero": "a score of 0, and a loss", "fail": "no score, and a loss"}
-
-
-def _require_ready(folder: Path) -> None:
-    """Refuse what `check` calls not ready; what cannot be read, publishing itself refuses."""
-    from tallymark.challenges.challenge_check import check_challenge
-
-    report = check_challenge(folder)
-    if report.ok or report.name is None:
-        return
-    for each in report.problems:
-        say(f"tally: {each.what}: {each.detail}", err=True)
-    say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
-    raise typer.Exit(1)
 
 
 def _describe_scoring(challenge: Challenge) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from tallymark.cli.app_session import Db, Live
+from tallymark.cli.app_session import Db, Live, Server, open_desk
 from tallymark.cli.streams import print_csv, print_json
 from tallymark.errors import InvalidInput, suggest
 from tallymark.text import (
@@ -27,11 +25,12 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tallymark.app.app import App
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.standings import VersusStanding
+    from tallymark.desk.attempts import Side
+    from tallymark.desk.desk import Desk
     from tallymark.ratings import RatingEstimate
 
 
@@ -50,7 +49,7 @@ class _BoardPage:
     agent: str | None
     limit: int
     offset: int
-    public: bool
+    live: bool
 
     def cut(self, lines: Sequence[VersusStanding] | Sequence[TrackStanding]) -> list[Any]:
         """The top of a board that is read whole, or the places around the agent."""
@@ -80,25 +79,24 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     offset: Annotated[int, typer.Option(min=0, help="Leave out so many places.")] = 0,
     live: Live = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order."""
     if as_json and as_csv:
         raise InvalidInput("--json and --csv cannot both be had", hint="leave one of them out")
-    page = _BoardPage(agent, limit, offset, public=not live)
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
+    page = _BoardPage(agent, limit, offset, live)
+    with open_desk(db, server) as desk:
         if name.endswith((".yaml", ".yml")):
-            document, parts = _show_track(app, Path(name), page)
+            document, parts = _show_track(desk, Path(name), page)
         else:
-            kept = app.store.challenges.find(name)
-            show = _show_versus if kept.challenge.kind == "versus" else _show_board
-            document, parts = show(app, kept.challenge, page)
-            if page.public and kept.freezes_at is not None and kept.is_frozen(time.time()):
-                document["frozen_at"] = kept.freezes_at
-                parts.append(f"\nFrozen since {format_moment(kept.freezes_at)} UTC.")
+            challenge, state = desk.challenges.find(name)
+            show = _show_versus if challenge.kind == "versus" else _show_board
+            document, parts = show(desk, challenge, page)
+            if not live and "frozen" in state:
+                document["frozen_at"] = state["frozen"]
+                parts.append(f"\nFrozen since {format_moment(state['frozen'])} UTC.")
     if as_json:
         print_json(document)
     elif as_csv:
@@ -124,37 +122,37 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _show_board(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
+def _show_board(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
     import msgspec
 
     from tallymark.challenges.strategies import STRATEGIES
 
-    name, boards = challenge.name, app.store.boards
+    name, boards = challenge.name, desk.boards
     if page.agent is None:
-        found = boards.top(name, limit=page.limit, offset=page.offset, public=page.public)
+        found, size = boards.top(name, limit=page.limit, offset=page.offset, live=page.live)
     else:
-        found = boards.around(name, page.agent, each=max(1, page.limit // 2), public=page.public)
-    size = boards.size(name, public=page.public)
+        each = max(1, page.limit // 2)
+        found, size = boards.around(name, page.agent, each=each, live=page.live)
     document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
-    labels = _read_labels(app, document, [each.agent for each in found])
+    labels = _read_labels(desk, document, [each.agent for each in found])
     if found:
         table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy], labels)
         return document, [_write_title(challenge.title, size), "", table]
     if page.agent is not None:
-        if not app.store.attempts.of(name, agent=page.agent, limit=1, public=page.public):
-            top = boards.top(name, limit=200, public=page.public)
-            raise page.refuse_agent(name, [each.agent for each in top])
+        if not desk.attempts.list(name, agent=page.agent, limit=1, live=page.live):
+            top = boards.top(name, limit=200, offset=0, live=page.live)
+            raise page.refuse_agent(name, [each.agent for each in top.lines])
         why = "no attempt of it has a score that ranks"
         return document, [f"{page.agent} is not on the board of {name}: {why}"]
     why = " yet" if not size else " so far down"
     return document, [f"nobody is on the board of {name}{why}"]
 
 
-def _read_labels(app: App, document: dict[str, Any], agents: list[str]) -> dict[str, str]:
+def _read_labels(desk: Desk, document: dict[str, Any], agents: list[str]) -> dict[str, str]:
     """What to show of agents that have another name than their handle; the document names them."""
     from tallymark.challenges.agent_names import label_agent
 
-    names = app.store.agents.names(agents)
+    names = desk.boards.names(agents)
     if names:
         document["names"] = names
     return {handle: label_agent(handle, name) for handle, name in names.items()}
@@ -186,12 +184,11 @@ def _make_board_table(
     return Table(heads, rows, right=("RANK", strategy.heading, "TRIES"), wrap=("AGENT",))
 
 
-def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
+def _show_versus(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
     import msgspec
 
-    with closing(app.competition()) as competition:
-        arena = competition.arena(challenge.name)
-        sides = [arena.standings(side, public=page.public) for side in ("red", "blue")]
+    both: tuple[Side, Side] = ("red", "blue")
+    sides = [desk.boards.versus(challenge.name, side, live=page.live) for side in both]
     red, blue = map(page.cut, sides)
     if page.agent is not None and not red and not blue:
         raise page.refuse_agent(challenge.name, {each.player for side in sides for each in side})
@@ -200,7 +197,7 @@ def _show_versus(app: App, challenge: Challenge, page: _BoardPage) -> Shown:
         "red": msgspec.to_builtins(red),
         "blue": msgspec.to_builtins(blue),
     }
-    labels = _read_labels(app, document, [each.player for each in (*red, *blue)])
+    labels = _read_labels(desk, document, [each.player for each in (*red, *blue)])
     if not red and not blue:
         return document, [f"nobody has submitted to {challenge.name} yet"]
     parts: list[str | Table] = [challenge.title]
@@ -241,13 +238,10 @@ def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
     )
 
 
-def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
+def _show_track(desk: Desk, path: Path, page: _BoardPage) -> Shown:
     import msgspec
 
-    with closing(app.competition()) as competition:
-        track, found = competition.track(path, public=page.public)
-    frozen = app.store.challenges.frozen(time.time()) if page.public else []
-    frozen = [name for name in track.challenges if name in frozen]
+    track, found, frozen = desk.boards.track(path, live=page.live)
     shown = page.cut(found)
     if page.agent is not None and not shown:
         raise page.refuse_agent(str(path), [each.agent for each in found])
@@ -257,7 +251,7 @@ def _show_track(app: App, path: Path, page: _BoardPage) -> Shown:
         "agents": len(found),
         "standings": msgspec.to_builtins(shown),
     }
-    labels = _read_labels(app, document, [each.agent for each in shown])
+    labels = _read_labels(desk, document, [each.agent for each in shown])
     note = []
     if frozen:
         document["frozen"] = frozen

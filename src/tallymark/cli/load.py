@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import format_count, say
 
-app = typer.Typer(no_args_is_help=True, help="Load what other tools wrote down.")
+
+class _Kinds(TyperGroup):
+    """What can be loaded; a file in its place is answered with the command that was meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and Path(args[0]).exists():
+            raise InvalidInput(
+                f"{args[0]} is a file, not a kind of what can be loaded",
+                hint=f"its traces: tally load traces {args[0]}",
+            )
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down.")
 
 
 @app.callback()
@@ -39,27 +51,22 @@ def traces(
         bool, typer.Option("--skip-broken", help="Go on after records that cannot be read.")
     ] = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Keep the traces of files. Loading the same again adds nothing."""
-    from tallymark.app.app import App
-    from tallymark.app.traces import TraceIntake
     from tallymark.traces import read_traces
 
     broken: list[TraceError] = []
-    with closing(App(db)) as opened:
-        opened.store.prepare()
-        with show_progress("loading") as update:
-            found = read_traces(
-                list(files),
-                format=format_,
-                skip_broken=skip_broken,
-                on_broken=broken.append,
-                on_progress=update,
-            )
-            count = TraceIntake(opened.store).load(found)
-        while opened.store.traces.settle(time.time() + 1.0):
-            pass
+    with open_desk(db, server) as desk, show_progress("loading") as update:
+        found = read_traces(
+            list(files),
+            format=format_,
+            skip_broken=skip_broken,
+            on_broken=broken.append,
+            on_progress=update,
+        )
+        count = desk.traces.load(found)
     if as_json:
         problems = [problem.to_dict() for each in broken for problem in each.problems]
         print_json({"traces": count, "broken": problems})

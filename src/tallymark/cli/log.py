@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, clean_line, format_moment, say
 
@@ -20,15 +19,12 @@ def log(
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show what organisers and admins did and why, newest first; nothing is ever taken out."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        store = app.store
-        entries = store.audit_log.entries if store.exists else None
-        found = entries(challenge=challenge, agent=agent, limit=limit) if entries else []
+    with open_desk(db, server) as desk:
+        found = desk.organising.list_log(challenge=challenge, agent=agent, limit=limit)
     if as_json:
         import msgspec
 

@@ -14,6 +14,7 @@ from tallymark.text import Table, say
 
 if TYPE_CHECKING:
     from tallymark.client.profiles import Profile
+    from tallymark.wire.accounts import CallerState
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _KEY, _INVITATION = "tly_", "tli_"
@@ -69,9 +70,7 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
     name = profile or name_profile(url, known)
     if "://" in name or not name.strip() or name != name.strip():
         raise InvalidInput(f"--profile {name!r} is no name", hint="as in --profile team")
-    kept = Profile(
-        url=url, key=secret, name=caller["name"], role=caller["role"], agent=caller["agent"]
-    )
+    kept = Profile(url=url, key=secret, name=caller.name, role=caller.role, agent=caller.agent)
     keep_profile(name, kept)
     if as_json:
         print_json(_describe(name, kept, current=True))
@@ -103,7 +102,7 @@ def whoami(server: Server = None, as_json: JsonOption = False) -> None:
     address = find_address(server, in_file=app_session.server_in_file)
     caller = _ask_who(address.url, address.key)
     if as_json:
-        print_json({"server": address.url, **caller})
+        print_json({"server": address.url, **caller.model_dump()})
     else:
         say(f"{_tell_caller(caller)}, at {address.url}")
 
@@ -147,22 +146,21 @@ def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
     return made.secret
 
 
-def _ask_who(url: str, key: str | None) -> dict[str, Any]:
+def _ask_who(url: str, key: str | None) -> CallerState:
     """Who the key makes us; a key that is no good is refused by the server."""
     from tallymark.client import Client
 
     with Client(url, key) as client:
         caller = client.me()
-    if caller["role"] == "anonymous" and key is None:
+    if caller.role == "anonymous" and key is None:
         raise NotSignedIn(f"no key is kept for {url}", hint=f"log in: tally login {url}")
     return caller
 
 
-def _tell_caller(caller: dict[str, Any]) -> str:
-    owner, agent = caller["owner"], caller["agent"]
-    name = caller["name"] if agent is None else f"agent {agent}"
-    whose = f" of {owner}" if owner and owner not in name.split() else ""
-    return f"{name}{whose} in tenant {caller['tenant']}"
+def _tell_caller(caller: CallerState) -> str:
+    name = caller.name if caller.agent is None else f"agent {caller.agent}"
+    whose = f" of {caller.owner}" if caller.owner and caller.owner not in name.split() else ""
+    return f"{name}{whose} in tenant {caller.tenant}"
 
 
 def _list_profiles(*, as_json: bool) -> None:

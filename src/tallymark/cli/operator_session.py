@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tallymark.cli.app_session import find_server
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.app.accounts import AccountService
     from tallymark.app.callers import Caller
+    from tallymark.desk.organising import OrganiserDesk
 
 OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -29,9 +30,24 @@ def open_accounts(db: str | None, tenant: str) -> Iterator[tuple[AccountService,
         yield application.accounts, Caller(tenant, "admin", "operator")
 
 
-def find_expiry(text: str | None) -> float | None:
-    """The moment that is so long from now."""
-    return None if text is None else time.time() + read_duration(text)
+@contextmanager
+def open_organising(
+    db: str | None, server: str | None, tenant: str = "default"
+) -> Iterator[OrganiserDesk]:
+    """The same of a tenant's database, or of a server, whose key says which tenant."""
+    from tallymark.desk import desk
+    from tallymark.desk.organising import refuse_tenant
+
+    address = find_server(db, server)
+    if address is not None:
+        refuse_tenant(tenant)
+    with desk.open_local(db, tenant) if address is None else desk.open_remote(address) as opened:
+        yield opened.organising
+
+
+def find_seconds(text: str | None) -> float | None:
+    """How long from now; None for ever."""
+    return None if text is None else read_duration(text)
 
 
 def read_duration(text: str) -> float:

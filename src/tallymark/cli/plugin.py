@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
@@ -61,15 +61,14 @@ def check(
 @app.command()
 def paused(
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List the agents whose attempts ended a plugin's process too often to be scored."""
     import msgspec
 
-    from tallymark.app.app import App
-
-    with closing(App(db)) as application:
-        found = application.store.pauses.all()
+    with open_desk(db, server) as desk:
+        found = desk.challenges.list_paused()
     if as_json:
         print_json({"paused": msgspec.to_builtins(found)})
         return
@@ -87,14 +86,17 @@ def resume(
     agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Let a plugin score paused agents again, and score what waited for it."""
     import msgspec
 
-    with open_competition(db, insecure_local=insecure_local) as competition:
-        done = competition.resume(challenge, agent)
-        again = [each.agent for each in competition.store.pauses.all(challenge)]
+    from tallymark.desk.judging import JudgedHere
+
+    how = JudgedHere(insecure_local=insecure_local)
+    with open_desk(db, server) as desk:
+        done, again = desk.challenges.resume(challenge, agent, how)
     if as_json:
         print_json(msgspec.to_builtins(done) | {"paused_again": again})
         return

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Live
+from tallymark.cli.app_session import Db, Live, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_rating, format_share, list_some, say
-
-if TYPE_CHECKING:
-    from tallymark.app.ratings import RatingTable
-
 
 LEGEND = (
     "FLOOR, the order: the least strength that results bear out. ?: provisional, +-200 or more."
@@ -25,6 +19,7 @@ def ratings(
     k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
     live: Live = False,
     db: Db = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show the ratings of agents and the difficulties of challenges, from the log of attempts.
@@ -32,65 +27,61 @@ def ratings(
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
     95 % intervals. Agents are listed by floor: the least strength that their results bear out.
     """
-    from tallymark.app.app import App
-    from tallymark.app.ratings import read_ratings
-
-    with closing(App(db)) as app:
-        table = read_ratings(app.store, at=time.time(), k=k, public=not live)
+    with open_desk(db, server) as desk:
+        found = desk.boards.ratings(k=k, live=live)
     if as_json:
-        print_json(table.to_dict())
-    elif table.elo:
-        say(_make_agent_table(table, k), "", _make_challenge_table(table), "", LEGEND)
-        if not table.fitted.connected:
+        print_json(found)
+    elif found["agents"]:
+        say(_make_agent_table(found, k), "", _make_challenge_table(found), "", LEGEND)
+        if not found["comparable"]:
             say("Some agents share no challenge: their strengths cannot be compared.")
-        if table.waiting:
-            who = list_some(sorted(table.waiting))
+        agents = found["agents"].items()
+        waiting = sorted(name for name, each in agents if each["elo"]["provisional"])
+        if waiting:
+            who = list_some(waiting)
             say(f"Provisional, because attempts wait to be scored or to expire: {who}.")
-        if table.frozen:
-            say(f"Frozen, so that later attempts do not show: {list_some(table.frozen)}.")
+        if found["frozen"]:
+            say(f"Frozen, so that later attempts do not show: {list_some(found['frozen'])}.")
     else:
         say("no rated attempts yet; enter a challenge with: tally attempt enter")
 
 
-def _make_agent_table(table: RatingTable, k: int) -> Table:
+def _make_agent_table(found: dict[str, Any], k: int) -> Table:
     from tallymark.challenges.agent_names import label_agent
 
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
     heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
+    names = found.get("names", {})
     rows = []
-    for agent in table.fitted.order("strengths"):
-        rating, strength = table.elo[agent], table.fitted.strengths[agent]
-        rate = table.rates[agent]
+    for agent, each in found["agents"].items():
+        elo, strength, rates = each["elo"], each["strength"], each["attempts"]
         rows.append(
             (
-                label_agent(agent, table.names.get(agent, agent)),
-                str(rating.rating),
-                f"{rating.wins}/{rating.draws}/{rating.losses}",
-                f"{format_rating(strength.value)}{'?' if strength.provisional else ''}",
-                f"{format_rating(strength.low)} to {format_rating(strength.high)}",
-                f"{format_rating(strength.floor)}",
-                format_share(rate.pass_at_1),
-                format_share(rate.pass_at_k),
-                format_share(rate.pass_hat_k),
+                label_agent(agent, names.get(agent, agent)),
+                str(elo["rating"]),
+                f"{elo['wins']}/{elo['draws']}/{elo['losses']}",
+                *_write_estimate(strength),
+                format_rating(strength["floor"]),
+                *(format_share(rates[name]) for name in ("pass_at_1", "pass_at_k", "pass_hat_k")),
             )
         )
     return Table(heads, rows, right=("ELO", "STRENGTH", "FLOOR", *shares), wrap=("AGENT",))
 
 
-def _make_challenge_table(table: RatingTable) -> Table:
-    from tallymark.ratings import suggest_tier
-
+def _make_challenge_table(found: dict[str, Any]) -> Table:
     heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")
-    rows = []
-    for name, value in table.fitted.difficulties.items():
-        suggested = suggest_tier(value)
-        rows.append(
-            (
-                name,
-                f"{format_rating(value.value)}{'?' if value.provisional else ''}",
-                f"{format_rating(value.low)} to {format_rating(value.high)}",
-                table.tiers.get(name, "-"),
-                suggested.tier + ("" if suggested.sure else " (not sure)"),
-            )
+    rows = [
+        (
+            name,
+            *_write_estimate(each),
+            each["declared_tier"] or "-",
+            each["tier"] + ("" if each["sure"] else " (not sure)"),
         )
+        for name, each in found["challenges"].items()
+    ]
     return Table(heads, rows, right=("DIFFICULTY",), wrap=("CHALLENGE",))
+
+
+def _write_estimate(found: dict[str, Any]) -> tuple[str, str]:
+    value = f"{format_rating(found['value'])}{'?' if found['provisional'] else ''}"
+    return value, f"{format_rating(found['low'])} to {format_rating(found['high'])}"

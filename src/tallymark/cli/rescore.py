@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, Server, open_competition, open_desk
+from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
@@ -80,25 +81,37 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
     if not (preview or apply or plugin or config or folder):
         with open_desk(db, server) as desk:
-            if not desk.has_challenge(name):
+            if not _is_challenge(desk, name):
                 _rescore_run(desk, name, formula, suite, save, as_json)
                 return
     if suite or save:
         raise InvalidInput("--suite and --save are for runs, not for challenges")
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
-    with open_competition(db, insecure_local=insecure_local) as competition:
+    from tallymark.challenges.agent_names import label_agent
+    from tallymark.desk.judging import JudgedHere
+
+    how = JudgedHere(insecure_local=insecure_local)
+    with open_desk(db, server) as desk:
         with show_progress("rescoring") as update:
-            found = competition.rescore(
-                name, apply=apply, folder=folder, on_progress=update, **scoring
+            found = desk.challenges.rescore(
+                name, apply=apply, folder=folder, scoring=scoring, how=how, on_progress=update
             )
-        labels = competition.store.agents.labels(each.agent for each in found.moves)
+        names = desk.boards.names(each.agent for each in found.moves)
+    labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
         import msgspec
 
         print_json(msgspec.to_builtins(found) | {"applied": apply})
     else:
         say(*_describe_rescoring(found, labels, applied=apply))
+
+
+def _is_challenge(desk: Desk, name: str) -> bool:
+    with suppress(InvalidInput):
+        desk.challenges.find(name)
+        return True
+    return False
 
 
 def _rescore_run(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import (
@@ -26,8 +24,7 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from tallymark.app.trace_questions import TraceQuestions
-    from tallymark.store import Store
+    from tallymark.desk.traces import ScoredTrace
     from tallymark.store.traces.trace_rows import TraceRecord
     from tallymark.store.traces.trace_scores import TraceScore
     from tallymark.store.traces.trace_sums import TraceSum
@@ -52,17 +49,10 @@ LimitOption = Annotated[
 MeasureOption = Annotated[
     str, typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME.")
 ]
+_WIDE = 0.05
+"""An interval of scores whose ends need no more than two decimals."""
 _NOTHING = "no trace is so; all of them: tally traces list"
 _EMPTY = "no traces; send some to tally serve, or: tally load traces FILE"
-
-
-@contextmanager
-def _open(db: str | None) -> Iterator[tuple[TraceQuestions, Store]]:
-    from tallymark.app.app import App
-    from tallymark.app.trace_questions import TraceQuestions
-
-    with closing(App(db)) as opened:
-        yield TraceQuestions(opened.store), opened.store
 
 
 def _join(words: list[str] | None) -> str:
@@ -74,10 +64,11 @@ def list_(
     filters: FilterArgument = None,
     limit: LimitOption = 20,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """List traces, newest first."""
-    _list(_join(filters), limit, db, as_json)
+    _list(_join(filters), limit, (db, server), as_json)
 
 
 @app.command()
@@ -86,32 +77,27 @@ def search(
     filters: FilterArgument = None,
     limit: LimitOption = 20,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look for a text in spans: each trace that fits the filters is opened."""
     if '"' in text:
         raise InvalidInput("a text to look for cannot have a quote in it", hint="leave it out")
-    _list(f'text:"{text}" {_join(filters)}', limit, db, as_json)
+    _list(f'text:"{text}" {_join(filters)}', limit, (db, server), as_json)
 
 
-def _list(text: str, limit: int, db: str | None, as_json: bool) -> None:
-    with _open(db) as (traces, _):
-        page = traces.page(text, limit=limit)
-        while page.scanned is not None and page.next is not None and len(page.items) < limit:
-            more = traces.page(text, after=page.next, limit=limit - len(page.items))
-            page = type(page)(
-                page.items + more.items, more.next, page.scanned + (more.scanned or 0)
-            )
-        scores = traces.find_scores(page.items)
+def _list(text: str, limit: int, where: tuple[str | None, str | None], as_json: bool) -> None:
+    with open_desk(*where) as desk:
+        page = desk.traces.list(text, limit)
     if as_json:
-        items = [_describe(each, scores[each.key]) for each in page.items]
-        print_json({"traces": items, "more": page.next is not None, "scanned": page.scanned})
+        items = [each.to_dict() for each in page.items]
+        print_json({"traces": items, "more": page.more, "scanned": page.scanned})
         return
     if page.items:
-        say(_make_table(page.items, scores))
+        say(_make_table(page.items))
     else:
         say(_NOTHING if text.strip() else _EMPTY)
-    if page.next is not None:
+    if page.more:
         say("there are more: --limit, or a narrower filter", err=True)
     if page.scanned is not None:
         looked = format_count(page.scanned, "trace")
@@ -125,22 +111,23 @@ def show(
         int | None, typer.Option(min=1, help="As it was when it was settled so often.")
     ] = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show one trace: its spans, and its scores."""
-    with _open(db) as (traces, _):
-        record, loaded, scores = traces.show(trace, version)
+    with open_desk(db, server) as desk:
+        found, loaded = desk.traces.show(trace, version)
     if as_json:
-        print_json({"trace": _describe(record, scores) | {"trace": loaded.to_dict()}})
+        print_json({"trace": found.to_dict() | {"trace": loaded.to_dict()}})
         return
-    say(*_write_facts(record), "")
+    say(*_write_facts(found.record), "")
     say(_make_span_table(loaded))
-    if scores:
-        say("", _make_score_table(scores))
+    if found.scores:
+        say("", _make_score_table(found.scores))
 
 
 @app.command()
-def sums(
+def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     filters: FilterArgument = None,
     by: Annotated[
         str | None, typer.Option(help="model, tool, version, service, name, session, user, tag.")
@@ -151,19 +138,15 @@ def sums(
         typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME."),
     ] = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sum traces up: all of them, by what they have in common, or over time."""
     if by is not None and every is not None:
         raise InvalidInput("sums are by one thing", hint="give either --by or --every")
     text = _join(filters)
-    with _open(db) as (traces, _):
-        whole = traces.sum_all(text, measure)
-        items = []
-        if by is not None:
-            items = traces.sum_by(text, by, measure)
-        elif every is not None:
-            items = traces.sum_over_time(text, every, measure)
+    with open_desk(db, server) as desk:
+        whole, items = desk.traces.sums(text, by=by, every=every, measure=measure)
     if as_json:
         import msgspec
 
@@ -183,11 +166,12 @@ def compare(
     ],
     measure: MeasureOption,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two filters by one measure: 'version:1.2' with 'version:1.3', or two periods."""
-    with _open(db) as (traces, _):
-        found = traces.compare(first, second, measure)
+    with open_desk(db, server) as desk:
+        found = desk.traces.compare(first, second, measure)
     if as_json:
         import msgspec
 
@@ -208,33 +192,29 @@ def compare(
 
 
 @app.command()
-def worst(
+def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
     score: Annotated[str, typer.Argument(help="The name of a score.", show_default=False)],
     filters: FilterArgument = None,
     limit: LimitOption = 100,
     best: Annotated[bool, typer.Option("--best", help="The highest instead.")] = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the traces with the lowest scores."""
-    with _open(db) as (traces, _):
-        found = traces.worst(score, _join(filters), limit=limit, best=best)
-        scores = traces.find_scores([each.trace for each in found])
+    with open_desk(db, server) as desk:
+        found = desk.traces.worst(score, _join(filters), limit=limit, best=best)
     if as_json:
-        items = [
-            {"value": each.value, "trace": _describe(each.trace, scores[each.trace.key])}
-            for each in found
-        ]
-        print_json({"traces": items})
+        print_json({"traces": [{"value": v, "trace": each.to_dict()} for v, each in found]})
     elif found:
         rows = [
             (
-                format_score(each.value),
-                each.trace.trace_id,
-                format_moment(each.trace.started_at),
-                clean_line(each.trace.asked or each.trace.name, 60),
+                format_score(value),
+                trace.record.trace_id,
+                format_moment(trace.record.started_at),
+                clean_line(trace.record.asked or trace.record.name, 60),
             )
-            for each in found
+            for value, trace in found
         ]
         heads = (score.upper(), "TRACE", "STARTED (UTC)", "ASKED")
         say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",)))
@@ -246,22 +226,22 @@ def worst(
 def session(
     name: Annotated[str, typer.Argument(metavar="SESSION", show_default=False)],
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a session as a whole."""
-    with _open(db) as (traces, _):
-        found = traces.session(name)
-        scores = traces.find_scores(found.traces)
+    with open_desk(db, server) as desk:
+        found = desk.traces.session(name)
     if as_json:
         import msgspec
 
         told: dict[str, Any] = msgspec.to_builtins(
             {"sums": found.sums, "scores": found.scores, "more": found.more}
         )
-        items = [_describe(each, scores[each.key]) for each in found.traces]
+        items = [each.to_dict() for each in found.traces]
         print_json({"session": {"name": name, **told, "traces": items}})
         return
-    say(_make_table(found.traces, scores), "")
+    say(_make_table(found.traces), "")
     parts = [format_count(found.sums.traces, "trace"), format_count(found.sums.errors, "error")]
     parts += [format_money(found.sums.cost)] if found.sums.cost is not None else []
     parts += [f"{each} {format_score(sums.mean)}" for each, sums in found.scores.items()]
@@ -279,15 +259,14 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         typer.Option(help="What the answer should have been: for to-suite."),
     ] = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give a trace a score of your own; another one replaces it."""
-    import getpass
+    from tallymark.desk.traces import OwnScore
 
-    with _open(db) as (traces, _):
-        given = traces.add_score(
-            trace, name, value, author=getpass.getuser(), reason=reason, expected=expected
-        )
+    with open_desk(db, server) as desk:
+        given = desk.traces.score(trace, OwnScore(name, value, reason, expected))
     if as_json:
         print_json({"score": given.to_dict()})
     else:
@@ -310,26 +289,25 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
     limit: LimitOption = 100,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a suite whose cases ask what these traces were asked."""
-    from tallymark.suites.imports.imported_suite import write_yaml
-
     path = output or Path(f"{name}.suite.yaml")
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
-    with _open(db) as (traces, _):
-        made = traces.make_suite(
-            filter_=_join(filters), traces=trace, name=name, scorers=scorer or (), limit=limit
+    with open_desk(db, server) as desk:
+        made = desk.traces.make_suite(
+            _join(filters), traces=trace, name=name, scorers=scorer or (), limit=limit
         )
-    cases = len(made.document["evals"])
+    cases = made.cases
     for left, why in () if as_json else made.left_out:
         say(f"left out: {left}: {why}", err=True)
     if not cases:
         raise InvalidInput("no trace that fits tells what was asked")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(write_yaml(made.document), encoding="utf-8")
+        path.write_text(made.text, encoding="utf-8")
     except OSError as error:
         raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
     if as_json:
@@ -337,6 +315,10 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json({"suite": str(path), "cases": cases, "left_out": left_out})
     else:
         say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
+        if made.unchecked:
+            say(
+                f"{made.unchecked:,} of them check nothing, as nobody said what is expected: add checks"
+            )
 
 
 @app.command()
@@ -361,14 +343,11 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         bool, typer.Option("--no-redaction", help="Store everything from now on.")
     ] = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show or change what is kept of traces. Redaction holds for what comes from now on."""
-    import time
-
     import msgspec
-
-    from tallymark.app.traces import change_settings
 
     changes: dict[str, Any] = {} if quiet is None else {"quiet_s": quiet}
     changes |= {} if keep_days is None else {"keep_days": keep_days or None}
@@ -377,12 +356,8 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         changes |= {"redact_attributes": [], "redact_patterns": []}
     changes |= {"redact_attributes": redact_attribute} if redact_attribute else {}
     changes |= {"redact_patterns": redact_pattern} if redact_pattern else {}
-    with _open(db) as (_, store):
-        if changes:
-            store.prepare()
-            found = change_settings(store, changes, at=time.time())
-        else:
-            found = store.tenants.settings().traces
+    with open_desk(db, server) as desk:
+        found = desk.traces.settings(changes)
     if as_json:
         print_json({"settings": msgspec.to_builtins(found)})
         return
@@ -393,15 +368,11 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(f"not stored: {rule}")
 
 
-def _describe(record: TraceRecord, scores: list[TraceScore]) -> dict[str, Any]:
-    return record.to_dict() | {"scores": [each.to_dict() for each in scores]}
-
-
-def _make_table(records: list[TraceRecord], scores: dict[int, list[TraceScore]]) -> Table:
-    scored = any(scores.values())
+def _make_table(found: list[ScoredTrace]) -> Table:
+    scored = any(each.scores for each in found)
     heads = ["TRACE", "STARTED (UTC)", "NAME", "STATUS", "TOOK", "TOKENS", "COST", "ASKED"]
     rows = []
-    for each in records:
+    for each, scores in found:
         row = [
             each.trace_id,
             format_moment(each.started_at),
@@ -413,7 +384,7 @@ def _make_table(records: list[TraceRecord], scores: dict[int, list[TraceScore]])
             clean_line(each.asked or "", 60),
         ]
         if scored:
-            row.insert(-1, _write_scores(scores.get(each.key, [])))
+            row.insert(-1, _write_scores(scores))
         rows.append(tuple(row))
     if scored:
         heads.insert(-1, "SCORES")
@@ -470,7 +441,7 @@ def _make_score_table(scores: list[TraceScore]) -> Table:
         (
             each.name,
             "-" if each.value is None else format_score(each.value),
-            each.author or f"rule {each.rule}",
+            each.author or "rule",
             str(each.version),
             "" if each.is_current else "replaced",
             clean_line(each.error or each.reason or "", 80),
@@ -514,5 +485,9 @@ def _write_estimate(
     if mean is None:
         return "-"
     sign = "+" if signed and mean > 0 else ""
-    around = "" if low is None or high is None else f" [{write(low)}, {write(high)}]"
+    if low is None or high is None:
+        return f"{sign}{write(mean)}"
+    if write is format_score and high - low > _WIDE:
+        low, high = round(low, 2), round(high, 2)
+    around = f" [{write(low)}, {write(high)}]"
     return f"{sign}{write(mean)}{around}"

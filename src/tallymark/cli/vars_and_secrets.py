@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import say
@@ -22,21 +21,22 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 
 @vars_app.command("set")
-def set_var(name: NameArgument, value: Annotated[str, typer.Argument()], db: Db = None) -> None:
+def set_var(
+    name: NameArgument,
+    value: Annotated[str, typer.Argument()],
+    db: Db = None,
+    server: Server = None,
+) -> None:
     """Keep a variable."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        app.store.set_var(name, value)
+    with open_desk(db, server) as desk:
+        desk.templates.set_var(name, value)
 
 
 @vars_app.command("list")
-def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
+def list_vars(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List variables with their values."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        known = app.store.vars() if app.store.exists else {}
+    with open_desk(db, server) as desk:
+        known = desk.templates.vars()
     if as_json:
         print_json(known)
     else:
@@ -44,12 +44,10 @@ def list_vars(db: Db = None, as_json: JsonOption = False) -> None:
 
 
 @vars_app.command("delete")
-def delete_var(name: NameArgument, db: Db = None) -> None:
+def delete_var(name: NameArgument, db: Db = None, server: Server = None) -> None:
     """Forget a variable."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        app.store.delete_var(name)
+    with open_desk(db, server) as desk:
+        desk.templates.remove_var(name)
 
 
 @secrets_app.command("set")
@@ -57,6 +55,7 @@ def set_secret(
     name: NameArgument,
     stdin: Annotated[bool, typer.Option("--stdin", help="Read the value from stdin.")] = False,
     db: Db = None,
+    server: Server = None,
 ) -> None:
     """Keep a secret. Its value is asked for, so that it is in no shell history."""
     if not stdin and not sys.stdin.isatty():
@@ -65,19 +64,15 @@ def set_secret(
     value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        app.store.set_secret(name, value)
+    with open_desk(db, server) as desk:
+        desk.templates.set_secret(name, value)
 
 
 @secrets_app.command("list")
-def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
+def list_secrets(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List the names of secrets; values are never shown."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        known = app.store.secret_names() if app.store.exists else []
+    with open_desk(db, server) as desk:
+        known = desk.templates.secrets()
     if as_json:
         print_json(known)
     else:
@@ -85,9 +80,7 @@ def list_secrets(db: Db = None, as_json: JsonOption = False) -> None:
 
 
 @secrets_app.command("delete")
-def delete_secret(name: NameArgument, db: Db = None) -> None:
+def delete_secret(name: NameArgument, db: Db = None, server: Server = None) -> None:
     """Forget a secret."""
-    from tallymark.app.app import App
-
-    with closing(App(db)) as app:
-        app.store.delete_secret(name)
+    with open_desk(db, server) as desk:
+        desk.templates.remove_secret(name)

@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, open_competition
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, open_desk
 from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption
 from tallymark.cli.streams import print_json
 from tallymark.text import say
 
-_MOST_SHOWN = 20
 app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
 
 
@@ -25,22 +24,21 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Submit an attack or a defence; it meets every active one of the other side."""
     import msgspec
 
     from tallymark.challenges.submitted_files import read_answer
+    from tallymark.desk.judging import JudgedHere
 
-    with open_competition(
-        db, insecure_local=insecure_local, judge_model=judge_model
-    ) as competition:
-        arena = competition.arena(challenge)
-        content = read_answer(answer, arena.challenge.submission)
-        submission, verdicts = arena.submit(agent, side, content)
+    how = JudgedHere(insecure_local=insecure_local, judge_model=judge_model)
+    with open_desk(db, server) as desk:
+        content = read_answer(answer, desk.versus.find_form(challenge))
+        submission, verdicts = desk.versus.submit(challenge, agent, side, content, how)
     if as_json:
-        found = {"submission": submission, "verdicts": [each.without_words() for each in verdicts]}
-        print_json(msgspec.to_builtins(found))
+        print_json(msgspec.to_builtins({"submission": submission, "verdicts": verdicts}))
         return
     judged = [each.breached for each in verdicts if each.breached is not None]
     won = sum(breached == (side == "red") for breached in judged)
@@ -51,7 +49,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 @app.command()
-def settle(
+def settle(  # noqa: PLR0913, PLR0917 (as above)
     challenge: ChallengeArgument,
     again: Annotated[
         bool, typer.Option("--again", help="Also what a judge tried and failed to judge.")
@@ -59,15 +57,15 @@ def settle(
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Judge what was left without a verdict."""
-    with open_competition(
-        db, insecure_local=insecure_local, judge_model=judge_model
-    ) as competition:
-        judged = competition.arena(challenge).settle(again=again)
-        left = competition.store.versus.unjudged(challenge, failed=True, limit=_MOST_SHOWN)
-    failed = [each for each in left if each.error is not None]
+    from tallymark.desk.judging import JudgedHere
+
+    how = JudgedHere(insecure_local=insecure_local, judge_model=judge_model)
+    with open_desk(db, server) as desk:
+        judged, failed = desk.versus.settle(challenge, again=again, how=how)
     if as_json:
         import msgspec
 

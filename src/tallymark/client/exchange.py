@@ -1,18 +1,20 @@
 """What a request is, when it is sent again, and what a refusal becomes: the same for both clients.
 
-A request that changes something carries an idempotency key of its own, so that sending it again
-after a broken connection does nothing twice. What was refused is raised as the same error that the
-library raises: `InvalidInput`, `NotFound`, `Conflict`, `NotSignedIn`, `NotAllowed`, `TooMany`,
-`Busy`, `WorkFailed`.
+Every request is sent again after a connection that broke, however far it had come: what only reads
+may be read twice, and what changes something carries an idempotency key, under which the server
+does it once and gives the same answer again. So is one that was turned away (429, 502, 503, 504),
+and one that the server is still at (409 with Retry-After): its answer is waited for. What was
+refused is not sent again, and is raised as the same error that the library raises: `InvalidInput`,
+`NotFound`, `Conflict`, `NotSignedIn`, `NotAllowed`, `TooMany`, `Busy`, `WorkFailed`.
 """
 
 from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import quote
 
 import httpx2
@@ -25,6 +27,7 @@ from tallymark.errors import (
     InvalidInput,
     NotAllowed,
     NotFound,
+    NotReady,
     NotSignedIn,
     Place,
     Problem,
@@ -32,12 +35,20 @@ from tallymark.errors import (
     TooMany,
     WorkFailed,
 )
+from tallymark.traces import Span
+from tallymark.traces.otlp_document import write_otlp
 
 TRIES = 5
 """How often a request is sent before it has failed."""
 LONGEST_WAIT_S = 30.0
+ATTEMPT_TOKEN = "tally.attempt"  # noqa: S105 (an attribute's name)
+"""Spans that carry an attempt's token under this name are its witnessed trajectory."""
+LOOKS = 60
+"""How often is asked for the answer to a request that is still being served."""
 AGAIN = frozenset({429, 502, 503, 504})
 """Answers after which the same request may be done."""
+BEING_SERVED = 409
+"""With Retry-After: the connection was lost, and the request was not."""
 _LOG_IN = "log in to it: tally login URL; or give another key"
 _KINDS: dict[int, type[TallymarkError]] = {
     401: NotSignedIn,
@@ -45,6 +56,20 @@ _KINDS: dict[int, type[TallymarkError]] = {
     404: NotFound,
     409: Conflict,
 }
+
+
+class CallOptions(TypedDict, total=False):
+    """What every method takes besides its own."""
+
+    timeout: float
+    """Seconds for each request, instead of the client's."""
+    idempotency_key: str
+    """The same for what is done once, even by two processes; else each call has its own."""
+
+
+def leave_out_none(**fields: Any) -> dict[str, Any]:
+    """A body without what was not given."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +84,8 @@ class Call:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
+    prefix: str = PREFIX
+    idempotency_key: str | None = None
 
     def build(self, address: Address) -> dict[str, Any]:
         """What httpx takes. The key of a request stays the same when it is sent again."""
@@ -66,10 +93,10 @@ class Call:
         if address.key:
             headers["Authorization"] = f"Bearer {address.key}"
         if self.method != "GET":
-            headers.setdefault("Idempotency-Key", secrets.token_hex(16))
+            headers["Idempotency-Key"] = self.idempotency_key or secrets.token_hex(16)
         built: dict[str, Any] = {
             "method": self.method,
-            "url": f"{address.url}{PREFIX}{self.path}",
+            "url": f"{address.url}{self.prefix}{self.path}",
             "params": {
                 name: str(value).lower() if isinstance(value, bool) else value
                 for name, value in self.params.items()
@@ -91,8 +118,26 @@ def write_path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def find_wait(answer: httpx2.Response | None, tries: int) -> float | None:
+def write_spans(spans: Iterable[Span], token: str) -> Call:
+    """Steps of an attempt on their way to who witnesses them."""
+    return Call(
+        method="POST",
+        path="/v1/traces",
+        prefix="",
+        body=write_otlp(spans, {ATTEMPT_TOKEN: token}, trace_id=token),
+    )
+
+
+def is_being_served(answer: httpx2.Response | None) -> bool:
+    """Whether the request came to the server before, and its answer is still to come."""
+    told = answer is not None and "retry-after" in answer.headers
+    return told and answer is not None and answer.status_code == BEING_SERVED
+
+
+def find_wait(answer: httpx2.Response | None, tries: int, looks: int = 0) -> float | None:
     """After how many seconds to send it again; None to give up."""
+    if is_being_served(answer):
+        return 1.0 if looks < LOOKS else None
     if tries >= TRIES or (answer is not None and answer.status_code not in AGAIN):
         return None
     told = "" if answer is None else answer.headers.get("retry-after", "")
@@ -119,6 +164,8 @@ def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Tallym
         return kind(str(parts[0]), retry_after=wait)
     if status == 401:
         parts = [_say_log_in(each) for each in parts]
+    if code == "not_ready":
+        return NotReady(parts)
     return _KINDS.get(status, WorkFailed if status >= 500 else InvalidInput)(parts)
 
 

@@ -20,17 +20,23 @@ Neither side is loaded before somebody asks: a command on a database never loads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
-
-from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.client.addresses import Address
     from tallymark.client.sync.client import Client
+    from tallymark.desk.attempts import AttemptDesk, VersusDesk
+    from tallymark.desk.boards import BoardDesk
+    from tallymark.desk.challenges import ChallengeDesk
+    from tallymark.desk.organising import OrganiserDesk
+    from tallymark.desk.rules import RuleDesk
     from tallymark.desk.runs import RunDesk
+    from tallymark.desk.templates import TemplateDesk
+    from tallymark.desk.traces import TraceDesk
+    from tallymark.desk.webhooks import WebhookDesk
 
 
 class Desk(Protocol):
@@ -40,8 +46,41 @@ class Desk(Protocol):
     def runs(self) -> RunDesk:
         """Runs and their results."""
 
-    def has_challenge(self, name: str) -> bool:
-        """Whether a challenge is called so: runs and challenges are scored again alike."""
+    @property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+
+    @property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+
+    @property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+
+    @property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+
+    @property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+
+    @property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+
+    @property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+
+    @property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+
+    @property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
 
 
 class LocalDesk:
@@ -57,12 +96,68 @@ class LocalDesk:
 
         return LocalRuns(self.app)
 
-    def has_challenge(self, name: str) -> bool:
-        """Whether a challenge is called so."""
-        with suppress(InvalidInput):
-            self.app.store.challenges.find(name)
-            return True
-        return False
+    @cached_property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+        from tallymark.desk.challenges import LocalChallenges  # noqa: PLC0415
+
+        return LocalChallenges(self.app)
+
+    @cached_property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+        from tallymark.desk.attempts import LocalAttempts  # noqa: PLC0415
+
+        return LocalAttempts(self.app)
+
+    @cached_property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+        from tallymark.desk.attempts import LocalVersus  # noqa: PLC0415
+
+        return LocalVersus(self.app)
+
+    @cached_property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+        from tallymark.desk.boards import LocalBoards  # noqa: PLC0415
+
+        return LocalBoards(self.app)
+
+    @cached_property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+        from tallymark.desk.organising import LocalOrganiser  # noqa: PLC0415
+
+        return LocalOrganiser(self.app)
+
+    @cached_property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+        from tallymark.desk.templates import LocalTemplates  # noqa: PLC0415
+
+        return LocalTemplates(self.app)
+
+    @cached_property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+        from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
+
+        return LocalTraces(self.app)
+
+    @cached_property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+        from tallymark.desk.rules import LocalRules  # noqa: PLC0415
+
+        return LocalRules(self.app)
+
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return LocalWebhooks(self.app)
 
 
 class RemoteDesk:
@@ -78,12 +173,66 @@ class RemoteDesk:
 
         return RemoteRuns(self.client)
 
-    def has_challenge(self, name: str) -> bool:
-        """Whether a challenge is called so."""
-        with suppress(InvalidInput):
-            self.client.challenges.get(name)
-            return True
-        return False
+    @cached_property
+    def challenges(self) -> ChallengeDesk:
+        """Challenges, and whom plugins are paused for."""
+        from tallymark.desk.challenges import RemoteChallenges  # noqa: PLC0415
+
+        return RemoteChallenges(self.client)
+
+    @cached_property
+    def attempts(self) -> AttemptDesk:
+        """Attempts."""
+        from tallymark.desk.attempts import RemoteAttempts  # noqa: PLC0415
+
+        return RemoteAttempts(self.client)
+
+    @cached_property
+    def versus(self) -> VersusDesk:
+        """Red against blue."""
+        from tallymark.desk.attempts import RemoteVersus  # noqa: PLC0415
+
+        return RemoteVersus(self.client)
+
+    @cached_property
+    def boards(self) -> BoardDesk:
+        """Boards, ratings, and what agents are called."""
+        from tallymark.desk.boards import RemoteBoards  # noqa: PLC0415
+
+        return RemoteBoards(self.client)
+
+    @cached_property
+    def organising(self) -> OrganiserDesk:
+        """Agents, keys, invitations, the log."""
+        from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
+
+        return RemoteOrganiser(self.client)
+
+    @property
+    def templates(self) -> TemplateDesk:
+        """Variables and secrets."""
+        return self.client.settings
+
+    @cached_property
+    def traces(self) -> TraceDesk:
+        """Production traces."""
+        from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
+
+        return RemoteTraces(self.client)
+
+    @cached_property
+    def rules(self) -> RuleDesk:
+        """What scores traces as they come."""
+        from tallymark.desk.rules import RemoteRules  # noqa: PLC0415
+
+        return RemoteRules(self.client)
+
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return RemoteWebhooks(self.client)
 
 
 @contextmanager

@@ -96,10 +96,10 @@ class RemoteWork:
     def check(self) -> None:
         """Refuses to begin what the server would not take in the end."""
         caller = self.client.me()
-        if caller["role"] not in _SENDERS:
+        if caller.role not in _SENDERS:
             raise NotAllowed(
                 f"{self.client.connection.address} takes no runs from a key of the role"
-                f" {caller['role']!r}",
+                f" {caller.role!r}",
                 hint=f"log in with one of: {', '.join(_SENDERS)}",
             )
 

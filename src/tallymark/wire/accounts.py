@@ -9,6 +9,7 @@ from pydantic import Field
 from tallymark.wire.parts import Asked, Handle, Listed, Moment, Told
 
 KeyRole = Literal["admin", "organiser", "reporter", "agent", "viewer"]
+InvitedRole = Literal["organiser", "reporter", "agent", "viewer"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$", examples=["ENDPOINT"])]
 
 
@@ -30,9 +31,12 @@ class KeyState(Told):
     role: KeyRole
     owner: str | None = None
     agent: str | None = None
+    tenant: str
     created_at: Moment
     expires_at: Moment | None = None
     revoked_at: Moment | None = None
+    last_used_at: Moment | None = None
+    replaced_by: str | None = Field(None, description="The key that was made in its place.")
 
 
 class MadeKey(Told):
@@ -50,6 +54,7 @@ class RotateKey(Asked):
     """For how long the old key works beside the new one."""
 
     overlap_s: float | int = Field(3600, ge=0, le=30 * 86_400)
+    expires_in_s: float | int | None = Field(None, gt=0, description="Else with the old one.")
 
 
 class OneKey(Told):
@@ -58,10 +63,39 @@ class OneKey(Told):
     key: KeyState
 
 
+class CallerState(Told):
+    """Who asks, as the server sees them."""
+
+    tenant: str
+    role: str = Field(description="A key's role; `anonymous` without one.")
+    name: str
+    owner: str | None = None
+    agent: str | None = Field(None, description="The agent that an agent's key speaks for.")
+    key_id: str | None = None
+
+
+class OneCaller(Told):
+    """Who asks."""
+
+    caller: CallerState
+
+
+class TenantState(Told):
+    """Who share a server unseen by others, and what they allow."""
+
+    name: str
+    created_at: Moment
+    settings: dict[str, Any]
+
+
+class TenantPage(Listed[TenantState]):
+    """Tenants by name."""
+
+
 class NewInvitation(Asked):
     """Lets others make a key of their own."""
 
-    role: Literal["organiser", "reporter", "agent", "viewer"] = "agent"
+    role: InvitedRole = "agent"
     owner: str | None = Field(None, min_length=1, max_length=100)
     uses: int = Field(1, ge=1, le=10_000)
     expires_in_s: float | int = Field(7 * 86_400, gt=0, le=365 * 86_400)
@@ -72,9 +106,13 @@ class InvitationState(Told):
 
     id: str
     role: str
+    owner: str | None = Field(None, description="Whom it is for; null is whoever has it.")
+    tenant: str
     uses_left: int
+    made_by: str
     created_at: Moment
-    expires_at: Moment | None
+    expires_at: Moment
+    revoked_at: Moment | None = None
 
 
 class MadeInvitation(Told):

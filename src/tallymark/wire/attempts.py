@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from tallymark.wire.parts import Asked, Handle, Listed, Moment, Reason, Told
 
@@ -14,12 +14,16 @@ class Entry(Asked):
 
     agent: Handle | None = None
     memoryless: bool = Field(False, description="The agent keeps nothing of earlier attempts.")
+    attempt: str | None = Field(
+        None, max_length=100, description="Only this open attempt, once more: none is begun."
+    )
 
 
 class SentSubmission(Asked):
     """An answer, what its competitor says of it, and what the agent did."""
 
     answer: Any = Field(description="A JSON value, a text, or names with texts of files.")
+    agent: Handle | None = Field(None, description="Whose attempt it is, if that is not clear.")
     metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"tokens_total": 1200}])
     trajectory: Any = Field(None, description="A trace, as JSON or as its text.")
 
@@ -78,10 +82,27 @@ class Entered(Told):
     attempt: AttemptState
     goal: str
     data: dict[str, Any]
+    challenge: dict[str, Any] = Field(
+        default_factory=dict,
+        description="In the version that is attempted: form of an answer, limits, scoring.",
+    )
+    seconds_left: float = Field(0.0, description="By the server's clock.")
     token: str = Field(
         description="Yours alone: spans with the attribute `tally.attempt` of this value, sent to"
         " /v1/traces while the attempt is open, are its witnessed trajectory."
     )
+
+
+class AttemptToken(Told):
+    """What makes spans the witnessed trajectory of an open attempt."""
+
+    token: str
+
+
+class AttemptForm(Told):
+    """In which form, and how large, the answer of an attempt is taken."""
+
+    submission: dict[str, Any]
 
 
 class AttemptPage(Listed[AttemptState]):
@@ -104,6 +125,42 @@ class RatingChange(Told):
     provisional: bool = False
 
 
+class DimensionLead(Told):
+    """A dimension, here and with the one above."""
+
+    key: str
+    label: str
+    mine: float = Field(description="0 to 1000, not weighed.")
+    theirs: float
+    points: float = Field(description="What they are ahead by in the whole score; negative: you.")
+
+
+class Above(Told):
+    """Who stands directly above on the board, and by what."""
+
+    agent: str
+    rank: int
+    value: float | None
+    gap: float | None
+    leads: list[DimensionLead] = Field(description="Where they are most ahead comes first.")
+
+
+class Finding(Told):
+    """Something that a look at an answer finds; what is refused is a problem instead."""
+
+    place: str
+    message: str
+    severity: Literal["warning", "note"]
+    hint: str = ""
+
+
+class Checked(Told):
+    """An answer that would be taken, and what is to be said of it."""
+
+    valid: bool
+    findings: list[Finding] = Field(default_factory=list)
+
+
 class Submitted(Told):
     """What became of a submission: the document's fields at the top, beside the attempt."""
 
@@ -116,6 +173,8 @@ class Submitted(Told):
     harness_warning: str | None
     rating: RatingChange | None
     rank: int | None
+    best: str | None = Field(None, description="The agent's attempt on the board.")
+    above: Above | None = Field(None, description="For an agent's best attempt alone.")
     job: str | None = Field(None, description="Where to look while it is being scored.")
 
 
@@ -190,18 +249,56 @@ class Sided(Told):
     verdicts: list[dict[str, Any]]
 
 
+class AgentElo(Told):
+    """An agent's rating, and the matches that led to it."""
+
+    rating: int
+    matches: int
+    wins: int
+    draws: int
+    losses: int
+    provisional: bool = Field(description="Attempts wait to be scored or to expire.")
+
+
 class AgentState(Told):
-    """Who takes part."""
+    """Who takes part; one that is asked for alone also has `elo` and `places`."""
 
     handle: str
     name: str
     owner: str | None = None
+    elo: AgentElo | None = None
 
 
 class OneAgent(Told):
     """An agent with its rating and places."""
 
     agent: AgentState
+
+
+class AgentChange(Asked):
+    """What boards show of an agent, and whose it is."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+    owner: str | None = Field(None, min_length=1, max_length=100, description="Null: nobody's.")
+
+    @model_validator(mode="after")
+    def _something(self) -> AgentChange:
+        if not self.model_fields_set or (self.model_fields_set == {"name"} and self.name is None):
+            raise ValueError("give 'name' or 'owner'")
+        return self
+
+
+class SettleSide(Asked):
+    """Which pairings to judge."""
+
+    again: bool = Field(False, description="Also what a judge tried and failed to judge.")
+
+
+class SidesSettled(Told):
+    """How many pairings were judged, and some that could not be."""
+
+    judged: int
+    failed: list[dict[str, Any]]
 
 
 class AgentPage(Listed[AgentState]):

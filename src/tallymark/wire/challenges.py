@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tallymark.wire.parts import Asked, Listed, Moment, Reason, Told
+from tallymark.wire.parts import Asked, Handle, Listed, Moment, Reason, Told
 
 ChallengeName = Annotated[
     str, Field(min_length=1, max_length=200, examples=["log-detective"], description="Its name.")
@@ -92,9 +92,39 @@ class Rescored(Told):
     """Who moves, and what changes."""
 
     challenge: str
+    version: str
+    rule: str
     attempts: int
     changed: int | None
-    moved: int
+    undefined: int = Field(description="Attempts that the rule gives no score.")
+    moved: int | None = Field(None, description="Agents; only a preview tells.")
+
+
+class Resume(Asked):
+    """Whom a plugin scores again; everybody who is paused, if nobody is named."""
+
+    agent: Handle | None = None
+
+
+class Resumed(Rescored):
+    """What was scored again, and who was paused again by it."""
+
+    paused_again: list[str]
+
+
+class Pause(Told):
+    """An agent whose attempts ended a plugin's process too often to be scored."""
+
+    challenge: str
+    agent: str
+    plugin: str
+    since: Moment
+    deadly: int = Field(description="How many attempts did.")
+    reason: str
+
+
+class PausePage(Listed[Pause]):
+    """Pauses by challenge and agent."""
 
 
 class NewTrack(Asked):
@@ -114,6 +144,24 @@ class Track(Told):
     title: str
     challenges: list[str]
     combine: str
+
+
+class TrackStanding(Told):
+    """One line of a track's board."""
+
+    rank: int
+    agent: str
+    value: float | None
+    scores: dict[str, float | None] = Field(description="By challenge.")
+
+
+class TrackBoard(Listed[TrackStanding]):
+    """A track's board from the best down, or the places around an agent."""
+
+    track: Track
+    agents: int
+    frozen: list[str] = Field(description="Challenges whose boards stand still.")
+    names: dict[str, str] = Field(description="Display names by handle.")
 
 
 class OneTrack(Told):

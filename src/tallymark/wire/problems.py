@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 Code = Literal[
     "bad_request",
     "invalid_input",
+    "not_ready",
     "not_signed_in",
     "not_allowed",
     "not_found",

@@ -52,7 +52,30 @@ class RuleVersion(Asked):
 class NewRule(RuleVersion):
     """A rule to be made."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$", examples=["polite"])
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        description="Up to 60 letters, digits, `_` and `-`.",
+        examples=["polite"],
+    )
+
+
+class RuleDraft(RuleVersion):
+    """A rule to be tried; it need not have a name."""
+
+    name: str | None = Field(None, min_length=1, max_length=200)
+
+
+class TriedRule(Told):
+    """What a rule would make of the newest kept traces."""
+
+    rule: str | None
+    definition: dict[str, Any]
+    asks: bool = Field(description="Whether it asks a model, and was not tried for that.")
+    traces: int
+    filtered: int
+    drawn: int
+    scores: dict[str, dict[str, Any]] = Field(description="Of some, by the traces' ids.")
 
 
 class RuleCounts(Told):
@@ -98,9 +121,18 @@ class Rule(Told):
 
 
 class OneRule(Told):
-    """A rule; `versions` and `backfills` where one alone was asked for."""
+    """A rule."""
 
     rule: Rule
+
+
+class KeptRuleVersion(Told):
+    """What a rule said from then on."""
+
+    number: int
+    at: Moment
+    author: str
+    definition: dict[str, Any]
 
 
 class RulePage(Listed[Rule]):
@@ -178,11 +210,31 @@ class Backfill(Told):
     spent: float
 
 
+class FoundBackfill(Told):
+    """A backfill."""
+
+    backfill: Backfill
+
+
 class OneBackfill(Told):
     """A backfill: `preview` alone where only that was asked for."""
 
     backfill: Backfill | None = None
     preview: BackfillPreview | None = None
+
+
+class WholeRule(Rule):
+    """A rule with what it said and what it was set to do."""
+
+    versions: list[KeptRuleVersion]
+    backfills: list[Backfill]
+    days: list[RuleDay] = Field(description="On which something was decided, newest first.")
+
+
+class OneWholeRule(Told):
+    """A rule."""
+
+    rule: WholeRule
 
 
 class BackfillPage(Listed[Backfill]):

@@ -16,7 +16,6 @@ TraceFilter = Annotated[
         examples=["status:error since:2h"],
     ),
 ]
-Unit = Annotated[float, Field(ge=0, le=1)]
 
 
 class Lost(Told):
@@ -201,7 +200,7 @@ class NewTraceScore(Asked):
     """A person's own score of a trace."""
 
     name: str = Field(min_length=1, max_length=100)
-    value: Unit | None = None
+    value: float | None = Field(None, description="From 0 to 1.")
     label: str | None = Field(None, max_length=200)
     reason: str | None = Field(None, max_length=5000)
     expected: str | None = Field(
@@ -213,6 +212,12 @@ class OneTraceScore(Told):
     """A score."""
 
     score: TraceScore
+
+
+class LoadedTraces(Told):
+    """How many traces were kept; those that were there already count too."""
+
+    traces: int
 
 
 class NewSuite(Asked):
@@ -232,6 +237,7 @@ class TracedSuite(Told):
 
     suite: str
     cases: int
+    unchecked: int = Field(description="Cases that check nothing: nobody said what is expected.")
     left_out: list[dict[str, str]]
 
 

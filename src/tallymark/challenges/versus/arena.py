@@ -131,6 +131,11 @@ class Arena:
             tried |= {(each.red, each.blue, each.category) for each in new}
             judged += self._settle(new)
 
+    def list_failed(self, limit: int = 20) -> list[BreachVerdict]:
+        """Some of what a judge tried and failed to judge."""
+        left = self._store.unjudged(self.challenge.name, failed=True, limit=limit)
+        return [each for each in left if each.error is not None]
+
     def standings(self, side: Side | None = None, *, public: bool = True) -> list[VersusStanding]:
         """The board of a side or of all players; the public's stops at the freeze."""
         freeze = self.challenge.freezes_at

@@ -17,11 +17,15 @@ from tallymark.client.exchange import (
     EventReader,
     describe_failure,
     find_wait,
+    is_being_served,
     read_refusal,
 )
 from tallymark.errors import WorkFailed
+from tallymark.wire.parts import Listed
 
 T = TypeVar("T", bound=BaseModel)
+QUIET_S = 60.0
+"""A stream of events that says nothing for so long has broken off."""
 
 
 class AsyncConnection:
@@ -37,7 +41,7 @@ class AsyncConnection:
 
     async def send(self, call: Call) -> httpx2.Response:
         """The answer, when it is one that was wished for; a refusal is raised."""
-        built, tries = call.build(self.address), 0
+        built, tries, looks = call.build(self.address), 0, 0
         while True:
             tries += 1
             answer: httpx2.Response | None = None
@@ -48,7 +52,9 @@ class AsyncConnection:
                 failed = error
             if answer is not None and answer.status_code < 400:
                 return answer
-            wait = find_wait(answer, tries)
+            if is_being_served(answer):
+                tries, looks = tries - 1, looks + 1
+            wait = find_wait(answer, tries, looks)
             if wait is None:
                 if answer is None:
                     assert failed is not None  # noqa: S101 (for the type checker)
@@ -78,13 +84,29 @@ class AsyncConnection:
             if left is not None:
                 params["limit"] = min(left, 1000)
             asked = Call(method="GET", path=call.path, params=params, timeout=call.timeout)
-            told: dict[str, Any] = msgspec.json.decode((await self.send(asked)).content)
-            for each in told["items"]:
-                yield kind.model_validate(each)
-            left = None if left is None else left - len(told["items"])
-            params["cursor"] = told.get("next")
+            told: Listed[T] = self.read(Listed[kind], await self.send(asked))  # type: ignore[valid-type]
+            for each in told.items:
+                yield each
+            left = None if left is None else left - len(told.items)
+            params["cursor"] = told.next
             if params["cursor"] is None or (left is not None and left <= 0):
                 return
+
+    async def read_rows(self, call: Call) -> AsyncIterator[dict[str, Any]]:
+        """Rows that a server streams; a stream that breaks off is an error, as it cannot go on."""
+        rows = 0
+        try:
+            async with self._http.stream(**call.build(self.address)) as answer:
+                if answer.status_code >= 400:
+                    body = await answer.aread()
+                    raise read_refusal(answer.status_code, answer.headers, body)
+                async for line in answer.aiter_lines():
+                    rows += 1
+                    yield msgspec.json.decode(line)
+        except (httpx2.TransportError, msgspec.DecodeError):
+            raise WorkFailed(
+                f"{self.address} broke off after {rows:,} rows", hint="ask for all of them again"
+            ) from None
 
     async def listen(
         self, call: Call, after: int | None, *, ends: bool = False
@@ -97,7 +119,9 @@ class AsyncConnection:
             if reader.last is not None:
                 headers["Last-Event-ID"] = reader.last
             asked = Call(method="GET", path=call.path, params=call.params, headers=headers)
-            built = asked.build(self.address) | {"timeout": httpx2.Timeout(10.0, read=60.0)}
+            built = asked.build(self.address) | {
+                "timeout": httpx2.Timeout(10.0, read=call.timeout or QUIET_S)
+            }
             try:
                 async with self._http.stream(**built) as answer:
                     if answer.status_code >= 400:

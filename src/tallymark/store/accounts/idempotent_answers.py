@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from sqlalchemy import delete, select, tuple_, update
 
-from tallymark.errors import Conflict, InvalidInput
+from tallymark.errors import BeingServed, Conflict, InvalidInput
 from tallymark.store.accounts.account_tables import idempotent_answers as table
 from tallymark.store.column_types import make_storable
 from tallymark.store.database import TenantRows
@@ -70,7 +70,7 @@ class IdempotentAnswers(TenantRows):
             if found.token == token:  # a connection was lost, and this is the second try
                 return None
             if at - found.at < GIVEN_UP_S:
-                raise Conflict(
+                raise BeingServed(
                     f"the request with the idempotency key {key!r} is still being served",
                     hint="wait for its answer, then ask again",
                 )

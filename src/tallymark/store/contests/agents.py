@@ -112,12 +112,22 @@ class Agents(TenantRows):
         return AgentRecord(**row)
 
     def all(
-        self, *, owner: str | None = None, after: str = "", limit: int | None = None
+        self,
+        *,
+        owner: str | None = None,
+        named: bool = False,
+        after: str = "",
+        limit: int | None = None,
     ) -> list[AgentRecord]:
-        """The agents of the tenant, or of one owner, by handle; those after one, if it is given."""
+        """The agents of the tenant, or of one owner, by handle; those after one, if it is given.
+
+        With `named`, only those that are shown by another name than their handle.
+        """
         query = select(*_FIELDS).where(table.c.tenant == self._tenant, table.c.handle > after)
         if owner is not None:
             query = query.where(table.c.owner == owner)
+        if named:
+            query = query.where(table.c.name != table.c.handle)
         query = query.order_by(table.c.handle).limit(limit)
         with self._database.read() as connection:
             return [AgentRecord(**row) for row in connection.execute(query).mappings()]

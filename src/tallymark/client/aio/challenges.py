@@ -1,0 +1,288 @@
+"""`AsyncChallenges` and `AsyncTracks`: challenges, their boards, and entering them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, Unpack
+
+import msgspec
+
+from tallymark.challenges.challenge_folder import pack
+from tallymark.client.aio.resource import AsyncResource
+from tallymark.client.exchange import Call, CallOptions, Event, leave_out_none, write_path
+from tallymark.wire import attempts
+from tallymark.wire import challenges as wire
+from tallymark.wire.accounts import JobState, OneJob
+
+_PACKED = "application/vnd.tallymark.challenge"
+_LINES = "application/x-ndjson"
+ReportLines: TypeAlias = list[attempts.ReportLine]
+Pauses: TypeAlias = list[wire.Pause]
+
+
+class AsyncChallenges(AsyncResource):
+    """Challenges, their boards, and entering them."""
+
+    def list(
+        self, *, limit: int | None = None, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[wire.ChallengeState]:
+        """Challenges by name."""
+        return self._page(wire.ChallengeState, "challenges", limit=limit, **options)
+
+    async def get(self, name: str, **options: Unpack[CallOptions]) -> wire.ChallengeState:
+        """One challenge."""
+        return (await self._ask(wire.OneChallenge, "GET", "challenges", name, **options)).challenge
+
+    async def publish(
+        self,
+        challenge: Path | bytes | Mapping[str, Any],
+        *,
+        force: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> wire.ChallengeState:
+        """Publishes a folder, one that is packed, or the JSON of the plugin document."""
+        body: Any = pack(challenge) if isinstance(challenge, Path) else challenge
+        call = Call(
+            method="POST",
+            path="/challenges",
+            params={"force": force or None},
+            body=body,
+            content_type=_PACKED if isinstance(body, bytes) else "application/json",
+            **options,
+        )
+        return (await self._connection.ask(wire.OneChallenge, call)).challenge
+
+    async def change(
+        self,
+        name: str,
+        *,
+        reason: str,
+        closed: bool | None = None,
+        frozen: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.ChallengeState:
+        """Closes or reopens it, freezes its board or lets it move again."""
+        path = ("challenges", name)
+        body = leave_out_none(closed=closed, frozen=frozen, reason=reason)
+        return (await self._ask(wire.OneChallenge, "PATCH", *path, body=body, **options)).challenge
+
+    async def rescore(  # noqa: PLR0913 (what a rule may be)
+        self,
+        name: str,
+        *,
+        preview: bool = False,
+        folder: Path | None = None,
+        strategy: wire.Strategy | None = None,
+        plugin: str | None = None,
+        formula: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        weights: Mapping[str, float] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.Rescored | JobState:
+        """All attempts by another rule, or by a new version of its files; what is not named stays.
+
+        A job, where it takes long.
+        """
+        rule = {"strategy": strategy, "plugin": plugin, "formula": formula}
+        call = Call(
+            method="POST",
+            path=write_path("challenges", name, "rescore"),
+            params={"preview": preview},
+            body=pack(folder) if folder else leave_out_none(**rule, config=config, weights=weights),
+            content_type=_PACKED if folder else "application/json",
+            **options,
+        )
+        answer = await self._connection.send(call)
+        if answer.status_code == 202:
+            return self._connection.read(OneJob, answer).job
+        return self._connection.read(wire.Rescored, answer)
+
+    async def board(
+        self,
+        name: str,
+        *,
+        limit: int = 100,
+        around: str | None = None,
+        each: int | None = None,
+        side: Literal["red", "blue"] | None = None,
+        live: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> attempts.Board:
+        """The first so many places, or those around an agent."""
+        params = {"limit": limit, "around": around, "each": each, "side": side, "live": live}
+        path = ("challenges", name, "leaderboard")
+        return await self._ask(attempts.Board, "GET", *path, params=params, **options)
+
+    def standings(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        side: Literal["red", "blue"] | None = None,
+        live: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncIterator[attempts.Standing]:
+        """Every place of a board from the first down."""
+        path, params = ("challenges", name, "leaderboard"), {"side": side, "live": live}
+        return self._page(attempts.Standing, *path, limit=limit, params=params, **options)
+
+    async def what_if(
+        self,
+        name: str,
+        *,
+        formula: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        config: Mapping[str, Any] | None = None,
+        around: str | None = None,
+        limit: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> attempts.Supposed:
+        """The board by another rule; nothing changes."""
+        body = leave_out_none(formula=formula, weights=weights, config=config)
+        body |= leave_out_none(around=around, limit=limit)
+        path = ("challenges", name, "what-if")
+        return await self._ask(attempts.Supposed, "POST", *path, body=body, **options)
+
+    async def pauses(self, challenge: str | None = None, **options: Unpack[CallOptions]) -> Pauses:
+        """Agents whose attempts ended a plugin's process too often to be scored."""
+        params = {"challenge": challenge}
+        return (await self._ask(wire.PausePage, "GET", "pauses", params=params, **options)).items
+
+    async def resume(
+        self, name: str, *, agent: str | None = None, **options: Unpack[CallOptions]
+    ) -> wire.Resumed:
+        """Lets a plugin score paused agents again, and scores what waited for it."""
+        path, body = ("challenges", name, "resume"), leave_out_none(agent=agent)
+        return await self._ask(wire.Resumed, "POST", *path, body=body, **options)
+
+    async def settle_sides(
+        self, name: str, *, again: bool = False, **options: Unpack[CallOptions]
+    ) -> attempts.SidesSettled:
+        """In red against blue, judges what was left without a verdict."""
+        path, body = ("challenges", name, "settle"), {"again": again}
+        return await self._ask(attempts.SidesSettled, "POST", *path, body=body, **options)
+
+    def events(
+        self, name: str, *, after: int | None = None, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[Event]:
+        """What changes on a board, for as long as somebody listens."""
+        return self._listen("challenges", name, "events", after=after, ends=False, **options)
+
+    async def enter(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        memoryless: bool = False,
+        attempt: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> attempts.Entered:
+        """Enters: the clock starts, and goal and data are yours; an open `attempt` once more."""
+        path, body = ("challenges", name, "attempts"), leave_out_none(agent=agent, attempt=attempt)
+        body["memoryless"] = memoryless
+        return await self._ask(attempts.Entered, "POST", *path, body=body, **options)
+
+    def list_attempts(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        state: str | None = None,
+        live: bool | None = None,
+        limit: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncIterator[attempts.AttemptState]:
+        """Attempts at a challenge, newest first."""
+        path = ("challenges", name, "attempts")
+        params = {"agent": agent, "state": state, "live": live}
+        return self._page(attempts.AttemptState, *path, limit=limit, params=params, **options)
+
+    async def report(
+        self, name: str, agent: str, metrics: Mapping[str, Any], **options: Unpack[CallOptions]
+    ) -> attempts.Submitted:
+        """Reports an attempt that a trusted system saw."""
+        path, body = ("challenges", name, "reports"), {"agent": agent, "metrics": metrics}
+        return await self._ask(attempts.Submitted, "POST", *path, body=body, **options)
+
+    async def report_many(
+        self,
+        name: str,
+        reports: Iterable[Mapping[str, Any]],
+        *,
+        atomic: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> ReportLines:
+        """Reports many; what became of each, in order. A transfer cut off is sent again whole."""
+        call = Call(
+            method="POST",
+            path=write_path("challenges", name, "reports"),
+            params={"atomic": atomic},
+            body=b"\n".join(map(msgspec.json.encode, reports)),
+            content_type=_LINES,
+            headers={"Accept": _LINES},
+            **options,
+        )
+        answer = await self._connection.send(call)
+        return [attempts.ReportLine.model_validate_json(line) for line in answer.iter_lines()]
+
+    async def take_side(
+        self,
+        name: str,
+        side: Literal["red", "blue"],
+        content: Any,
+        *,
+        agent: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> attempts.Sided:
+        """Submits an attack to red or a defence to blue."""
+        path, body = ("challenges", name, "sides", side), leave_out_none(agent=agent)
+        body["content"] = content
+        return await self._ask(attempts.Sided, "POST", *path, body=body, **options)
+
+
+class AsyncTracks(AsyncResource):
+    """Several challenges as one contest."""
+
+    async def publish(
+        self,
+        name: str,
+        challenges: Iterable[str],
+        *,
+        title: str | None = None,
+        combine: str | None = None,
+        missing: Literal["skip", "zero", "last"] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.Track:
+        """Makes a track, or replaces the one of that name."""
+        body = leave_out_none(name=name, title=title, combine=combine, missing=missing)
+        body["challenges"] = list(challenges)
+        return (await self._ask(wire.OneTrack, "POST", "tracks", body=body, **options)).track
+
+    async def suppose_board(
+        self,
+        track: wire.NewTrack,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        live: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.TrackBoard:
+        """The board that a track would have; nothing is kept."""
+        body = track.model_dump(exclude_none=True)
+        path, params = ("tracks", "leaderboard"), {"limit": limit, "cursor": cursor, "live": live}
+        return await self._ask(wire.TrackBoard, "POST", *path, params=params, body=body, **options)
+
+    async def board(
+        self,
+        name: str,
+        *,
+        limit: int = 100,
+        around: str | None = None,
+        live: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.TrackBoard:
+        """Its first so many places, or those around an agent."""
+        path, params = ("tracks", name, "leaderboard"), {"limit": limit, "around": around}
+        params |= {"live": live}
+        return await self._ask(wire.TrackBoard, "GET", *path, params=params, **options)

@@ -1,0 +1,169 @@
+"""`Traces`: production traces, what they come to, and what people think of them."""
+
+# Written by `make client` from client/aio/traces.py: change that one.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, Unpack
+
+import msgspec
+
+from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
+from tallymark.client.sync.resource import Resource
+from tallymark.traces.trace import Trace
+from tallymark.wire import traces as wire
+
+Lines: TypeAlias = list[bytes]
+_AT_ONCE = 4_000_000
+"""Bytes of traces in one request."""
+
+
+class Traces(Resource):
+    """Production traces. A `filter` is written as in `status:error tool:search since:2h`."""
+
+    def list(
+        self,
+        filter: str = "",  # noqa: A002 (as users say it)
+        *,
+        limit: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[wire.TraceItem]:
+        """Traces that fit, newest first; spans are not in it."""
+        params = {"filter": filter}
+        return self._page(wire.TraceItem, "traces", limit=limit, params=params, **options)
+
+    def page(
+        self,
+        filter: str = "",  # noqa: A002
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.TracePage:
+        """One page of them, with how many were looked at for it and where the next begins."""
+        params = {"filter": filter, "limit": limit, "cursor": cursor}
+        return self._ask(wire.TracePage, "GET", "traces", params=params, **options)
+
+    def get(
+        self, trace: str, *, version: int | None = None, **options: Unpack[CallOptions]
+    ) -> wire.WholeTrace:
+        """One trace with its spans and scores; an older `version` as it was then."""
+        path, params = ("traces", trace), {"version": version}
+        return (self._ask(wire.OneTrace, "GET", *path, params=params, **options)).trace
+
+    def load(self, traces: Iterable[Trace], **options: Unpack[CallOptions]) -> int:
+        """Keeps whole traces, some at a time; how many there were. Sent again, they add nothing."""
+        count = size = 0
+        lines: Lines = []
+        for trace in traces:
+            line = msgspec.json.encode(trace.to_dict())
+            if lines and size + len(line) > _AT_ONCE:
+                count += self._send(lines, **options)
+                lines, size = [], 0
+            lines.append(line)
+            size += len(line)
+        return count + (self._send(lines, **options) if lines else 0)
+
+    def _send(self, lines: Lines, **options: Unpack[CallOptions]) -> int:
+        kind = "application/x-ndjson"
+        body = b"\n".join(lines)
+        call = Call(method="POST", path="/traces", body=body, content_type=kind, **options)
+        return (self._connection.ask(wire.LoadedTraces, call)).traces
+
+    def remove(self, trace: str, **options: Unpack[CallOptions]) -> None:
+        """Removes a trace with all that is known of it."""
+        call = Call(method="DELETE", path=write_path("traces", trace), **options)
+        self._connection.send(call)
+
+    def sums(
+        self,
+        filter: str = "",  # noqa: A002
+        *,
+        by: str | None = None,
+        every: str | float | None = None,
+        measure: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.TraceSums:
+        """Counts, costs and means: of all that fit, by what they have in common, or over time."""
+        params = {"filter": filter, "by": by, "every": every, "measure": measure}
+        return self._ask(wire.TraceSums, "GET", "traces", "sums", params=params, **options)
+
+    def compare(
+        self, first: str, second: str, measure: str, **options: Unpack[CallOptions]
+    ) -> wire.TraceComparison:
+        """Two filters by one measure, with the interval of the difference."""
+        params = {"first": first, "second": second, "measure": measure}
+        path = ("traces", "compare")
+        told = self._ask(wire.OneComparison, "GET", *path, params=params, **options)
+        return told.comparison
+
+    def worst(
+        self,
+        score: str,
+        filter: str = "",  # noqa: A002
+        *,
+        limit: int = 100,
+        best: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> wire.WorstTraces:
+        """The traces with the lowest scores of a name, or the highest."""
+        params = {"score": score, "filter": filter, "limit": limit, "best": best}
+        path = ("traces", "worst")
+        return self._ask(wire.WorstTraces, "GET", *path, params=params, **options)
+
+    def choices(self, **options: Unpack[CallOptions]) -> wire.TraceChoices:
+        """What filters can name."""
+        return self._ask(wire.TraceChoices, "GET", "traces", "choices", **options)
+
+    def session(self, name: str, **options: Unpack[CallOptions]) -> wire.TraceSession:
+        """A session as a whole."""
+        path = ("traces", "sessions", name)
+        return (self._ask(wire.OneSession, "GET", *path, **options)).session
+
+    def score(
+        self,
+        trace: str,
+        name: str,
+        value: float | None = None,
+        *,
+        label: str | None = None,
+        reason: str | None = None,
+        expected: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> wire.TraceScore:
+        """Gives a trace a score of your own; another one replaces it."""
+        body = leave_out_none(value=value, label=label, reason=reason, expected=expected)
+        body["name"] = name
+        path = ("traces", trace, "scores")
+        return (self._ask(wire.OneTraceScore, "POST", *path, body=body, **options)).score
+
+    def make_suite(
+        self,
+        filter: str = "",  # noqa: A002
+        *,
+        traces: Iterable[str] | None = None,
+        name: str = "from-production",
+        scorers: Iterable[str] = (),
+        limit: int = 100,
+        **options: Unpack[CallOptions],
+    ) -> wire.TracedSuite:
+        """A suite whose cases ask what these traces were asked."""
+        chosen = None if traces is None else [*traces]
+        body = {"filter": filter, "name": name, "scorers": [*scorers], "limit": limit}
+        body |= leave_out_none(traces=chosen)
+        path = ("traces", "suite")
+        return self._ask(wire.TracedSuite, "POST", *path, body=body, **options)
+
+    def settings(self, **options: Unpack[CallOptions]) -> wire.KeptTraceSettings:
+        """What is kept of traces, and what is taken out of them."""
+        path = ("traces", "settings")
+        return (self._ask(wire.OneTraceSettings, "GET", *path, **options)).settings
+
+    def change_settings(
+        self, changes: dict[str, Any], **options: Unpack[CallOptions]
+    ) -> wire.KeptTraceSettings:
+        """Changes them, as in `TraceSettings`: what is not named stays, and None keeps for ever."""
+        path = ("traces", "settings")
+        told = self._ask(wire.OneTraceSettings, "PATCH", *path, body=changes, **options)
+        return told.settings

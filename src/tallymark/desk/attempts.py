@@ -1,0 +1,395 @@
+"""What commands ask about attempts, and about red against blue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from tallymark.challenges.agent_names import check_handle
+from tallymark.challenges.attempt import Attempt, Metrics, read_public
+from tallymark.challenges.challenge import Challenge, Submission
+from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission, require_versus
+from tallymark.desk.challenges import RemoteChallenges
+from tallymark.desk.judging import JudgedHere, refuse_judged_here
+from tallymark.errors import NotFound, WorkFailed
+from tallymark.store.contests.audit_log import AuditEntry
+from tallymark.store.contests.score_rows import ScoreEntry
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.client.exchange import CallOptions
+    from tallymark.client.sync.client import Client
+    from tallymark.wire.attempts import AttemptState
+
+Side = Literal["red", "blue"]
+
+
+class EnteredAttempt(NamedTuple):
+    """An open attempt, and what its competitor works with."""
+
+    attempt: Attempt
+    challenge: Challenge
+    data: Mapping[str, Any]
+
+
+class SentAnswer(NamedTuple):
+    """What a competitor hands in."""
+
+    answer: Any
+    metadata: dict[str, Any] | None = None
+    trajectory: str | None = None
+
+
+class AgentPlace(NamedTuple):
+    """Where an agent stands after an attempt."""
+
+    rank: int | None
+    size: int
+    elo: int
+    matches: int
+    provisional: bool
+
+
+class ShownAttempt(NamedTuple):
+    """An attempt with all that bears its score out."""
+
+    attempt: Attempt
+    audit: list[AuditEntry]
+    history: list[ScoreEntry]
+    reason: str | None
+    """Why an evaluation failed, in words that may hold the truth: for organisers."""
+    explanation: str | None
+    """The formula with its values, where one made the score."""
+
+
+class AttemptDesk(Protocol):
+    """Attempts: entered, submitted, reported, looked at, made void."""
+
+    def enter(
+        self, challenge: str, agent: str, *, memoryless: bool, key: str | None
+    ) -> EnteredAttempt:
+        """Starts the clock, or gives the open attempt back."""
+
+    def make_token(self, attempt: str, agent: str) -> str:
+        """What makes spans the witnessed trajectory of an open attempt."""
+
+    def find_form(self, attempt: str, agent: str) -> Submission:
+        """In which form, and how large, an answer is taken."""
+
+    def submit(
+        self, attempt: str, agent: str, sent: SentAnswer, *, key: str | None, how: JudgedHere
+    ) -> Attempt:
+        """Hands an answer in, once."""
+
+    def withdraw(self, attempt: str, agent: str, reason: str | None) -> Attempt:
+        """Gives up."""
+
+    def report(
+        self, challenge: str, agent: str, metrics: Metrics, *, key: str | None, how: JudgedHere
+    ) -> Attempt:
+        """What a trusted system saw."""
+
+    def find_place(self, attempt: Attempt) -> AgentPlace:
+        """Where its agent stands now."""
+
+    def list(self, challenge: str, *, agent: str | None, limit: int, live: bool) -> list[Attempt]:
+        """Newest first."""
+
+    def show(self, attempt: str, *, live: bool) -> ShownAttempt:
+        """One with everything."""
+
+    def void(self, attempt: str, reason: str) -> Attempt:
+        """Lets it count no more."""
+
+    def unvoid(self, attempt: str, reason: str) -> Attempt:
+        """Lets it count again."""
+
+
+class VersusDesk(Protocol):
+    """Red against blue."""
+
+    def find_form(self, challenge: str) -> Submission:
+        """In which form attacks and defences are taken."""
+
+    def submit(
+        self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere
+    ) -> tuple[SideSubmission, list[BreachVerdict]]:
+        """An attack or a defence, and what became of it against all others."""
+
+    def settle(
+        self, challenge: str, *, again: bool, how: JudgedHere
+    ) -> tuple[int, list[BreachVerdict]]:
+        """Judges what was left: how many, and some that could not be."""
+
+
+@dataclass(frozen=True)
+class LocalAttempts:
+    """Attempts in a database."""
+
+    app: App
+
+    def enter(
+        self, challenge: str, agent: str, *, memoryless: bool, key: str | None
+    ) -> EnteredAttempt:
+        """Starts the clock, or gives the open attempt back."""
+        with JudgedHere().open(self.app) as competition:
+            entry = competition.enter(challenge, agent, memoryless=memoryless, key=key)
+        return EnteredAttempt(entry.attempt, entry.challenge, entry.data)
+
+    def make_token(self, attempt: str, agent: str) -> str:
+        """What makes spans the witnessed trajectory of an open attempt."""
+        store = self.app.store
+        return store.witness.make_token(store.attempts.get_own(attempt, agent).id)
+
+    def find_form(self, attempt: str, agent: str) -> Submission:
+        """In which form, and how large, an answer is taken."""
+        with JudgedHere().open(self.app) as competition:
+            return competition.find_challenge_of(attempt, agent).submission
+
+    def submit(
+        self, attempt: str, agent: str, sent: SentAnswer, *, key: str | None, how: JudgedHere
+    ) -> Attempt:
+        """Hands an answer in, and scores it."""
+        said: Any = {"metadata": sent.metadata, "trajectory": sent.trajectory, "key": key}
+        with how.open(self.app) as competition:
+            return competition.submit(attempt, agent, sent.answer, **said)
+
+    def withdraw(self, attempt: str, agent: str, reason: str | None) -> Attempt:
+        """Gives up."""
+        return self.app.store.attempts.withdraw(attempt, agent, time.time(), reason=reason)
+
+    def report(
+        self, challenge: str, agent: str, metrics: Metrics, *, key: str | None, how: JudgedHere
+    ) -> Attempt:
+        """What a trusted system saw, scored."""
+        with how.open(self.app) as competition:
+            return competition.report(challenge, agent, metrics, key=key)
+
+    def find_place(self, attempt: Attempt) -> AgentPlace:
+        """Where its agent stands now."""
+        store, agent = self.app.store, attempt.agent
+        standing, rating = (
+            store.boards.standing(attempt.challenge, agent),
+            store.ratings.of(agent),
+        )
+        return AgentPlace(
+            rank=standing.rank if standing else None,
+            size=store.boards.size(attempt.challenge),
+            elo=rating.rating,
+            matches=rating.matches,
+            provisional=agent in store.ratings.provisional(time.time()),
+        )
+
+    def list(self, challenge: str, *, agent: str | None, limit: int, live: bool) -> list[Attempt]:
+        """Newest first."""
+        attempts = self.app.store.attempts
+        return attempts.of(challenge, agent=agent, limit=limit, public=not live)
+
+    def show(self, attempt: str, *, live: bool) -> ShownAttempt:
+        """One with everything."""
+        from tallymark.challenges.attempt_formula import explain_score  # noqa: PLC0415 (formulas)
+
+        store, public = self.app.store, not live
+        found = store.attempts.get(attempt, public=public)
+        evaluation = store.attempts.evaluation(attempt)
+        return ShownAttempt(
+            attempt=found,
+            audit=store.attempts.audit(attempt, public=public),
+            history=store.attempts.history(attempt, public=public),
+            reason=None if evaluation is None else evaluation.reason,
+            explanation=explain_score(store.challenges.get(found.challenge), found),
+        )
+
+    def void(self, attempt: str, reason: str) -> Attempt:
+        """Lets it count no more."""
+        return self.app.store.attempts.void(attempt, at=time.time(), reason=reason)
+
+    def unvoid(self, attempt: str, reason: str) -> Attempt:
+        """Lets it count again."""
+        return self.app.store.attempts.unvoid(attempt, at=time.time(), reason=reason)
+
+
+@dataclass(frozen=True)
+class RemoteAttempts:
+    """Attempts at a server."""
+
+    client: Client
+
+    def enter(
+        self, challenge: str, agent: str, *, memoryless: bool, key: str | None
+    ) -> EnteredAttempt:
+        """Starts the clock, or gives the open attempt back."""
+        entered = self.client.challenges.enter(
+            challenge, agent=_check(agent), memoryless=memoryless, **_name_once(key)
+        )
+        known = RemoteChallenges(self.client).find(challenge)
+        return EnteredAttempt(read_attempt(entered.attempt), known.challenge, entered.data)
+
+    def make_token(self, attempt: str, agent: str) -> str:
+        """What makes spans the witnessed trajectory of an open attempt."""
+        return self.client.attempts.token(attempt, agent=_check(agent))
+
+    def find_form(self, attempt: str, agent: str) -> Submission:
+        """In which form, and how large, an answer is taken."""
+        told = self.client.attempts.form(attempt, agent=_check(agent))
+        return msgspec.convert(told.submission, Submission)
+
+    def submit(
+        self, attempt: str, agent: str, sent: SentAnswer, *, key: str | None, how: JudgedHere
+    ) -> Attempt:
+        """Hands an answer in; one that is not scored at once is looked at until it is."""
+        refuse_judged_here(how)
+        done = self.client.attempts.submit(
+            attempt,
+            sent.answer,
+            metadata=sent.metadata,
+            trajectory=sent.trajectory,
+            agent=agent,
+            **_name_once(key),
+        )
+        while done.job is not None and self._is_under_way(done.job):
+            time.sleep(0.5)
+        return read_attempt(done.attempt if done.job is None else self.client.attempts.get(attempt))
+
+    def _is_under_way(self, job: str) -> bool:
+        try:
+            return self.client.jobs.get(job).state in ("queued", "running")
+        except NotFound:  # done, and removed since
+            return False
+
+    def withdraw(self, attempt: str, agent: str, reason: str | None) -> Attempt:
+        """Gives up."""
+        done = self.client.attempts.withdraw(attempt, agent=_check(agent), reason=reason)
+        return read_attempt(done)
+
+    def report(
+        self, challenge: str, agent: str, metrics: Metrics, *, key: str | None, how: JudgedHere
+    ) -> Attempt:
+        """What a trusted system saw, scored."""
+        refuse_judged_here(how)
+        told: dict[str, Any] = msgspec.to_builtins(metrics)
+        told |= told.pop("more", {})
+        done = self.client.challenges.report(challenge, _check(agent), told, **_name_once(key))
+        return read_attempt(done.attempt)
+
+    def find_place(self, attempt: Attempt) -> AgentPlace:
+        """Where its agent stands now, as the public sees it."""
+        board = self.client.challenges.board(
+            attempt.challenge, around=attempt.agent, each=1, live=False
+        )
+        mine = [each.rank for each in board.items if each.agent == attempt.agent]
+        elo = self.client.agents.get(attempt.agent, live=False).elo
+        if elo is None:
+            raise WorkFailed(f"the server does not tell how {attempt.agent} is rated")
+        return AgentPlace(
+            rank=mine[0] if mine else None,
+            size=board.agents,
+            elo=elo.rating,
+            matches=elo.matches,
+            provisional=elo.provisional,
+        )
+
+    def list(self, challenge: str, *, agent: str | None, limit: int, live: bool) -> list[Attempt]:
+        """Newest first."""
+        found = self.client.challenges.list_attempts(challenge, agent=agent, limit=limit, live=live)
+        return [read_attempt(each) for each in found]
+
+    def show(self, attempt: str, *, live: bool) -> ShownAttempt:
+        """One with everything that the key may see."""
+        told = self.client.attempts.get(attempt, live=live)
+        more = told.model_extra or {}
+        return ShownAttempt(
+            attempt=read_attempt(told),
+            audit=msgspec.convert(more.get("audit", ()), list[AuditEntry]),
+            history=msgspec.convert(more.get("history", ()), list[ScoreEntry]),
+            reason=more.get("reason"),
+            explanation=more.get("explanation"),
+        )
+
+    def void(self, attempt: str, reason: str) -> Attempt:
+        """Lets it count no more."""
+        return read_attempt(self.client.attempts.void(attempt, reason=reason))
+
+    def unvoid(self, attempt: str, reason: str) -> Attempt:
+        """Lets it count again."""
+        return read_attempt(self.client.attempts.unvoid(attempt, reason=reason))
+
+
+@dataclass(frozen=True)
+class LocalVersus:
+    """Red against blue in a database."""
+
+    app: App
+
+    def find_form(self, challenge: str) -> Submission:
+        """In which form attacks and defences are taken."""
+        with JudgedHere().open(self.app) as competition:
+            return competition.arena(challenge).challenge.submission
+
+    def submit(
+        self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere
+    ) -> tuple[SideSubmission, list[BreachVerdict]]:
+        """An attack or a defence, judged."""
+        with how.open(self.app) as competition:
+            submission, verdicts = competition.arena(challenge).submit(agent, side, content)
+        return submission, [each.without_words() for each in verdicts]
+
+    def settle(
+        self, challenge: str, *, again: bool, how: JudgedHere
+    ) -> tuple[int, list[BreachVerdict]]:
+        """Judges what was left."""
+        with how.open(self.app) as competition:
+            arena = competition.arena(challenge)
+            return arena.settle(again=again), arena.list_failed()
+
+
+@dataclass(frozen=True)
+class RemoteVersus:
+    """Red against blue at a server."""
+
+    client: Client
+
+    def find_form(self, challenge: str) -> Submission:
+        """In which form attacks and defences are taken."""
+        known = RemoteChallenges(self.client).find(challenge).challenge
+        require_versus(known)
+        return known.submission
+
+    def submit(
+        self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere
+    ) -> tuple[SideSubmission, list[BreachVerdict]]:
+        """An attack or a defence, judged."""
+        refuse_judged_here(how)
+        done = self.client.challenges.take_side(challenge, side, content, agent=_check(agent))
+        submission = msgspec.convert(done.submission, SideSubmission)
+        return submission, msgspec.convert(done.verdicts, list[BreachVerdict])
+
+    def settle(
+        self, challenge: str, *, again: bool, how: JudgedHere
+    ) -> tuple[int, list[BreachVerdict]]:
+        """Judges what was left."""
+        refuse_judged_here(how)
+        done = self.client.challenges.settle_sides(challenge, again=again)
+        return done.judged, msgspec.convert(done.failed, list[BreachVerdict])
+
+
+def _check(agent: str) -> str:
+    """A handle; what is none is refused here as it would be there."""
+    check_handle(agent)
+    return agent
+
+
+def _name_once(key: str | None) -> CallOptions:
+    return {} if key is None else {"idempotency_key": key}
+
+
+def read_attempt(told: AttemptState) -> Attempt:
+    """An attempt that a server told of."""
+    document = told.model_dump(exclude_unset=True)
+    for more in ("audit", "history", "reason", "explanation", "rank", "best", "above"):
+        document.pop(more, None)
+    return read_public(document)

@@ -1,0 +1,153 @@
+"""What commands ask about boards, ratings, and the agents on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tallymark.challenges.strategies import Standing
+from tallymark.challenges.tracks import Track, TrackStanding
+from tallymark.challenges.versus.standings import VersusStanding
+from tallymark.desk.answers import read_told
+from tallymark.errors import NotAllowed
+
+if TYPE_CHECKING:
+    from tallymark.app.app import App
+    from tallymark.client.sync.client import Client
+    from tallymark.desk.attempts import Side
+
+
+class BoardPart(NamedTuple):
+    """Some places of a board, and how many there are."""
+
+    lines: list[Standing]
+    size: int
+
+
+class TrackPart(NamedTuple):
+    """A track with its whole board."""
+
+    track: Track
+    lines: list[TrackStanding]
+    frozen: list[str]
+    """Its challenges whose boards stand still."""
+
+
+class BoardDesk(Protocol):
+    """Boards; `live` is past a freeze, for organisers."""
+
+    def top(self, challenge: str, *, limit: int, offset: int, live: bool) -> BoardPart:
+        """From the first down."""
+
+    def around(self, challenge: str, agent: str, *, each: int, live: bool) -> BoardPart:
+        """The places around an agent; none where it has none."""
+
+    def versus(self, challenge: str, side: Side, *, live: bool) -> list[VersusStanding]:
+        """The players of a side, all of them."""
+
+    def track(self, path: Path, *, live: bool) -> TrackPart:
+        """The track that a file describes."""
+
+    def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
+        """Strengths of agents and difficulties of challenges, as `RatingTable.to_dict` has it."""
+
+    def names(self, agents: Iterable[str]) -> dict[str, str]:
+        """The names of those that are shown by others than their handles."""
+
+
+@dataclass(frozen=True)
+class LocalBoards:
+    """Boards in a database."""
+
+    app: App
+
+    def top(self, challenge: str, *, limit: int, offset: int, live: bool) -> BoardPart:
+        """From the first down."""
+        boards, public = self.app.store.boards, not live
+        found = boards.top(challenge, limit=limit, offset=offset, public=public)
+        return BoardPart(found, boards.size(challenge, public=public))
+
+    def around(self, challenge: str, agent: str, *, each: int, live: bool) -> BoardPart:
+        """The places around an agent."""
+        boards, public = self.app.store.boards, not live
+        found = boards.around(challenge, agent, each=each, public=public)
+        return BoardPart(found, boards.size(challenge, public=public))
+
+    def versus(self, challenge: str, side: Side, *, live: bool) -> list[VersusStanding]:
+        """The players of a side, all of them."""
+        with closing(self.app.competition()) as competition:
+            return competition.arena(challenge).standings(side, public=not live)
+
+    def track(self, path: Path, *, live: bool) -> TrackPart:
+        """The track that a file describes."""
+        with closing(self.app.competition()) as competition:
+            track, lines = competition.track(path, public=not live)
+        frozen = [] if live else self.app.store.challenges.frozen(time.time())
+        return TrackPart(track, lines, [each for each in track.challenges if each in frozen])
+
+    def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
+        """Strengths of agents and difficulties of challenges."""
+        from tallymark.app.ratings import read_ratings  # noqa: PLC0415 (numpy loads slowly)
+
+        return read_ratings(self.app.store, at=time.time(), k=k, public=not live).to_dict()
+
+    def names(self, agents: Iterable[str]) -> dict[str, str]:
+        """The names of those that are shown by others than their handles."""
+        return self.app.store.agents.names(agents)
+
+
+@dataclass(frozen=True)
+class RemoteBoards:
+    """Boards of a server."""
+
+    client: Client
+
+    def top(self, challenge: str, *, limit: int, offset: int, live: bool) -> BoardPart:
+        """From the first down."""
+        size = self.client.challenges.board(challenge, limit=1, live=live).agents
+        found = self.client.challenges.standings(challenge, limit=offset + limit, live=live)
+        return BoardPart([read_told(each, Standing) for each in found][offset:], size)
+
+    def around(self, challenge: str, agent: str, *, each: int, live: bool) -> BoardPart:
+        """The places around an agent."""
+        board = self.client.challenges.board(challenge, around=agent, each=each, live=live)
+        return BoardPart([read_told(line, Standing) for line in board.items], board.agents)
+
+    def versus(self, challenge: str, side: Side, *, live: bool) -> list[VersusStanding]:
+        """The players of a side, all of them."""
+        found = self.client.challenges.standings(challenge, side=side, live=live)
+        return [read_told(each, VersusStanding) for each in found]
+
+    def track(self, path: Path, *, live: bool) -> TrackPart:
+        """The track that a file here describes, over the boards there."""
+        import msgspec  # noqa: PLC0415 (with what follows)
+
+        from tallymark.challenges.tracks import load_track  # noqa: PLC0415
+        from tallymark.wire.challenges import NewTrack  # noqa: PLC0415
+
+        track, lines = load_track(path), []
+        given = NewTrack(**msgspec.to_builtins(track) | {"challenges": [*track.challenges]})
+        board = self.client.tracks.suppose_board(given, limit=1000, live=live)
+        lines += board.items
+        while board.next is not None:
+            board = self.client.tracks.suppose_board(
+                given, limit=1000, cursor=board.next, live=live
+            )
+            lines += board.items
+        return TrackPart(track, [read_told(each, TrackStanding) for each in lines], board.frozen)
+
+    def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
+        """Strengths of agents and difficulties of challenges."""
+        return self.client.ratings(k=k, live=live).model_dump(exclude_unset=True)
+
+    def names(self, agents: Iterable[str]) -> dict[str, str]:
+        """The names of those that are shown by others than their handles."""
+        wanted = set(agents)
+        found = {}
+        with suppress(NotAllowed):  # who has no key sees handles
+            found = {each.handle: each.name for each in self.client.agents.list(named=True)}
+        return {handle: name for handle, name in found.items() if handle in wanted}
