@@ -161,7 +161,7 @@ def get_attempt(
     more["explanation"] = explain_score(services.store.challenges.get(found.challenge), found)
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
-        more |= {} if evaluation is None else {"reason": evaluation.reason}
+        more["reason"] = None if evaluation is None else evaluation.reason
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
