@@ -280,6 +280,35 @@ def test_what_the_server_has_is_no_longer_here(ways: tuple[Way, Way]) -> None:
     assert Tally(there.folder).json("runs", "--db", ".tally/unsent.db") == {"runs": []}
 
 
+@pytest.mark.parametrize(
+    ("role", "line", "said"),
+    [
+        ("", "ratings --live", "is for organisers"),
+        ("", "log", "this needs a key"),
+        ("tly_wrong", "leaderboard speed", "the key is not known"),
+        ("viewer", "challenge close speed --reason x", "may not do this"),
+        ("viewer", "attempt show a000000000001 --organiser", "is for organisers"),
+        ("viewer", "leaderboard speed --live", "is for organisers"),
+        ("agent --agent bob", "attempt enter sums --agent carol", "speaks for 'bob'"),
+        ("viewer --expires 1ms", "traces list", "the key has expired"),
+        ("admin", "rules delete ..", "nothing is called '..'"),
+        ("admin", "attempt report speed --agent bob --metric rating=1 --insecure-local", "server"),
+    ],
+)
+def test_who_may_not_gets_a_sentence(
+    role: str, line: str, said: str, ways: tuple[Way, Way]
+) -> None:
+    _, there = ways
+    tally, key = Tally(there.folder), role
+    if role and not role.startswith("tly_"):
+        made = tally("admin", "keys", "create", *role.split(), env=there.env)
+        key = made.stdout.strip()
+    done = tally(*line.split(), env={**there.env, "TALLY_KEY": key})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_every_command_is_played_or_has_a_reason_not_to_be() -> None:
     played = {line for lines in STORIES.values() for line in lines if not line.startswith(LONG)}
     for command in COMMANDS:

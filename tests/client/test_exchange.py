@@ -100,6 +100,12 @@ def test_a_name_is_one_part_of_a_path() -> None:
     assert write_path("challenges", "a/../b?c") == "/challenges/a%2F..%2Fb%3Fc"
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_would_name_another_place_names_nothing(name: str) -> None:
+    with pytest.raises(NotFound, match="nothing is called"):
+        write_path("rules", name, "pause")
+
+
 def test_events_are_read_by_their_lines() -> None:
     reader = EventReader()
     lines = ["retry: 2000", "", "id: 4", "event: board", 'data: {"a": 1}', "", ": still here", ""]

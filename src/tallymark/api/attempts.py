@@ -172,7 +172,7 @@ def get_attempt(
     more["explanation"] = explain_score(services.store.challenges.get(found.challenge), found)
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
-        more |= {} if evaluation is None else {"reason": evaluation.reason}
+        more["reason"] = None if evaluation is None else evaluation.reason
     if found.outcome is not None:
         more |= describe_place(services.store, found, public=public)
     document = describe_attempt(found) | more

@@ -264,11 +264,10 @@ def show(
     import msgspec
 
     with open_desk(db, server) as desk:
-        found, audit, history, reason, explanation = desk.attempts.show(attempt, live=live)
+        shown = desk.attempts.show(attempt, live=live, organiser=organiser)
+        found, audit, history, reason, explanation = shown
         note = _note_freeze(desk, found.challenge, live)
-    if not organiser:
-        audit = [each.without_hidden() for each in audit]
-    why = {"reason": reason} if organiser and reason else {}
+    why = {"reason": reason} if reason else {}
     if as_json:
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
         print_json(found.to_public() | why | extra)

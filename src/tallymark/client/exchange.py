@@ -115,6 +115,9 @@ class Call:
 
 def write_path(*parts: str) -> str:
     """A path of names, each of them one part whatever it holds."""
+    for part in parts:
+        if part in ("", ".", ".."):  # which whoever stands between takes for another place
+            raise NotFound(f"nothing is called {part!r}", hint="check the name")
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

@@ -15,7 +15,7 @@ from tallymark.challenges.challenge import Challenge, Submission
 from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission, require_versus
 from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
-from tallymark.errors import NotFound, WorkFailed
+from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.score_rows import ScoreEntry
 
@@ -99,8 +99,8 @@ class AttemptDesk(Protocol):
     def list(self, challenge: str, *, agent: str | None, limit: int, live: bool) -> list[Attempt]:
         """Newest first."""
 
-    def show(self, attempt: str, *, live: bool) -> ShownAttempt:
-        """One with everything."""
+    def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
+        """One with everything; for an `organiser`, also what may hold the truth."""
 
     def void(self, attempt: str, reason: str) -> Attempt:
         """Lets it count no more."""
@@ -189,16 +189,16 @@ class LocalAttempts:
         attempts = self.app.store.attempts
         return attempts.of(challenge, agent=agent, limit=limit, public=not live)
 
-    def show(self, attempt: str, *, live: bool) -> ShownAttempt:
+    def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
         """One with everything."""
         from tallymark.challenges.attempt_formula import explain_score  # noqa: PLC0415 (formulas)
 
         store, public = self.app.store, not live
         found = store.attempts.get(attempt, public=public)
-        evaluation = store.attempts.evaluation(attempt)
+        evaluation = store.attempts.evaluation(attempt) if organiser else None
         return ShownAttempt(
             attempt=found,
-            audit=store.attempts.audit(attempt, public=public),
+            audit=_tell_audit(store.attempts.audit(attempt, public=public), organiser),
             history=store.attempts.history(attempt, public=public),
             reason=None if evaluation is None else evaluation.reason,
             explanation=explain_score(store.challenges.get(found.challenge), found),
@@ -298,15 +298,19 @@ class RemoteAttempts:
         found = self.client.challenges.list_attempts(challenge, agent=agent, limit=limit, live=live)
         return [read_attempt(each) for each in found]
 
-    def show(self, attempt: str, *, live: bool) -> ShownAttempt:
+    def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
         """One with everything that the key may see."""
         told = self.client.attempts.get(attempt, live=live)
         more = told.model_extra or {}
+        if organiser and "reason" not in more:
+            hint = "leave --organiser out"
+            raise NotAllowed("what may hold the truth is for organisers", hint=hint)
+        audit = msgspec.convert(more.get("audit", ()), list[AuditEntry])
         return ShownAttempt(
             attempt=read_attempt(told),
-            audit=msgspec.convert(more.get("audit", ()), list[AuditEntry]),
+            audit=_tell_audit(audit, organiser),
             history=msgspec.convert(more.get("history", ()), list[ScoreEntry]),
-            reason=more.get("reason"),
+            reason=more.get("reason") if organiser else None,
             explanation=more.get("explanation"),
         )
 
@@ -375,6 +379,10 @@ class RemoteVersus:
         refuse_judged_here(how)
         done = self.client.challenges.settle_sides(challenge, again=again)
         return done.judged, msgspec.convert(done.failed, list[BreachVerdict])
+
+
+def _tell_audit(audit: list[AuditEntry], organiser: bool) -> list[AuditEntry]:
+    return audit if organiser else [each.without_hidden() for each in audit]
 
 
 def _check(agent: str) -> str:
