@@ -112,7 +112,7 @@ def read_plainly(wrapped: Any) -> Any:
         return [read_plainly(each) for each in wrapped.array_value.values]
     if kind == "kvlist_value":
         return {each.key: read_plainly(each.value) for each in wrapped.kvlist_value.values}
-    value = None if kind is None else getattr(wrapped, kind)
+    value: Any = None if kind is None else getattr(wrapped, kind)
     return value.hex() if kind == "bytes_value" else value
 
 
