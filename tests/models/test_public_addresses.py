@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 import pytest
@@ -12,6 +13,7 @@ from tallymark.models.public_addresses import (
     is_public,
     look_up,
     make_pinned_resolver,
+    open_public_socket,
     refuse_private_host,
 )
 
@@ -57,14 +59,22 @@ def test_public_addresses(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", [*PRIVATE, "localhost", "LOCALHOST.", "a.localhost", "db.internal", "printer.local"]
+    "host",
+    [
+        *PRIVATE,
+        *("localhost", "LOCALHOST.", "a.localhost", "db.internal", "printer.local"),
+        *("\uff11\uff12\uff17.0.0.1", "127\u30020\u30020\u30021", "\u2460\u2461\u2466.0.0.1"),
+        *("\u24dbocalhost", "169.254.169\uff0e254"),
+    ],
 )
 def test_private_hosts_are_refused_before_they_are_asked(host: str) -> None:
     with pytest.raises(InvalidInput, match=r"is a private address.*TALLY_ALLOW=private-addresses"):
         refuse_private_host(host)
 
 
-@pytest.mark.parametrize("host", [*PUBLIC, "example.com", "localhost.example.com"])
+@pytest.mark.parametrize(
+    "host", [*PUBLIC, "example.com", "localhost.example.com", "m\u00fcnchen.example"]
+)
 def test_other_hosts_are_looked_up_when_asked(host: str) -> None:
     refuse_private_host(host)
 
@@ -105,6 +115,15 @@ def test_other_ways_to_write_this_machine(host: str) -> None:
     """The system takes these for addresses, and what it makes of them is checked."""
     with pytest.raises(OSError, match=r"no public address|not known"):
         asyncio.run(make_pinned_resolver().resolve(host, 80))
+
+
+@pytest.mark.parametrize(("address", "opened"), [("127.0.0.1", False), ("8.8.8.8", True)])
+def test_a_socket_is_opened_only_to_public_addresses(address: str, *, opened: bool) -> None:
+    found = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 80))
+    with (
+        contextlib.nullcontext() if opened else pytest.raises(OSError, match="is no public address")
+    ):
+        open_public_socket(found).close()
 
 
 def test_the_system_is_asked() -> None:

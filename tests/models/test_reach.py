@@ -106,6 +106,16 @@ def test_a_name_that_leads_here_is_not_asked(address: str, monkeypatch: pytest.M
     assert Listener.keys == []
 
 
+def test_an_address_that_nobody_looked_at_is_not_asked(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address is not looked up, so the socket is the last to know."""
+    monkeypatch.setattr(Reach, "refuse_host", lambda *_: None)
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1 is no public address"):
+        ask(open_model(address, reach=Reach()))
+    assert Listener.keys == []
+
+
 def test_a_proxy_of_the_server_is_not_used(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     """It would look the name up where nobody checks what comes of it."""
     monkeypatch.setenv("http_proxy", address)

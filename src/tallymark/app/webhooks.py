@@ -198,7 +198,7 @@ def _check_event(event: str) -> str:
 async def _post(url: str, headers: dict[str, str], body: bytes, reach: Reach) -> Answered:
     import aiohttp  # noqa: PLC0415 (heavy; most servers tell nobody)
 
-    connector = aiohttp.TCPConnector(resolver=reach.make_resolver())
+    connector = reach.make_connector()
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     try:
         async with (

@@ -77,12 +77,9 @@ class HttpSessions:
     def _make_session(self) -> ClientSession:
         import aiohttp  # noqa: PLC0415 (heavy)
 
+        connect = aiohttp.TCPConnector if self._reach is None else self._reach.make_connector
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=self._connections,
-                ssl=self._trust or True,
-                resolver=None if self._reach is None else self._reach.make_resolver(),
-            ),
+            connector=connect(limit=self._connections, ssl=self._trust or True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),  # one answer must not change the next
             **self._options,

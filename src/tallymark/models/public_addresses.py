@@ -1,7 +1,9 @@
-"""Addresses of the open network: which they are, and a resolver that gives no others.
+"""Addresses of the open network: which they are, and connections that lead to no others.
 
 A name is looked up once, its addresses are checked, and connections go to these very addresses:
 whoever owns the name cannot move it to a private address between the look and the connection.
+An address is looked up nowhere, however it was written, so each is checked once more when its
+socket is opened.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
+    from aiohttp.connector import AddrInfoType
 
 Lookup: TypeAlias = Callable[[str, int, int], Awaitable[list[tuple[int, str]]]]
 """From a name, a port and a family of sockets to the family and the address of each answer."""
@@ -42,7 +45,7 @@ def is_public(address: str) -> bool:
 
 def refuse_private_host(host: str | None) -> None:
     """Refuses what is private by its very writing; a name is looked up when it is asked."""
-    name = (host or "").rstrip(".").lower()
+    name = _to_ascii(host or "").rstrip(".").lower()
     try:
         private = not is_public(name)
     except ValueError:
@@ -52,6 +55,27 @@ def refuse_private_host(host: str | None) -> None:
             f"{host} is a private address, which this server does not ask for others",
             hint="its operator may allow it: TALLY_ALLOW=private-addresses",
         )
+
+
+def _to_ascii(host: str) -> str:
+    """As it is asked: other signs for digits and dots are ways to write an address too."""
+    if host.isascii():
+        return host
+    from yarl import URL  # noqa: PLC0415 (with aiohttp)
+
+    try:
+        return URL.build(scheme="http", host=host).raw_host or host
+    except ValueError:
+        return host
+
+
+def open_public_socket(found: AddrInfoType) -> socket.socket:
+    """For aiohttp: the last to see where a connection goes."""
+    family, kind, protocol, _, address = found
+    if not is_public(str(address[0])):
+        said = f"{address[0]} is no public address, and no other is asked here"
+        raise OSError(errno.EACCES, said)
+    return socket.socket(family=family, type=kind, proto=protocol)
 
 
 async def look_up(host: str, port: int, family: int) -> list[tuple[int, str]]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.models.public_addresses import make_pinned_resolver, refuse_private_host
+from tallymark.models.public_addresses import (
+    make_pinned_resolver,
+    open_public_socket,
+    refuse_private_host,
+)
 
 if TYPE_CHECKING:
-    from aiohttp.abc import AbstractResolver
+    from aiohttp import TCPConnector
 
 ALLOWANCES = ("python", "cmd", "files", "private-addresses", "mcp")
 """What the operator of a server may allow those who use it."""
@@ -55,9 +59,13 @@ class Reach(msgspec.Struct, frozen=True):
             hint = f"the operator of this server may allow it: TALLY_ALLOW={allowance}"
             raise InvalidInput(refusal, hint=hint)
 
-    def make_resolver(self) -> AbstractResolver | None:
-        """For the connections of one event loop; None where any address will do."""
-        return None if self.is_private else make_pinned_resolver()
+    def make_connector(self, **options: Any) -> TCPConnector:
+        """The connections of one event loop, to where they may go."""
+        from aiohttp import TCPConnector  # noqa: PLC0415 (heavy)
+
+        if not self.is_private:
+            options |= {"resolver": make_pinned_resolver(), "socket_factory": open_public_socket}
+        return TCPConnector(**options)
 
 
 _limits: ContextVar[Reach | None] = ContextVar("reach", default=None)
