@@ -24,6 +24,7 @@ _WORDS = (
     (r"\baclose\b", "close"),
     (r"\baread\b", "read"),
     (r"\baiter_lines\b", "iter_lines"),
+    (r"\baiter_bytes\b", "iter_bytes"),
     (r"^import anyio\n", ""),
     (r"\banyio\.sleep\b", "time.sleep"),
     (r"tallymark\.client\.aio", "tallymark.client.sync"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable, Iterator
+
 import httpx2
 import msgspec
 import pytest
 
+from tallymark.client import Client
 from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
     LONGEST_WAIT_S,
@@ -57,7 +61,15 @@ def test_a_refusal_is_the_error_that_the_library_raises(
         assert found.retry_after == 7
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", b'{"detail": "x"}'])
+HALF_TOLD = [
+    b'{"detail": "x"}',
+    b'{"detail": "x", "code": "x", "errors": "no"}',
+    b'{"detail": {}, "code": "x", "errors": []}',
+    b'{"detail": "x", "code": "x", "errors": [{"message": 5, "line": "x"}]}',
+]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad gateway</html>", b"[]", *HALF_TOLD])
 def test_what_is_not_our_language_is_one_sentence(body: bytes) -> None:
     assert "answered 502" in str(read_refusal(502, {}, body))
 
@@ -112,3 +124,67 @@ def test_events_are_read_by_their_lines() -> None:
     found = [event for line in lines if (event := reader.take(line))]
     assert [(each.kind, each.seq, each.data) for each in found] == [("board", 4, {"a": 1})]
     assert reader.last == "4"
+
+
+def ask(answer: Callable[[httpx2.Request], httpx2.Response]) -> Client:
+    """A client of a server that answers so."""
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    return Client("https://tally.example", key="tly_mine", http=http)
+
+
+def test_a_redirect_is_told_and_not_followed() -> None:
+    """The key is for the server that it was given to, whatever that one says."""
+    asked = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.host)
+        return httpx2.Response(307, headers={"Location": "https://elsewhere.example/"})
+
+    said = r"redirects to https://elsewhere\.example/\S*, and redirects are not followed; .*log in"
+    with ask(answer) as client:
+        with pytest.raises(WorkFailed, match=said):
+            client.me()
+        with pytest.raises(WorkFailed, match=said):
+            next(iter(client.runs.events("r1")))
+    assert asked == ["tally.example", "tally.example"]
+
+
+def test_an_answer_without_an_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.client.exchange.MOST_BYTES", 1000)
+    packed = gzip.compress(b" " * 2000)
+    headers = {"Content-Encoding": "gzip"}
+    with (
+        ask(lambda _: httpx2.Response(200, content=packed, headers=headers)) as client,
+        pytest.raises(WorkFailed, match="the server's answer is longer than 1,000 bytes"),
+    ):
+        client.me()
+
+
+def test_an_answer_that_cannot_be_unpacked_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.client.sync.connection.find_wait", lambda *_: None)
+    answer = httpx2.Response(200, stream=Nonsense(), headers={"Content-Encoding": "gzip"})
+    with ask(lambda _: answer) as client, pytest.raises(WorkFailed, match="cannot be reached"):
+        client.me()
+
+
+class Nonsense(httpx2.SyncByteStream):
+    """A body that is not what its headers say."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield b"nonsense"
+
+
+def test_a_list_that_goes_in_circles_ends() -> None:
+    body = {"items": [], "next": "again"}
+    with (
+        ask(lambda _: httpx2.Response(200, json=body)) as client,
+        pytest.raises(WorkFailed, match="gives the same page again and again"),
+    ):
+        list(client.runs.list())
+
+
+def test_an_event_that_is_none_is_one_sentence() -> None:
+    headers = {"Content-Type": "text/event-stream"}
+    answer = httpx2.Response(200, content=b"event: case\ndata: <html>\n\n", headers=headers)
+    with ask(lambda _: answer) as client, pytest.raises(WorkFailed, match="that is no event"):
+        next(iter(client.runs.events("r1")))

@@ -35,12 +35,15 @@ from tallymark.errors import (
     TooMany,
     WorkFailed,
 )
+from tallymark.text import clean_line
 from tallymark.traces import Span
 from tallymark.traces.otlp_document import write_otlp
 
 TRIES = 5
 """How often a request is sent before it has failed."""
 LONGEST_WAIT_S = 30.0
+MOST_BYTES = 500_000_000
+"""Of one answer, unpacked; rows and events are read as they come."""
 ATTEMPT_TOKEN = "tally.attempt"  # noqa: S105 (an attribute's name)
 """Spans that carry an attempt's token under this name are its witnessed trajectory."""
 LOOKS = 60
@@ -113,6 +116,28 @@ class Call:
         return built
 
 
+@dataclass(slots=True)
+class Answer:
+    """What came back, of no more than can be held."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    _body: bytearray = field(default_factory=bytearray)
+
+    @property
+    def content(self) -> bytes:
+        """The body."""
+        return bytes(self._body)
+
+    def take(self, part: bytes) -> None:
+        """Some more of the body."""
+        self._body += part
+        if len(self._body) > MOST_BYTES:
+            raise WorkFailed(
+                f"the server's answer is longer than {MOST_BYTES:,} bytes", hint="ask for less"
+            )
+
+
 def write_path(*parts: str) -> str:
     """A path of names, each of them one part whatever it holds."""
     for part in parts:
@@ -131,13 +156,13 @@ def write_spans(spans: Iterable[Span], token: str) -> Call:
     )
 
 
-def is_being_served(answer: httpx2.Response | None) -> bool:
+def is_being_served(answer: Answer | httpx2.Response | None) -> bool:
     """Whether the request came to the server before, and its answer is still to come."""
     told = answer is not None and "retry-after" in answer.headers
     return told and answer is not None and answer.status_code == BEING_SERVED
 
 
-def find_wait(answer: httpx2.Response | None, tries: int, looks: int = 0) -> float | None:
+def find_wait(answer: Answer | httpx2.Response | None, tries: int, looks: int = 0) -> float | None:
     """After how many seconds to send it again; None to give up."""
     if is_being_served(answer):
         return 1.0 if looks < LOOKS else None
@@ -149,17 +174,48 @@ def find_wait(answer: httpx2.Response | None, tries: int, looks: int = 0) -> flo
     return None if wait > LONGEST_WAIT_S else wait * random.uniform(1.0, 1.25)  # noqa: S311
 
 
+class _Part(msgspec.Struct):
+    """One problem, as a server tells it."""
+
+    message: str
+    field: str | None = None
+    line: int | None = None
+    column: int | None = None
+    text: str | None = None
+    length: int = 1
+    hint: str | None = None
+
+    def read(self) -> Problem:
+        known = any(each is not None for each in (self.field, self.line, self.column))
+        place = Place(self.field, self.line, self.column, self.length, self.text)
+        return Problem(self.message, place if known else None, self.hint)
+
+
+class _Refusal(msgspec.Struct):
+    detail: str
+    code: str
+    errors: list[_Part]
+
+
+def describe_redirect(address: Address, headers: Mapping[str, str]) -> TallymarkError:
+    """A server that sends us elsewhere, in a sentence: the key is not for whoever is there."""
+    to = clean_line(headers.get("location", "another address"), 200)
+    return WorkFailed(
+        f"{address} redirects to {to}, and redirects are not followed",
+        hint="where that is the server, log in to its own address: tally login URL",
+    )
+
+
 def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> TallymarkError:
     """What the server would not do, as the library says it."""
     try:
-        told = msgspec.json.decode(body)
-        parts = [_read_part(each) for each in told["errors"]] or [Problem(told["detail"])]
-        code = told["code"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+        told = msgspec.json.decode(body, type=_Refusal)
+    except msgspec.DecodeError:
         said = "something between here and the server" if status >= 500 else "the server"
         return WorkFailed(
             f"{said} answered {status}, not in our language", hint="check its address"
         )
+    code, parts = told.code, [each.read() for each in told.errors] or [Problem(told.detail)]
     retry = headers.get("retry-after", "")
     wait = float(retry) if retry.isdigit() else 10.0
     if status == 429 or code == "busy":
@@ -176,14 +232,6 @@ def _say_log_in(part: Problem) -> Problem:
     """What is to be done, where the server says it in words of HTTP."""
     in_http = part.hint is not None and "Authorization:" in part.hint
     return Problem(part.message, part.place, _LOG_IN) if in_http else part
-
-
-def _read_part(told: Mapping[str, Any]) -> Problem:
-    names = ("field", "line", "column", "text")
-    source, line, column, text = (told.get(name) for name in names)
-    known = any(each is not None for each in (source, line, column))
-    place = Place(source, line, column, told.get("length", 1), text) if known else None
-    return Problem(told["message"], place, told.get("hint"))
 
 
 def describe_failure(address: Address, error: Exception, tries: int) -> TallymarkError:
@@ -222,7 +270,7 @@ class EventReader:
             kind, data, self._kind, self._data = self._kind, self._data, "", ""
             if not data:
                 return None
-            return Event(kind, int(self.last or 0), msgspec.json.decode(data))
+            return Event(kind, int(self.last or 0), msgspec.json.decode(data, type=dict[str, Any]))
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "event":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -246,13 +247,15 @@ class Dropping:
         self._server = server
         self.lost: list[str] = []
 
-    def request(self, **asked: Any) -> Any:
-        answer = self._server.client.request(**asked)
-        named = f"{asked['method']} {asked['url']}"
-        if named in self.lost:
-            return answer
-        self.lost.append(named)
-        raise httpx2.ReadError("the connection was lost")
+    @contextmanager
+    def stream(self, **asked: Any) -> Iterator[Any]:
+        with self._server.client.stream(**asked) as answer:
+            named = f"{asked['method']} {asked['url']}"
+            if named not in self.lost:
+                answer.read()
+                self.lost.append(named)
+                raise httpx2.ReadError("the connection was lost")
+            yield answer
 
 
 def test_what_was_done_when_the_connection_broke_is_done_once(

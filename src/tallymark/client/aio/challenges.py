@@ -224,7 +224,8 @@ class AsyncChallenges(AsyncResource):
             **options,
         )
         answer = await self._connection.send(call)
-        return [attempts.ReportLine.model_validate_json(line) for line in answer.iter_lines()]
+        lines = answer.content.splitlines()
+        return [self._connection.parse(attempts.ReportLine, line) for line in lines]
 
     async def take_side(
         self,

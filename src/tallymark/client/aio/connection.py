@@ -12,10 +12,12 @@ from pydantic import BaseModel, ValidationError
 
 from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
+    Answer,
     Call,
     Event,
     EventReader,
     describe_failure,
+    describe_redirect,
     find_wait,
     is_being_served,
     read_refusal,
@@ -39,18 +41,20 @@ class AsyncConnection:
         """Lets go of connections."""
         await self._http.aclose()
 
-    async def send(self, call: Call) -> httpx2.Response:
+    async def send(self, call: Call) -> Answer:
         """The answer, when it is one that was wished for; a refusal is raised."""
         built, tries, looks = call.build(self.address), 0, 0
         while True:
             tries += 1
-            answer: httpx2.Response | None = None
+            answer: Answer | None = None
             failed: Exception | None = None
             try:
-                answer = await self._http.request(**built)
-            except httpx2.TransportError as error:
+                answer = await self._receive(built)
+            except httpx2.RequestError as error:
                 failed = error
             if answer is not None and answer.status_code < 400:
+                if answer.status_code >= 300:
+                    raise describe_redirect(self.address, answer.headers)
                 return answer
             if is_being_served(answer):
                 tries, looks = tries - 1, looks + 1
@@ -62,14 +66,25 @@ class AsyncConnection:
                 raise read_refusal(answer.status_code, answer.headers, answer.content)
             await anyio.sleep(wait)
 
+    async def _receive(self, built: dict[str, Any]) -> Answer:
+        async with self._http.stream(**built) as response:
+            answer = Answer(response.status_code, response.headers)
+            async for part in response.aiter_bytes():
+                answer.take(part)
+        return answer
+
     async def ask(self, kind: type[T], call: Call) -> T:
         """The answer as what it is."""
         return self.read(kind, await self.send(call))
 
-    def read(self, kind: type[T], answer: httpx2.Response) -> T:
+    def read(self, kind: type[T], answer: Answer) -> T:
         """An answer that came, checked."""
+        return self.parse(kind, answer.content)
+
+    def parse(self, kind: type[T], text: bytes) -> T:
+        """An answer, or a line of one, checked."""
         try:
-            return kind.model_validate_json(answer.content)
+            return kind.model_validate_json(text)
         except ValidationError as error:
             said = error.errors()[0]["msg"]
             raise WorkFailed(
@@ -88,6 +103,8 @@ class AsyncConnection:
             for each in told.items:
                 yield each
             left = None if left is None else left - len(told.items)
+            if told.next is not None and told.next == params.get("cursor"):
+                raise WorkFailed(f"{self.address} gives the same page again and again")
             params["cursor"] = told.next
             if params["cursor"] is None or (left is not None and left <= 0):
                 return
@@ -103,7 +120,7 @@ class AsyncConnection:
                 async for line in answer.aiter_lines():
                     rows += 1
                     yield msgspec.json.decode(line)
-        except (httpx2.TransportError, msgspec.DecodeError):
+        except (httpx2.RequestError, msgspec.DecodeError):
             raise WorkFailed(
                 f"{self.address} broke off after {rows:,} rows", hint="ask for all of them again"
             ) from None
@@ -129,6 +146,8 @@ class AsyncConnection:
                         wait = find_wait(answer, tries + 1)
                         if wait is None:
                             raise read_refusal(answer.status_code, answer.headers, body)
+                    elif answer.status_code >= 300:
+                        raise describe_redirect(self.address, answer.headers)
                     else:
                         async for line in answer.aiter_lines():
                             event = reader.take(line)
@@ -138,7 +157,12 @@ class AsyncConnection:
                         if ends:
                             return
                         wait = 1.0  # the server was told to stop, and may be back
-            except httpx2.TransportError as error:
+            except msgspec.DecodeError:
+                raise WorkFailed(
+                    f"{self.address} told of something that is no event",
+                    hint="its version may be another than this client's",
+                ) from None
+            except httpx2.RequestError as error:
                 wait = find_wait(None, tries + 1)
                 if wait is None:
                     raise describe_failure(self.address, error, tries + 1) from None

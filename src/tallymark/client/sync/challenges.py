@@ -226,7 +226,8 @@ class Challenges(Resource):
             **options,
         )
         answer = self._connection.send(call)
-        return [attempts.ReportLine.model_validate_json(line) for line in answer.iter_lines()]
+        lines = answer.content.splitlines()
+        return [self._connection.parse(attempts.ReportLine, line) for line in lines]
 
     def take_side(
         self,

@@ -14,10 +14,12 @@ from pydantic import BaseModel, ValidationError
 
 from tallymark.client.addresses import Address
 from tallymark.client.exchange import (
+    Answer,
     Call,
     Event,
     EventReader,
     describe_failure,
+    describe_redirect,
     find_wait,
     is_being_served,
     read_refusal,
@@ -41,18 +43,20 @@ class Connection:
         """Lets go of connections."""
         self._http.close()
 
-    def send(self, call: Call) -> httpx2.Response:
+    def send(self, call: Call) -> Answer:
         """The answer, when it is one that was wished for; a refusal is raised."""
         built, tries, looks = call.build(self.address), 0, 0
         while True:
             tries += 1
-            answer: httpx2.Response | None = None
+            answer: Answer | None = None
             failed: Exception | None = None
             try:
-                answer = self._http.request(**built)
-            except httpx2.TransportError as error:
+                answer = self._receive(built)
+            except httpx2.RequestError as error:
                 failed = error
             if answer is not None and answer.status_code < 400:
+                if answer.status_code >= 300:
+                    raise describe_redirect(self.address, answer.headers)
                 return answer
             if is_being_served(answer):
                 tries, looks = tries - 1, looks + 1
@@ -64,14 +68,25 @@ class Connection:
                 raise read_refusal(answer.status_code, answer.headers, answer.content)
             time.sleep(wait)
 
+    def _receive(self, built: dict[str, Any]) -> Answer:
+        with self._http.stream(**built) as response:
+            answer = Answer(response.status_code, response.headers)
+            for part in response.iter_bytes():
+                answer.take(part)
+        return answer
+
     def ask(self, kind: type[T], call: Call) -> T:
         """The answer as what it is."""
         return self.read(kind, self.send(call))
 
-    def read(self, kind: type[T], answer: httpx2.Response) -> T:
+    def read(self, kind: type[T], answer: Answer) -> T:
         """An answer that came, checked."""
+        return self.parse(kind, answer.content)
+
+    def parse(self, kind: type[T], text: bytes) -> T:
+        """An answer, or a line of one, checked."""
         try:
-            return kind.model_validate_json(answer.content)
+            return kind.model_validate_json(text)
         except ValidationError as error:
             said = error.errors()[0]["msg"]
             raise WorkFailed(
@@ -89,6 +104,8 @@ class Connection:
             told: Listed[T] = self.read(Listed[kind], self.send(asked))  # type: ignore[valid-type]
             yield from told.items
             left = None if left is None else left - len(told.items)
+            if told.next is not None and told.next == params.get("cursor"):
+                raise WorkFailed(f"{self.address} gives the same page again and again")
             params["cursor"] = told.next
             if params["cursor"] is None or (left is not None and left <= 0):
                 return
@@ -104,7 +121,7 @@ class Connection:
                 for line in answer.iter_lines():
                     rows += 1
                     yield msgspec.json.decode(line)
-        except (httpx2.TransportError, msgspec.DecodeError):
+        except (httpx2.RequestError, msgspec.DecodeError):
             raise WorkFailed(
                 f"{self.address} broke off after {rows:,} rows", hint="ask for all of them again"
             ) from None
@@ -128,6 +145,8 @@ class Connection:
                         wait = find_wait(answer, tries + 1)
                         if wait is None:
                             raise read_refusal(answer.status_code, answer.headers, body)
+                    elif answer.status_code >= 300:
+                        raise describe_redirect(self.address, answer.headers)
                     else:
                         for line in answer.iter_lines():
                             event = reader.take(line)
@@ -137,7 +156,12 @@ class Connection:
                         if ends:
                             return
                         wait = 1.0  # the server was told to stop, and may be back
-            except httpx2.TransportError as error:
+            except msgspec.DecodeError:
+                raise WorkFailed(
+                    f"{self.address} told of something that is no event",
+                    hint="its version may be another than this client's",
+                ) from None
+            except httpx2.RequestError as error:
                 wait = find_wait(None, tries + 1)
                 if wait is None:
                     raise describe_failure(self.address, error, tries + 1) from None
