@@ -26,12 +26,15 @@ FORMATS = ("quiet", "text", "json")
 _HIDDEN = "[hidden]"
 _KEYS = re.compile(
     r"\b(?:tl[a-z]_|sk-|pk-|ghp_|xox[a-z]-)[A-Za-z0-9_-]{8,}"  # ours, and those of providers
+    r"|\bwhsec_[A-Za-z0-9+/=]{8,}"  # what signs for webhooks
     r"|(?<=://)[^\s/@]+:[^\s/@]+(?=@)"  # who and their password, in an address
     r"|(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9._~+/=-]{6,}"
     r"|(?i:(?<=key=)|(?<=token=)|(?<=secret=)|(?<=password=)|(?<=csrf=))[^\s&\"',;]+"
 )
 _SECRET_NAMES = re.compile(r"(?i)key|secret|token|password|_headers$")
 _SHORTEST = 8
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What ends a line, or has a terminal do something."""
 current_request: ContextVar[str] = ContextVar("tally_request", default="")
 """The id of the request that is being served here."""
 _requests = logging.getLogger("tallymark.requests")
@@ -107,10 +110,10 @@ class _TextLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         at, said, error = self.read(record)
         asked = getattr(record, "facts", {}).get("request_id") or current_request.get()
-        where = f" [{asked}]" if asked and asked not in said else ""
+        where = f" [{self.hide(asked)}]" if asked and asked not in said else ""
         line = f"{at} {record.levelname.lower()} {record.name}: {said}{where}"
         # One entry, one line, whatever is in it; a traceback stands below.
-        line = line.replace("\r", "\\r").replace("\n", "\\n")
+        line = _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], line)
         return f"{line}\n{error}" if error else line
 
 
@@ -124,8 +127,9 @@ class _JsonLines(_Lines):
             "message": said,
         }
         if asked := current_request.get():
-            told["request_id"] = asked
-        told |= getattr(record, "facts", {})
+            told["request_id"] = self.hide(asked)
+        facts = getattr(record, "facts", {}).items()
+        told |= {name: self.hide(it) if isinstance(it, str) else it for name, it in facts}
         if error:
             told["error"] = error
         return msgspec.json.encode(told, enc_hook=str).decode()

@@ -84,7 +84,7 @@ def open_desk(db: str | None, server: str | None) -> Iterator[Desk]:
     from tallymark.desk import desk
 
     address = find_server(db, server)
-    with desk.open_local(db) if address is None else desk.open_remote(address) as opened:
+    with desk.open_local(db) if address is None else desk.open_remote(address, server) as opened:
         yield opened
 
 

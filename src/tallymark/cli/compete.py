@@ -279,10 +279,11 @@ def _list_above(above: dict[str, Any] | None, rank: int | None) -> Iterator[str]
     ahead = f", ahead by {format_digits(abs(gap))}" if gap else ", as much, and earlier"
     ahead = "" if gap is None else ahead
     yield f"Above, at {above['rank']}: {above['agent']} with {format_digits(above['value'])}{ahead}"
+    leads = [(each, round(each["points"], 2)) for each in above["leads"]]
     rows = [
         (clean_line(each["key"]), format_number(each["theirs"]), "against",
-         format_number(each["mine"]), f"{format_difference(format_number, each['points'])} points")
-        for each in above["leads"]
-        if each["points"]
+         format_number(each["mine"]), f"{format_difference(format_number, points)} points")
+        for each, points in leads
+        if points
     ]  # fmt: skip
     yield from (f"  {line}" for line in align(rows, [False, True, False, True, True]))

@@ -76,7 +76,8 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json(_describe(name, kept, current=True))
         return
     say(f"{_tell_caller(caller)}, at {url}")
-    say(f"Known as {name}: tally runs --server {name}, or set TALLY_SERVER={name}", err=True)
+    first = "challenge list" if caller.role == "agent" else "runs"
+    say(f"Known as {name}: tally {first} --server {name}, or set TALLY_SERVER={name}", err=True)
 
 
 def logout(

@@ -41,7 +41,8 @@ def open_organising(
     address = find_server(db, server)
     if address is not None:
         refuse_tenant(tenant)
-    with desk.open_local(db, tenant) if address is None else desk.open_remote(address) as opened:
+    opening = desk.open_local(db, tenant) if address is None else desk.open_remote(address, server)
+    with opening as opened:
         yield opened.organising
 
 

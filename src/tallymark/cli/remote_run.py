@@ -56,11 +56,14 @@ def run_there(
         for record in started:
             _cancel(desk, record)
         first = started[0].id
-        say(f"\ntally: stopped, and stopped there; what is done: tally show {first}", err=True)
+        say(
+            f"\ntally: stopped, and stopped there; what is done: tally show {first}{desk.there}",
+            err=True,
+        )
         raise typer.Exit(130) from None
     except WorkFailed as error:
         raise WorkFailed(
-            str(error), hint=f"the run may go on there: tally show {started[0].id}"
+            str(error), hint=f"the run may go on there: tally show {started[0].id}{desk.there}"
         ) from None
 
 

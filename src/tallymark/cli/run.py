@@ -185,7 +185,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         failures = (
             [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
         )
-        end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
+        there = desk.there if kept else None
+        end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         end.tell(runs, failures, also=CiEnd(desk, comment).tell)
     if not kept:
         raise typer.Exit(3)

@@ -112,6 +112,8 @@ class RunEnd:
     as_json: bool
     quiet: bool = False
     verbose: bool = False
+    there: str | None = None
+    """As a desk says it, where a server has the runs: nobody goes on with them there."""
 
     def tell(
         self,
@@ -148,7 +150,7 @@ class RunEnd:
         from tallymark.runs.reports.summary_report import MOST, closing_line, summary_lines
 
         if self.quiet:
-            say(closing_line(runs))
+            say(closing_line(runs, self.there))
             return
         most = MOST if len(runs) <= _WHOLE else _FEW_CASES
         folded = not self.verbose
@@ -166,7 +168,7 @@ class RunEnd:
             from tallymark.runs.reports.comparison_report import comparison_lines
 
             parts += [StyledLine(""), *comparison_lines(against)]
-        say(*parts[1:], StyledLine(""), StyledLine(closing_line(runs), "bold"))
+        say(*parts[1:], StyledLine(""), StyledLine(closing_line(runs, self.there), "bold"))
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare

@@ -174,7 +174,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         kept = not options.keep or hand_over(work, outcome.runs)
         if outcome.interrupted or outcome.failures:
             report, before = [], None
-        end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
+        there = desk.there if kept else None
+        end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
             done = "what is done is kept" if options.keep else "nothing is kept"

@@ -19,6 +19,7 @@ Neither side is loaded before somebody asks: a command on a database never loads
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 class Desk(Protocol):
     """All that commands ask, by subject."""
+
+    there: str | None
+    """What is added to a command so that it asks the same server; None: it is all here."""
 
     @property
     def runs(self) -> RunDesk:
@@ -85,6 +89,8 @@ class Desk(Protocol):
 
 class LocalDesk:
     """What is kept in a database."""
+
+    there = None
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -163,8 +169,8 @@ class LocalDesk:
 class RemoteDesk:
     """What is kept by a server."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, there: str) -> None:
+        self.client, self.there = client, there
 
     @cached_property
     def runs(self) -> RunDesk:
@@ -245,9 +251,9 @@ def open_local(db: str | None, tenant: str = "default") -> Iterator[Desk]:
 
 
 @contextmanager
-def open_remote(address: Address) -> Iterator[Desk]:
-    """A desk at a server."""
+def open_remote(address: Address, typed: str | None) -> Iterator[Desk]:
+    """A desk at a server; `typed` is what it was called, unless variables or a file name it."""
     from tallymark.client import Client  # noqa: PLC0415 (and so does HTTP)
 
     with Client(address.url, address.key) as client:
-        yield RemoteDesk(client)
+        yield RemoteDesk(client, "" if typed is None else f" --server {shlex.quote(typed)}")

@@ -15,6 +15,7 @@ from tests.runs.reports.sample_runs import (
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports import summary, summary_lines
+from tallymark.runs.reports.summary_report import closing_line
 from tallymark.runs.run import Run
 
 EXPECTED = """\
@@ -44,6 +45,14 @@ Run: run-1, completed (my-eval-suite on replay/careful)"""
 
 def test_a_small_run_in_full() -> None:
     assert summary(two_cases()) == EXPECTED
+
+
+def test_the_last_line_says_what_can_be_done_where_the_run_is() -> None:
+    errors = [CaseResult(case="a", status="error", error="gone")]
+    run = finished(RunRecord(id="r1", suite="s", model="m", formula="success_pct"), errors)
+    assert closing_line([run]).endswith("ask again what could not run: tally run --resume r1")
+    assert closing_line([run], "").endswith("look closer: tally show r1")
+    assert closing_line([run], " --server team").endswith("tally show r1 --server team")
 
 
 def test_a_failed_case_shows_what_was_asked_and_answered_on_lines_of_80_columns() -> None:

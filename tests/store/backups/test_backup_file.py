@@ -114,6 +114,7 @@ def test_nothing_is_left_of_one_that_failed(tmp_path: Path) -> None:
         ({}, [("default", None, "b")], "a NoneType in vars.name"),
         ({"tables": {"runs": ["id"]}}, [ROW], "rows of 'vars', which it lacks"),
         ({}, [ROW, ROW], "could not do the work"),
+        ({"made_at": 1e300}, [ROW], "a block cannot be read"),
     ],
 )
 def test_what_is_not_ours(
@@ -130,6 +131,17 @@ def test_what_it_counts_must_be_there(tmp_path: Path) -> None:
         tmp_path / "two", (HEADER, HEAD), (HEADER, HEAD), (END, End(rows={}, sequences={}))
     )
     assert "not in their order" in refuse(tmp_path, twice)
+
+
+def test_numbers_that_no_database_holds(tmp_path: Path) -> None:
+    tables = {"labels": ["id", "tenant", "kind", "value"]}
+    head = msgspec.structs.replace(HEAD, tables=tables)
+    labels = Rows("labels", [(2**63, "default", "tag", "a")])
+    end = End(rows={"labels": 1}, sequences={})
+    path = write(tmp_path / "large", (HEADER, head), (ROWS, labels), (END, end))
+    assert "has a number in labels that no database holds" in refuse(tmp_path, path)
+    path = write(tmp_path / "far", (HEADER, HEAD), (END, End(rows={}, sequences={"jobs": 2**63})))
+    assert "a block cannot be read" in refuse(tmp_path, path)
 
 
 def test_other_files_are_none(tmp_path: Path) -> None:

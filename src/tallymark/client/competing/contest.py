@@ -7,6 +7,7 @@ in or its time is up, and each step can be done again.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -47,6 +48,7 @@ RESERVE_S = 10.0
 SCORED_S = 600.0
 """For so long a score is waited for that takes work."""
 HOME = Path(".tally/attempts")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEPT_BACK = ("TALLY_KEY", "TALLY_SERVER", "TALLY_ADMIN_KEY", "TALLY_SECRET_KEY")
 """What an agent has no business with."""
 _LEAST_S = 1.0
@@ -128,15 +130,18 @@ class Contest:
                 raise Conflict(f"{entrance.attempt} is an attempt at {found.challenge}, not {name}")
             name, agent = found.challenge, agent or found.agent
         options: CallOptions = {} if entrance.key is None else {"idempotency_key": entrance.key}
-        self.entered = self.client.challenges.enter(
+        entered = self.client.challenges.enter(
             name or "",
             agent=agent,
             memoryless=entrance.memoryless,
             attempt=entrance.attempt,
             **options,
         )
-        self._began = time.monotonic()
-        return self.entered
+        if not _ID.fullmatch(entered.attempt.id):  # a folder is called so, and a command shown
+            said = clean_line(entered.attempt.id, 60)
+            raise WorkFailed(f"the server calls the attempt {said!r}, which is no id of one")
+        self.entered, self._began = entered, time.monotonic()
+        return entered
 
     def work(self, agent: Agent, most_seconds: float | None = None) -> Any:
         """Has the agent work; its answer. One that fails leaves the attempt open."""

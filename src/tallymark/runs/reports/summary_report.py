@@ -73,8 +73,11 @@ def summary_lines(run: Run, *, most: int = MOST, folded: bool = False) -> list[S
     return [*lines[1:], *_write_score(run), *_write_measures(run)]
 
 
-def closing_line(runs: Sequence[Run]) -> str:
-    """All of it in one line: the score, what failed, and what to do next."""
+def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
+    """All of it in one line: the score, what failed, and what to do next.
+
+    `there` says how to ask the server that has the runs.
+    """
     records = [run.record for run in runs]
     scores = [-math.inf if each.score is None else each.score for each in records]
     record = records[scores.index(max(scores))]
@@ -92,9 +95,10 @@ def closing_line(runs: Sequence[Run]) -> str:
         said = f"{clean_line(record.suite, 60)}: {', '.join(parts)}"
     if not runs[0].kept:
         return said
-    again = record.errors and "door" not in record.tags and len(runs) == 1
-    call = f"run --resume {record.id}" if again else f"show {record.id}"
-    return f"{said}; {'ask again what could not run' if again else 'look closer'}: tally {call}"
+    again = record.errors and "door" not in record.tags and len(runs) == 1 and there is None
+    if again:
+        return f"{said}; ask again what could not run: tally run --resume {record.id}"
+    return f"{said}; look closer: tally show {record.id}{there or ''}"
 
 
 def _fold_passed(run: Run) -> Iterator[StyledLine]:

@@ -13,7 +13,7 @@ import secrets
 import struct
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The version of the tables."""
     made_by: str
     """The version of Tallymark."""
-    made_at: float
+    made_at: Annotated[float, msgspec.Meta(ge=0, lt=2**37)]
     database: str
     """Of which kind: sqlite or postgresql."""
     tables: dict[str, list[str]]
@@ -59,7 +59,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     rows: dict[str, int]
     """How many, by table."""
-    sequences: dict[str, int]
+    sequences: dict[str, Annotated[int, msgspec.Meta(lt=2**62)]]
     """The last number that was given out, by table."""
 
 

@@ -281,7 +281,12 @@ def _store_rows(
             raise InvalidInput(f"the backup {file.path} has rows of {name!r}, which it lacks")
         columns = [tables[name].c[each] for each in header.tables[name]]
         names = [each.name for each in columns]
-        insert_many(connection, tables[name], names, read(blocks, _make_check(file.path, columns)))
+        rows = read(blocks, _make_check(file.path, columns))
+        try:
+            insert_many(connection, tables[name], names, rows)
+        except OverflowError:
+            said = f"the backup {file.path} has a number in {name} that no database holds"
+            raise InvalidInput(said) from None
     if counts != {name: end.rows.get(name, 0) for name in tables}:
         raise InvalidInput(f"the backup {file.path} does not have the rows that it counts")
 
