@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 class Desk(Protocol):
     """All that commands ask, by subject."""
 
-    there: str | None
-    """What is added to a command so that it asks the same server; None: it is all here."""
+    @property
+    def there(self) -> str | None:
+        """What is added to a command so that it asks the same server; None: it is all here."""
 
     @property
     def runs(self) -> RunDesk:
