@@ -114,6 +114,11 @@ STORIES: dict[str, tuple[str, ...]] = {
 }
 """Command lines without `tally`, by subject."""
 ONLY_HERE: dict[str, str] = {
+    "admin backup": "copies the database, for whoever has it",
+    "admin restore": "makes a database from a copy, for whoever has it",
+    "admin check": "computes the database anew, for whoever has it",
+    "admin prune": "takes old things out of the database, for whoever has it",
+    "admin config": "lists the settings of the machine that it runs on",
     "init": "writes a file",
     "import": "reads and writes files",
     "validate": "reads a file",
