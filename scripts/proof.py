@@ -18,6 +18,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
+from scripts.prove_backup import judge_backups
+from scripts.prove_exporters import judge_exporters
+from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
 from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
@@ -25,6 +28,7 @@ from scripts.prove_what_if import judge_what_if
 from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
 from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
+from scripts.trace_worlds import tell_trace_coverage
 
 PAGE = TREE / "bench" / "proof.md"
 _API_TESTS = "tests/test_server.py"
@@ -116,14 +120,40 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_backups() -> ProofSection:
+    """A backup under load comes back whole, and one that is cut, killed or full leaves nothing."""
+    return ProofSection("Backups", *judge_backups())
+
+
+def prove_exporters() -> ProofSection:
+    """What real exporters send to a running server is what it shows."""
+    return ProofSection("Exporters", *judge_exporters())
+
+
 def prove_server() -> ProofSection:
     """A server that is killed, stopped, doubled and listened to loses nothing."""
     return ProofSection("Server", *judge_server())
 
 
+def prove_faults() -> ProofSection:
+    """Over a network that fails, nothing is done twice, nothing is lost, and errors are told."""
+    return ProofSection("Faults of the network", *judge_faults())
+
+
 def prove_pages() -> ProofSection:
     """Pages in Chromium: how soon, how heavy, who sees what, by how few links, and axe."""
     return ProofSection("Pages", *judge_pages())
+
+
+def prove_traces() -> ProofSection:
+    """Intervals of means over sessions of production traces hold the truth."""
+    runs = 1000
+    holds, table = tell_trace_coverage(runs)
+    said = (
+        "How often the 95 % interval of a mean over traces holds the truth, and that of the "
+        f"difference of two such means holds 0, in %, over {runs:,} draws a cell:"
+    )
+    return ProofSection("Traces", holds, f"{said}\n\n{table}")
 
 
 def prove_what_if() -> ProofSection:
@@ -142,6 +172,9 @@ def _get_room(trial: MutantTrial) -> str:
 
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
+    "backups": prove_backups,
+    "exporters": prove_exporters,
+    "faults": prove_faults,
     "mutants": prove_mutants,
     "pages": prove_pages,
     "ratings": prove_ratings,
@@ -150,6 +183,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "slow": prove_thoroughly,
     "scores": prove_scores,
     "server": prove_server,
+    "traces": prove_traces,
     "what-if": prove_what_if,
 }
 """By name, in the order in which they are made and told."""

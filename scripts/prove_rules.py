@@ -2,15 +2,16 @@
 
     python -m scripts.prove_rules [--short]
 
-Traces are sent without end, some in two parts, while the server and a worker are killed at random
-moments and started again, and PostgreSQL too. In the end: what was acknowledged is there once, each
-version of a trace is scored once by each rule, and no cap was passed, by what the judge itself
-counted.
+Traces are sent without end, some in two parts, while the server and two workers are killed (-9) at
+random moments and started again, PostgreSQL too, alone and together; half-way a rule is edited. In
+the end: what was acknowledged is there once, each version of a trace is scored once by each version
+of a rule, and no cap was passed, by what the judge itself counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
@@ -20,17 +21,22 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scripts.server_process import ADMIN_KEY, ServerProcess, set_up, start_server
+from scripts.server_process import (
+    ADMIN_KEY,
+    ServerProcess,
+    require_as_logged,
+    set_up,
+    start_server,
+)
 
 from tallymark.store import Store, open_store
 from tallymark.store.quick_statements import QuickStatements
@@ -46,12 +52,12 @@ _PATIENCE = 120.0
 class Size:
     """How much of everything."""
 
-    kills: int = 12
-    least: int = 40
+    kills: int = 8
+    least: int = 30
     """Traces between two kills."""
 
 
-SHORT = Size(kills=2, least=15)
+SHORT = Size(kills=3, least=15)
 
 
 class Judge(ThreadingHTTPServer):
@@ -138,7 +144,7 @@ class Sender:
         while not self.stopped:
             try:
                 ask(self.find_url(), "POST", "/v1/traces", body)
-            except (OSError, urllib.error.HTTPError):
+            except (OSError, http.client.HTTPException):  # killed, before or in its answer
                 time.sleep(0.05)
                 continue
             self.sent.append(f"{trace} {span}")
@@ -165,22 +171,24 @@ def open_crashing_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
 
             def crash() -> None:
                 process: Any = server.get_postmaster_info().process
-                process.send_signal(signal.SIGQUIT)
-                process.wait(30)
+                family = [process, *process.children(recursive=True)]
+                process.send_signal(signal.SIGKILL)
+                for each in family:  # those that it leaves behind end by themselves
+                    each.wait(30)
                 server.ensure_postgres_running()
 
             yield server.get_uri(), crash
 
 
 class House:
-    """A server, a worker beside it, and the database: each can be killed, and is started again."""
+    """A server, two workers, and the database: each can be killed, and is started again."""
 
     def __init__(self, db: str, kill_database: Callable[[], None] | None) -> None:
         self._db = db
         self._kill_database = kill_database
         self.kills = Counter[str]()
         self.server = self._start_server()
-        self.worker = self._start_worker()
+        self.workers = [self._start_worker() for _ in range(2)]
 
     def _start_server(self) -> ServerProcess:
         return start_server(self._db, workers=2, TALLY_ALLOW="private-addresses")
@@ -192,26 +200,29 @@ class House:
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
-    def kill(self, which: str) -> None:
-        """Kills one of them, and starts it again."""
-        self.kills[which] += 1
-        if which == "server":
+    def kill(self, names: Sequence[str]) -> None:
+        """Kills some of them at once, and starts them again."""
+        self.kills.update(names)
+        if "server" in names:
+            self.server.process.kill()
+        if "worker" in names:
+            self._end_worker(self.workers.pop(0))
+        if "database" in names and self._kill_database is not None:
+            self._kill_database()
+        if "worker" in names:
+            self.workers.append(self._start_worker())
+        if "server" in names:
             self.server.kill()
             self.server = self._start_server()
-        elif which == "worker":
-            self.end_worker()
-            self.worker = self._start_worker()
-        elif self._kill_database is not None:
-            self._kill_database()
 
-    def end_worker(self) -> None:
-        """As the kernel would."""
-        self.worker.kill()
-        self.worker.wait()
+    def _end_worker(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.kill()
+        worker.wait()
 
     def close(self) -> None:
         """All of it."""
-        self.end_worker()
+        for each in self.workers:
+            self._end_worker(each)
         self.server.kill()
 
 
@@ -228,21 +239,29 @@ def make_rules(url: str, judge: str) -> None:
         ask(url, "POST", "/api/v1/rules", json.dumps(rule).encode())
 
 
-def wait_until_quiet(url: str, sent: int) -> None:
-    """Until all that was sent is settled, and no rule waits for anything."""
-    deadline, rules = time.monotonic() + _PATIENCE, None
+def edit_rule(url: str) -> None:
+    """Another version of the one for all, which says nearly the same."""
+    said = {"scorer": 'contains(values=["sorry", "excuse"], mode="any")'}
+    ask(url, "POST", "/api/v1/rules/polite/versions", json.dumps(said).encode())
+
+
+_LEFT = (
+    "SELECT (SELECT COUNT(*) FROM traces WHERE undecided OR due_at IS NOT NULL),"
+    " (SELECT COUNT(*) FROM trace_decisions WHERE decision = 'waiting')"
+)
+"""In one statement: what is looked at turns into what waits, and both ways."""
+
+
+def wait_until_quiet(store: Store) -> None:
+    """Until all that was sent is settled and looked at, and no rule waits for anything."""
+    deadline, left = time.monotonic() + _PATIENCE, None
     while time.monotonic() < deadline:
-        rules = ask(url, "GET", "/api/v1/rules")["items"]
-        open_ = ask(url, "GET", "/api/v1/traces?filter=state:open&limit=1")["items"]
-        looked = {
-            each["name"]: sum(n for key, n in each["counts"].items() if key != "waiting")
-            for each in rules
-        }
-        waiting = sum(each["counts"]["waiting"] for each in rules)
-        if not open_ and not waiting and min(looked.values()) >= sent:
+        with store._database.read() as connection:  # noqa: SLF001
+            left = QuickStatements(connection).read(_LEFT)[0]
+        if not any(left):
             return
         time.sleep(0.2)
-    raise RuntimeError(f"rules still wait after {_PATIENCE:g} s: {rules}")
+    raise RuntimeError(f"not all is done after {_PATIENCE:g} s: {left}")
 
 
 def audit(store: Store, sent: list[str], asked: int) -> str:
@@ -265,8 +284,8 @@ def audit(store: Store, sent: list[str], asked: int) -> str:
             )
             for name, rule in rules.items()
         }
-        seen = read("SELECT rule, trace, version FROM trace_decisions")
-        scored = read("SELECT rule, trace, version FROM trace_scores")
+        seen = read("SELECT rule, trace, version, rule_version FROM trace_decisions")
+        scored = read("SELECT rule, trace, version, rule_version FROM trace_scores")
         sums = "SELECT SUM(scored), SUM(failed), SUM(spent) FROM rule_days WHERE rule = ?"
         days = {name: read(sums, rule)[0] for name, rule in rules.items()}
     wanted = Counter(trace for trace, _ in spans)
@@ -274,15 +293,17 @@ def audit(store: Store, sent: list[str], asked: int) -> str:
     # A version that was replaced before rules looked at the trace is not looked at.
     newest = dict(sorted(versions))
     wanted_pairs = {(rule, *pair) for rule in rules.values() for pair in newest.items()}
-    missed = wanted_pairs - set(seen)
+    missed = wanted_pairs - {each[:3] for each in seen}
     _require(not missed, "the newest version of each trace was looked at by each rule", missed)
     _require(len(seen) == len(set(seen)), "nothing was decided twice")
-    _require({each[1:] for each in seen} <= versions, "only versions that there are were decided")
+    _require({each[1:3] for each in seen} <= versions, "only versions that there are were decided")
     _require(len(scored) == len(set(scored)), "nothing has two scores")
     for name, rule in rules.items():
         kept = sum(1 for each in scored if each[0] == rule)
         _require(kept == decided[name]["scored"], f"{name}: a score for each decision", kept)
         _require(days[name][0] == kept, f"{name}: the days have counted them", days[name], kept)
+    both = {each[3] for each in scored if each[0] == rules["polite"]}
+    _require(len(both) == 2, "both versions of the rule that was edited have scored", both)
     _require(not decided["polite"].keys() - {"scored", "filtered"}, "polite scored all", decided)
     _require(decided["few"]["scored"] <= CAP_COUNT, "the cap of traces holds", decided["few"])
     spent = asked * CENT
@@ -315,13 +336,17 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
         which = ["server", "worker", *(["database"] if kill_database else [])]
         for nth in range(size.kills):
             enough = len(sender.sent) + size.least + chance.randrange(size.least)
-            while len(sender.sent) < enough:
+            while len(sender.sent) < enough and sender.thread.is_alive():
                 time.sleep(0.01)
-            house.kill(which[nth % len(which)] if nth < len(which) else chance.choice(which))
+            time.sleep(chance.random() * 0.5)
+            several = chance.randint(1, len(which))
+            house.kill([which[nth]] if nth < len(which) else chance.sample(which, several))
+            if nth == size.kills // 2:
+                edit_rule(house.server.url)
         sender.stopped = True
         sender.thread.join(60)
-        traces = len({each.split()[0] for each in sender.sent})
-        wait_until_quiet(house.server.url, traces)
+        with open_store(db) as store:
+            wait_until_quiet(store)
     finally:
         if sender is not None:
             sender.stopped = True
@@ -329,6 +354,7 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
         judge.shutdown()
     with open_store(db) as store:
         found = audit(store, sender.sent, judge.asked)
+        require_as_logged(store, "traces", "days of rules")
     killed = ", ".join(f"the {name} {count} times" for name, count in sorted(house.kills.items()))
     return f"{killed} killed: {found}"
 
@@ -351,9 +377,10 @@ def judge_rules(size: Size | None = None) -> tuple[bool, str]:
         lines.append(f"- {name}: {found}")
         sys.stdout.write(f"{lines[-1]}\n")
     said = (
-        "Traces are sent without end, every third with a span that comes late, while things are "
-        "killed at random moments and started again; three rules score them: all, with a cap of "
-        "traces, and by a judge with a cap in money, who counts himself how often he is asked."
+        "Traces are sent without end, every third with a span that comes late, while the server, "
+        "two workers and the database are killed (-9) at random moments, alone and together, and "
+        "started again. Three rules score them: all, edited half-way; with a cap of traces; and by "
+        "a judge with a cap in money, which counts itself how often it is asked."
     )
     return held, f"{said}\n\n" + "\n".join(lines) + "\n"
 

@@ -2,8 +2,8 @@
 
     python -m scripts.prove_server [--short] [NAME ...]
 
-Every attempt that was answered with 2xx must be there, scored once; boards and ratings must be what
-the attempts come to when they are counted anew.
+Every attempt that was answered with 2xx must be there, scored once; and `tally admin check` must
+find boards, ratings and all else to be what the attempts come to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from scripts.server_process import (
     ADMIN_KEY,
     ServerProcess,
     open_postgres,
+    require_as_logged,
     serve,
     set_up,
     start_server,
@@ -40,12 +41,10 @@ from sqlalchemy import Connection, func, select
 from tallymark.app.app import App
 from tallymark.app.jobs import JobService
 from tallymark.challenges.attempt import Payload
-from tallymark.store import Store, open_store
+from tallymark.store import open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts, score_history
-from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import boards, contest_audit, idempotency, ratings
-from tallymark.store.contests.whole_boards import rebuild
+from tallymark.store.contests.contest_tables import contest_audit, idempotency
 from tallymark.store.jobs.jobs import NewJob
 
 END_S = 10.0
@@ -135,33 +134,8 @@ def audit(db: str, answered: list[dict[str, Any]]) -> int:
             _require(
                 found.keys() == states.keys(), f"the {name} lack some", len(found), len(states)
             )
-        _require_same_anew(store)
+        require_as_logged(store, "scores", "boards", "ratings")
     return len(states)
-
-
-def _require_same_anew(store: Store) -> None:
-    database = store._database  # noqa: SLF001
-
-    def read(connection: Connection) -> list[list[Any]]:
-        # An agent whose matches are none yet need not have a row.
-        rated = select(ratings).where(ratings.c.matches > 0)
-        return [
-            sorted(map(tuple, connection.execute(each)), key=repr)
-            for each in (select(boards), rated)
-        ]
-
-    def count_anew(connection: Connection) -> None:
-        rebuild(connection, find_challenge(connection, store.tenant, "bench", lock=True))
-
-    with database.read() as connection:
-        before = read(connection)
-    database.write(count_anew)
-    store.ratings.rebuild()
-    with database.read() as connection:
-        after = read(connection)
-    _require(before[0] == after[0], "the board is not what its attempts come to")
-    _require(before[1] == after[1], "ratings are not what the matches come to")
-    _require(bool(after[0] and after[1]), "there is nothing to compare")
 
 
 def _count(connection: Connection, column: Any, *where: Any) -> Counter[int]:
@@ -305,6 +279,7 @@ def prove_worker(folder: Path, size: Size) -> str:  # noqa: ARG001
         _require(done.state == "done", "nobody went on", done.state, done.error)
         attempt = app.store.attempts.get(done.subject)
         events = Counter(each.event for each in app.store.attempts.audit(attempt.id))
+        require_as_logged(app.store, "attempts", "jobs")
     _require(attempt.state == "scored", "it is not scored", attempt.state)
     _require(events["scored"] == 1, "it was scored twice", events)
     words = [sys.executable, "-m", "pytest", "-q", "-m", "proof", "tests/app/test_workers.py"]
@@ -359,6 +334,7 @@ def prove_end(folder: Path, size: Size) -> str:
         seconds = asyncio.run(listen_and_stop(server, size.listeners))
         code = server.process.returncode
         left = app.store.jobs.get(job)
+        require_as_logged(app.store, "jobs")
     _require(code == 0, "it did not end well", code, server_said(server))
     _require(seconds <= END_S, "it took too long", seconds)
     _require(left.state == "queued", "the job was not handed back", left.state)
@@ -401,15 +377,22 @@ PROOFS: dict[str, Callable[[Path, Size], str]] = {
 
 def judge_server(size: Size | None = None, names: list[str] | None = None) -> tuple[bool, str]:
     """Whether all of it holds, and a table of what was found."""
+    return judge(PROOFS, size or Size(), names)
+
+
+def judge(
+    proofs: Mapping[str, Callable[[Path, Any], str]], size: Any, names: Collection[str] | None
+) -> tuple[bool, str]:
+    """The same of any proofs, or of those whose names hold one of these words."""
     holds, table = True, "| what | found | seconds |\n|---|---|---|\n"
-    for name, prove in PROOFS.items():
+    for name, prove in proofs.items():
         if names and not any(each in name for each in names):
             continue
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="tally-proof-") as folder:
             try:
-                found = prove(Path(folder), size or Size())
-            except (AssertionError, RuntimeError, OSError) as error:
+                found = prove(Path(folder), size)
+            except (AssertionError, RuntimeError, OSError, subprocess.SubprocessError) as error:
                 holds, found = False, f"DOES NOT HOLD: {error}"
         table += f"| {name} | {found} | {time.monotonic() - began:.0f} |\n"
         sys.stdout.write(f"{name}: {found}\n")

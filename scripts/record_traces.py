@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_POST()
 
     def do_POST(self) -> None:
-        body = self._read_body()
+        body = read_body(self)
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         elif self.headers.get("Content-Encoding") == "deflate":
@@ -179,16 +179,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.runs.setdefault(run["id"], {}).update(run)
         self._reply({})
 
-    def _read_body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        chunks = []
-        while size := int(self.rfile.readline(), 16):
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(chunks)
-
     def _reply(self, answer: dict[str, Any]) -> None:
         content = json.dumps(answer).encode()
         self.send_response(200)
@@ -196,6 +186,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def read_body(request: BaseHTTPRequestHandler) -> bytes:
+    """What was sent, in one piece or in chunks."""
+    if request.headers.get("Transfer-Encoding") != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length") or 0))
+    chunks = []
+    while size := int(request.rfile.readline(), 16):
+        chunks.append(request.rfile.read(size))
+        request.rfile.readline()
+    request.rfile.readline()
+    return b"".join(chunks)
 
 
 def _forget_machine(export: bytes) -> bytes:
@@ -268,9 +270,14 @@ def recording() -> Iterator[Recorder]:
             thread.join()
 
 
+def find_place(each: Recording) -> Path:
+    """Where its library lives."""
+    return PLACES / each.agent.replace(".", "_")
+
+
 def make_environment(each: Recording) -> list[str]:
     """The library in a place of its own, and the words that start a program there."""
-    place = PLACES / each.agent.partition(".")[0]
+    place = find_place(each)
     ready = place / ".ready"
     wanted = " ".join(each.packages)
     node = each.agent.endswith(".mjs")
@@ -287,23 +294,37 @@ def make_environment(each: Recording) -> list[str]:
     return ["node"] if node else [str(place / "bin" / "python")]
 
 
-def _run(words: list[str], folder: Path, more: dict[str, str] | None = None) -> None:
+def _run(
+    words: list[str], folder: Path, more: dict[str, str] | None = None, *, fails: bool = False
+) -> None:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    subprocess.run(words, cwd=folder, env=kept | (more or {}), check=True, stdout=sys.stderr)
+    told = subprocess.DEVNULL if fails else None
+    done = subprocess.run(
+        words, cwd=folder, env=kept | (more or {}), check=False, stdout=sys.stderr, stderr=told
+    )
+    if (done.returncode != 0) != fails:
+        raise RuntimeError(f"{words[-1]} ended with {done.returncode}")
+
+
+def run_agent(each: Recording, variables: dict[str, str], *, fails: bool = False) -> None:
+    """Runs its agent, which may have to fail.
+
+    From a folder that says nothing about this machine: some libraries note it.
+    """
+    words = make_environment(each)
+    with tempfile.TemporaryDirectory() as folder:
+        for file in ("weather.py", each.agent):
+            (Path(folder) / file).write_text((AGENTS / file).read_text())
+        if words == ["node"]:
+            (Path(folder) / "node_modules").symlink_to(find_place(each) / "node_modules")
+        _run([*words, each.agent], Path(folder), variables, fails=fails)
 
 
 def record(each: Recording) -> bytes:
     """What the library wrote about one run of its agent."""
-    words = make_environment(each)
-    # Agents run from a folder that says nothing about this machine: some libraries note it.
-    with recording() as recorder, tempfile.TemporaryDirectory() as folder:
-        for file in ("weather.py", each.agent):
-            (Path(folder) / file).write_text((AGENTS / file).read_text())
-        if words == ["node"]:
-            modules = PLACES / each.agent.partition(".")[0] / "node_modules"
-            (Path(folder) / "node_modules").symlink_to(modules)
+    with recording() as recorder:
         told = {key: value.format(recorder=recorder.url) for key, value in each.setting.items()}
-        _run([*words, each.agent], Path(folder), {"RECORDER": recorder.url, **told})
+        run_agent(each, {"RECORDER": recorder.url, **told})
         return recorder.content()
 
 

@@ -2,7 +2,7 @@
 
 A page is a line of `SHOTS`: its name, its address and who looks. They look at the store of `tally
 serve --demo`, while it plays on. What is too wide for its window, breaks the policy or does not
-answer is told at the end.
+answer is told at the end. With `--docs` only the pictures of README and docs are made again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -23,7 +23,9 @@ from urllib.parse import quote
 
 import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from scripts.edge_store import LONG, TRACE, fill_edges
 
+from tallymark.app.app import App
 from tallymark.app.callers import SESSION_COOKIE, Caller
 from tallymark.app.demo import Demo
 from tallymark.app.demo.demo import COMPETITOR
@@ -31,13 +33,22 @@ from tallymark.app.demo.sample_field import BEANS
 from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server, name_hosts
 from tallymark.store import Store
+from tallymark.traces.trace_query import parse_query
 
 CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
 SIZES = ((1280, 900), (390, 844))
-Role = Literal["guest", "organiser", "competitor", "stranger", "frozen", "new"]
+PICTURE = (1040, 720)
+PICTURES = {"home": "home", "run": "run", "board": "challenge", "traces": "traces-compare"}
+"""The pictures of the docs, by the page that each shows."""
+Role = Literal["guest", "organiser", "competitor", "stranger", "frozen", "new", "edge"]
 """Who looks: anybody at the demo, two with keys for it, a stranger where it is no demo,
-or where a board is frozen, the owner of an empty store."""
+or where a board is frozen, the owner of an empty store, and of one at its edges."""
+Act = Literal["", "loading", "offline", "keyboard", "print"]
+"""What is done to a page: parts do not come, the server is away, Tab is pressed, it is printed."""
+
+
+_EXPECTED = ("the server responded with a status", "ERR_INTERNET_DISCONNECTED")
 
 
 class Shot(NamedTuple):
@@ -47,11 +58,13 @@ class Shot(NamedTuple):
     address: str
     role: Role = "guest"
     status: int = 200
+    act: Act = ""
 
 
 FORMULA = quote("success_pct * 0.8 - total_cost * 1000")
 TOTAL = quote("total - elapsed_s / 2")
 WRONG = quote("succes_pct * (2")
+MOVES = "?by=weights&w-correctness=0.1&w-speed=0.6&w-methodology=0.15&w-completeness=0.15"
 SHOTS = (
     Shot("home", "/"),
     Shot("home-organiser", "/", "organiser"),
@@ -104,9 +117,51 @@ SHOTS = (
     Shot("organiser-agent", "/organiser/agents/sample-careful", "organiser"),
     Shot("organiser-keys", "/organiser/keys", "organiser"),
     Shot("organiser-audit", "/organiser/audit", "organiser"),
+    Shot(
+        "organiser-rescore-moves", f"/organiser/challenges/bean-counter/rescore{MOVES}", "organiser"
+    ),
+    Shot("review-organiser", "/review", "organiser"),
+    Shot("case-judged", "/runs/{judged}/cases/where-is-it", "organiser"),
     Shot("traces", "/traces"),
-    Shot("traces-compare", "/traces/compare"),
-    Shot("rules", "/rules", "organiser"),
+    Shot("traces-errors", "/traces?q=status:error&by=service&measure=error"),
+    Shot("traces-wrong", "/traces?q=staus:error"),
+    Shot("trace", "/traces/{trace}"),
+    Shot("trace-report", "/traces/{report}", "organiser"),
+    Shot("trace-session", "/traces/sessions/{session}"),
+    Shot("traces-compare", "/traces/compare?first=version:2.3.0&second=version:2.4.0"),
+    Shot("rules", "/rules"),
+    Shot("rules-organiser", "/rules", "organiser"),
+    Shot("rule", "/rules/steps-went-well"),
+    Shot("rule-organiser", "/rules/polite", "organiser"),
+    Shot("loading", "/challenges/fewest-words", act="loading"),
+    Shot("offline", "/challenges/bean-counter", act="offline"),
+    Shot("offline-run", "/runs/{running}", act="offline"),
+    Shot("keyboard", "/challenges/bean-counter", act="keyboard"),
+    Shot("print", "/runs/{run}", act="print"),
+    Shot("print-board", "/challenges/bean-counter", act="print"),
+    Shot("wall-frozen", "/challenges/bean-counter?tv=1", "frozen"),
+    Shot("edge-challenges", "/challenges", "edge"),
+    Shot("edge-crowd", "/challenges/crowd?limit=200", "edge"),
+    Shot("edge-crowd-wall", "/challenges/crowd?tv=1", "edge"),
+    Shot("edge-alone", "/challenges/alone", "edge"),
+    Shot("edge-nobody", "/challenges/nobody", "edge"),
+    Shot("edge-soon", "/challenges/soon", "edge"),
+    Shot("edge-over", "/challenges/over", "edge"),
+    Shot("edge-missed", "/challenges/missed", "edge"),
+    Shot("edge-nobody-wall", "/challenges/nobody?tv=1", "edge"),
+    Shot("edge-versus", "/challenges/siege", "edge"),
+    Shot("edge-agents", "/agents", "edge"),
+    Shot("edge-agent", "/agents/{long}", "edge"),
+    Shot("edge-runs", "/runs", "edge"),
+    Shot("edge-run-errors", "/runs/rnerrors", "edge"),
+    Shot("edge-run-one", "/runs/rnone", "edge"),
+    Shot("edge-run-many", "/runs/rnmany", "edge"),
+    Shot("edge-run-long", "/runs/rnlong", "edge"),
+    Shot("edge-trace", f"/traces/{TRACE}", "edge"),
+    Shot("empty-review", "/review", "new"),
+    Shot("empty-rules", "/rules", "new"),
+    Shot("empty-organiser", "/organiser", "new"),
+    Shot("empty-search", "/search?q=nothing-like-this", "new"),
     Shot("empty-traces", "/traces", "new"),
     Shot("empty-home", "/", "new"),
     Shot("empty-runs", "/runs", "new"),
@@ -121,6 +176,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "screenshots")
     options.add_argument("--only", default="", help="only pages whose name has this")
+    options.add_argument(
+        "--docs", action="store_true", help="the pictures of the docs, and no more"
+    )
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     problems = []
@@ -129,13 +187,28 @@ def main() -> None:
             executable_path=CHROMIUM, args=["--no-sandbox", "--headless"]
         )
         places = find_places(servers["guest"].service.app.store)
-        for shot in SHOTS:
+        if chosen.docs:
+            take_pictures(browser, servers, places)
+        for shot in SHOTS if not chosen.docs else ():
             if chosen.only in shot.name:
                 problems += photograph(browser, servers[shot.role], shot, places, chosen.out)
         browser.close()
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     sys.exit(1 if problems else 0)
+
+
+def take_pictures(
+    browser: Browser, servers: Mapping[Role, Served], places: Mapping[str, str]
+) -> None:
+    """What README and docs show, as it is when a page is opened."""
+    shots = {each.name: each for each in SHOTS}
+    for picture, name in PICTURES.items():
+        shot = shots[name]
+        served = servers[shot.role]
+        with open_page(browser, served, PICTURE) as page:
+            list(look(page, served.address + shot.address.format(**places), shot, PICTURE[0]))
+            page.screenshot(path=ROOT / "docs" / f"{picture}.png")
 
 
 class Served(NamedTuple):
@@ -155,7 +228,7 @@ def open_servers() -> Iterator[dict[Role, Served]]:
         empty = Path(left.enter_context(tempfile.TemporaryDirectory())) / "empty.db"
         frozen = demo.folder / "frozen.db"
         shutil.copy(demo.db, frozen)
-        lively = left.enter_context(serve(ServiceSettings(db=demo.db, demo=demo, workers=0)))
+        lively = left.enter_context(serve(ServiceSettings(db=demo.db, demo=demo, workers=1)))
         closed = left.enter_context(serve(ServiceSettings(db=demo.db, workers=0)))
         still = left.enter_context(serve(ServiceSettings(db=str(frozen), workers=0)))
         still.service.app.store.challenges.freeze(
@@ -170,7 +243,12 @@ def open_servers() -> Iterator[dict[Role, Served]]:
             role: lively._replace(session=session) for role, session in sessions.items()
         }
         wait_for_run(lively.service.app.store)
-        yield {"guest": lively, "stranger": closed, "frozen": still, "new": new, **signed}
+        edges = Path(left.enter_context(tempfile.TemporaryDirectory())) / "edges.db"
+        with closing(App(str(edges))) as app:
+            fill_edges(app)
+        edge = left.enter_context(serve(ServiceSettings(db=str(edges), own=True, workers=0)))
+        others: dict[Role, Served] = {"stranger": closed, "frozen": still, "new": new}
+        yield {"guest": lively, "edge": edge, **others, **signed}
 
 
 def sign_in(service: Service, role: str, agent: str | None = None) -> str:
@@ -193,7 +271,15 @@ def find_places(store: Store) -> dict[str, str]:
     failed = store.page_results(worst.id, status="failed", limit=1)[0]
     desk = store.runs(suite="support-desk", status="completed", limit=4)
     boards = store.boards
+    failed_trace = store.traces.page(parse_query("service:shop-desk status:error", now=0), limit=1)
+    reports = store.traces.page(parse_query("service:report-writer", now=0), limit=9).items
+    (trace,) = failed_trace.items
     return {
+        "judged": store.runs(suite="desk-tone", limit=1)[0].id,
+        "trace": trace.trace_id,
+        "report": max(reports, key=lambda each: each.spans).trace_id,
+        "session": quote(trace.session or "", safe=""),
+        "long": LONG,
         "run": worst.id,
         "before": before.id,
         "running": next((each.id for each in store.runs(status="running")), ""),
@@ -239,8 +325,10 @@ def photograph(
                 told: list[str] = []
                 page.on("console", partial(_keep, told))
                 problems += [f"{shot.name}: {each}" for each in look(page, address, shot, size[0])]
+                do_act(page, shot.act)
                 problems += [f"{shot.name}: {each}" for each in told]
                 page.screenshot(path=out / f"{shot.name}-{size[0]}-{theme}.png", full_page=True)
+                page.unroute_all(behavior="ignoreErrors")
     return problems
 
 
@@ -265,19 +353,34 @@ def open_page(
 
 def look(page: Page, address: str, shot: Shot, width: int) -> Iterator[str]:
     """Opens a page, waits for its parts, and says what is wrong with it."""
+    if shot.act == "loading":
+        page.route("**/*part=*", lambda _: None)
     answer = page.goto(address)
     if answer is None or answer.status != shot.status:
         yield f"{answer and answer.status} instead of {shot.status} at {address}"
-    page.wait_for_selector("[aria-busy=true]", state="detached", timeout=15_000)
+    if shot.act != "loading":
+        page.wait_for_selector("[aria-busy=true]", state="detached", timeout=15_000)
     page.wait_for_selector("#tip", state="attached")
     wide = page.evaluate("document.documentElement.scrollWidth")
     if wide > width:
         yield f"{wide} px wide in {width}"
 
 
+def do_act(page: Page, act: Act) -> None:
+    """What a shot wants to be done before it is taken."""
+    if act == "offline":
+        page.context.set_offline(True)
+        page.wait_for_timeout(1500)
+    elif act == "keyboard":
+        for _ in range(12):
+            page.keyboard.press("Tab")
+    elif act == "print":
+        page.emulate_media(media="print")
+
+
 def _keep(told: list[str], message: ConsoleMessage) -> None:
     """What a browser complains of; that a page is refused is what some are here for."""
-    if message.type == "error" and "the server responded with a status" not in message.text:
+    if message.type == "error" and not any(each in message.text for each in _EXPECTED):
         told.append(message.text)
 
 

@@ -169,3 +169,13 @@ def set_up(store: Store, challenge: Challenge = CHALLENGE, packed: bytes = b"") 
     operator = Caller("default", "admin", "proof")
     limits = dict.fromkeys(("report", "read", "write", "work"), _ENOUGH)
     accounts.change_settings(operator, limits=limits)
+
+
+def require_as_logged(store: Store, *kinds: str) -> None:
+    """Raises where anything is stored otherwise than the log says, or none of a kind was found."""
+    report = store.check_all()
+    if report.counts:
+        told = "; ".join(map(str, report.differences[:5]))
+        raise AssertionError(f"the check finds differences: {report.counts}: {told}")
+    if missing := [kind for kind in kinds if not report.checked.get(kind)]:
+        raise AssertionError(f"the check found none of {missing}")

@@ -81,6 +81,7 @@ READERS_FILES: dict[str, dict[str, str | Path]] = {
     "tally-score": {"examples/agent_eval.py": ROOT / "examples/agent_eval.py"},
 }
 READERS_COMMANDS = {
+    "tally admin backup monday": ["tally vars set city Oslo"],
     "tally compare latest~1": ["tally run suite.yaml"],
     "tally compare RUN RUN  ": ["tally run suite.yaml", "tally run suite.yaml"],
     "tally rescore bean-counter --formula": [

@@ -162,3 +162,16 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if not target.startswith(("http://", "https://")):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_container_file_copies_what_is_there() -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    known = {"FROM", "RUN", "COPY", "USER", "WORKDIR", "VOLUME", "ENV", "EXPOSE", "HEALTHCHECK"}
+    assert {line[0] for line in lines} <= known | {"CMD", "ENTRYPOINT"}
+    copied = [source for line in lines if line[0] == "COPY" for source in line[1:-1]]
+    assert copied
+    assert all((ROOT / source).exists() for source in copied)
+    assert lines.index(["USER", "tally"]) < next(
+        n for n, line in enumerate(lines) if line[0] == "CMD"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ import tallymark
 NAMES = ["EvalContext", "Score", "Span", "Suite", "Test", "Trace", "composite", "run", "scorer"]
 HEAVY = [
     *("numpy", "sqlalchemy", "fastapi", "altair", "aiohttp", "pydantic_ai", "opentelemetry"),
-    *("pyarrow", "asyncio", "msgspec", "rich", "typer", "mcp"),
+    *("pyarrow", "asyncio", "msgspec", "rich", "typer", "mcp", "httpx2", "pydantic"),
 ]
 
 
@@ -61,6 +62,13 @@ def test_what_a_scorers_author_needs_loads_little(code: str) -> None:
 
 def test_a_server_loads_the_sdk_of_tools_with_the_first_call_of_one() -> None:
     assert "mcp" not in loaded_by("import tallymark.server, tallymark.cli.mcp")
+
+
+def test_a_command_on_a_database_loads_nothing_that_speaks_to_servers(tmp_path: Path) -> None:
+    given = (str(tmp_path / "tally.db"), None)
+    code = "from tallymark.cli.app_session import open_desk"
+    code += f"\nwith open_desk(*{given!r}) as desk: desk.runs"
+    assert not {"httpx2", "pydantic"} & loaded_by(code)
 
 
 def test_the_pytest_plugin_loads_nothing_heavy() -> None:

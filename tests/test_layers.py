@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tallymark"
 LEVELS = {
     "errors": 0,
     "text": 0,
+    "watched_work": 0,
     "importing": 0,
     "event_loops": 0,
     "left_behind": 0,
@@ -55,7 +56,7 @@ ONLY = {
         *("errors", "text", "importing", "event_loops", "left_behind"),
         *("traces", "formula"),
     },
-    "sandbox": {"errors", "text", "scoring"},
+    "sandbox": {"errors", "text", "scoring", "watched_work"},
     # The Python client speaks HTTP: it knows the wire's types, and nothing of the service.
     "client": {room for room, level in LEVELS.items() if level <= 6} | {"wire"},
 }

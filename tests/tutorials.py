@@ -7,19 +7,29 @@ a page changes only when the command does.
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
+import shutil
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from scripts.terminal_picture import draw
 from tests.golden.stage import environment, shared_zygote
 from tests.golden.zygote import Call
+
+from tallymark.app.callers import Caller
+from tallymark.app.service import Service, ServiceSettings
+from tallymark.server import serve_beside
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PICTURE = DOCS / "first-run.svg"
 PAGES = [*sorted(DOCS.glob("tutorial-*.md")), DOCS / "ci.md"]
 _BLOCK = re.compile(r"^(```(\w+)(?: ([^\n]+))?\n)(.*?)^```", re.MULTILINE | re.DOTALL)
+_SERVER = "https://tally.example"
 _STARTS = 1_768_467_600.0  # 2026-01-15 09:00 UTC
 _RUN = re.compile(r"\br[0-9a-z]{10}\b")
 _MEASURED = re.compile(r"( {2,}|\b)[\d.]+ ms\b")
@@ -29,16 +39,25 @@ def play(text: str) -> str:
     """The page with what its commands say now. A command that ends badly says `exit N` last."""
     runs: dict[str, str] = {}
     now = _STARTS
-    with tempfile.TemporaryDirectory(prefix="tally-") as made:
+    with tempfile.TemporaryDirectory(prefix="tally-") as made, ExitStack() as left:
         here, home = Path(made).resolve() / "here", Path(made).resolve() / "home"
         here.mkdir()
         home.mkdir()
+        names: list[tuple[str, str]] = []
+        if f"$ tally login {_SERVER}" in text:
+            names = left.enter_context(_serve(Path(made), lambda: now))
+            shutil.copy(ROOT / "examples/agents/detective.py", here / "better.py")
 
         def tell(line: str) -> str:
             nonlocal now
             now += 60
-            done = shared_zygote()(Call(shlex.split(line), str(here), environment(home), now=now))
+            real = line
+            for told, meant in names:
+                real = real.replace(told, meant)
+            done = shared_zygote()(Call(shlex.split(real), str(here), environment(home), now=now))
             said = (done.err + done.out).replace(f"{here}/", "")
+            for told, meant in names:
+                said = said.replace(meant, told)
             for found in _RUN.findall(said):
                 runs.setdefault(found, f"rnf2k7q0m{len(runs) + 10}")
             said = _RUN.sub(lambda found: runs[found[0]], said)
@@ -58,6 +77,35 @@ def play(text: str) -> str:
             return f"{opening}{body}```"
 
         return _BLOCK.sub(fill, text)
+
+
+@contextmanager
+def _serve(folder: Path, clock: Callable[[], float]) -> Iterator[list[tuple[str, str]]]:
+    """What a page calls a server and an invitation to it, and what they really are.
+
+    One before you has solved log-detective; every attempt gets the same log.
+    """
+    challenges = ROOT / "examples" / "challenges"
+    service = Service(ServiceSettings(db=f"{folder}/server.db", workers=1), clock=clock)
+    service.app.store.prepare()
+    services = service.tenant("default")
+    competition = services.competition
+    competition._draw = lambda: 7
+    competition.publish(challenges / "log-detective")
+    entry = competition.enter("log-detective", "watson")
+    answer = runpy.run_path(str(challenges / "log-detective/reference.py"))["solve"](entry.data)
+    competition.submit(entry.attempt.id, "watson", answer)
+    owner = Caller("default", "admin", "owner")
+    code = service.accounts.invite(owner, role="agent").text
+    with serve_beside(service) as url:
+        host = urlsplit(url).netloc
+        shown = urlsplit(_SERVER).netloc
+        yield [
+            (_SERVER, url),
+            (shown, host),
+            (shown, host.replace(":", "-")),
+            ("tli_INVITATION", code),
+        ]
 
 
 def _write_nothing(measured: re.Match[str]) -> str:

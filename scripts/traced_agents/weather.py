@@ -25,11 +25,13 @@ TOOLS: list[dict[str, Any]] = [
         },
     }
 ]
-EXPORTS = f"{os.environ['RECORDER']}/v1/traces"
+EXPORTS = os.environ.get("EXPORTS", f"{os.environ['RECORDER']}/v1/traces")
 
 
 def weather(city: str) -> str:
     """The weather now."""
+    if "BROKEN_TOOL" in os.environ:
+        raise RuntimeError("the station is down")
     return f"12 degrees in {city}"
 
 

@@ -13,7 +13,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _TREE_TRIES = 10
 """Tries before the one whose error counts: threads of other libraries make trees too."""
 _TREE_LOCK = [RLock()]
@@ -57,6 +58,39 @@ def import_object(
         near = suggest(name, [each for each in vars(module) if not each.startswith("_")])
         hint = f"did you mean {near!r}?" if near else None
         raise error(f"{home} has no {what} {name!r}", hint=hint) from None
+
+
+def match_parameters(
+    name: str, function: Callable[..., Any], first: str, named: Sequence[str]
+) -> tuple[bool, dict[str, str]]:
+    """Whether `first` is given by its position, and what else goes to which parameter by name.
+
+    Parameters of these names get what they are named for, the first of any other name `first`; one
+    that nothing fills is refused.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return True, {}
+    filled = {p.name: p.name for p in parameters if p.name in named and p.kind in _BY_NAME}
+    others = [p for p in parameters if p.name not in filled and p.kind is not p.VAR_KEYWORD]
+    foremost = others.pop(0) if others and others[0].kind is not others[0].KEYWORD_ONLY else None
+    by_position = foremost is not None and foremost.kind not in _BY_NAME
+    if foremost is not None and not by_position:
+        filled[foremost.name] = first
+    open_ends = [p.name for p in others if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    if open_ends:
+        raise InvalidInput(
+            f"{name} has a parameter {open_ends[0]!r} that nothing fills",
+            hint=describe_filling(first, named),
+        )
+    return by_position, filled
+
+
+def describe_filling(first: str, named: Sequence[str]) -> str:
+    """What parameters get, for who wrote one too many."""
+    *some, last = named
+    return f"its first parameter gets the {first}, and {', '.join(some)} and {last} get those"
 
 
 def import_user_module(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from copy import deepcopy
 from importlib.metadata import version
 from types import FrameType
@@ -37,6 +38,7 @@ from tallymark.api import (
     scores,
     settings,
     traces,
+    webhooks,
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
@@ -66,6 +68,7 @@ _ROUTERS = (
     exports,
     traces,
     rules,
+    webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
@@ -105,7 +108,7 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
-    return Envelope(wrapped, note=service.metrics.note_request, hosts=hosts)
+    return Envelope(wrapped, note=service.note_request, hosts=hosts)
 
 
 def make_api(service: Service) -> FastAPI:
@@ -230,10 +233,31 @@ def serve(
         server.run(sockets=[listener])
 
 
+@contextmanager
+def serve_beside(service: Service) -> Iterator[str]:
+    """The address at which one's own store is served on loopback, beside what else goes on here."""
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        server = uvicorn.Server(_configure(make_server(service, hosts=name_hosts(port))))
+        started = threading.Event()
+        _tell_when_started(server, started.set)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not started.wait(0.1):
+                if not thread.is_alive():
+                    raise WorkFailed(f"{service.app.store.shown} cannot be served")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
 def _configure(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_level="warning",
+        log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,

@@ -49,7 +49,10 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "�
 
 def add_exactly(parts: Collection[float]) -> float:
     """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3."""
-    return float(f"{math.fsum(parts):.15g}") if len(parts) > 1 else sum(parts)
+    try:
+        return float(f"{math.fsum(parts):.15g}") if len(parts) > 1 else sum(parts)
+    except OverflowError:  # more than a float holds
+        return sum(parts)
 
 
 def add_known(parts: Iterable[Amount | None]) -> Amount | None:

@@ -21,6 +21,7 @@ from tallymark.app.callers import Caller
 from tallymark.app.limits import RateLimits
 from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
+from tallymark.store.webhooks.webhooks import Webhook, make_secret
 
 ADA = "tly_" + "a" * 43
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
@@ -122,13 +123,27 @@ def furnish(server: Server) -> None:
     for agent, rating in (("bob", 7), ("charlie", 9)):
         body = {"agent": agent, "metrics": {"succeeded": True, "rating": rating}}
         assert server.v1("rita", "POST", "/challenges/speed/reports", json=body).status_code == 201
+    send_spans(server)
+    rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
+    assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
+    hook = Webhook(
+        id="whk_a",
+        url="https://example.com/x",
+        events=("run.finished",),
+        made_by="alice",
+        created_at=server.service.clock(),
+        state="paused",
+    )
+    server.service.app.store.webhooks.add(hook, make_secret())
+    run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
+    assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
+
+
+def send_spans(server: Server) -> None:
+    """A trace, as an exporter sends it."""
     spans = (FIXTURES / "openinference.pb").read_bytes()
     sent = {"content": spans, "headers": {"Content-Type": "application/x-protobuf"}}
     assert server.ask("rita", "POST", "/v1/traces", **sent).status_code == 200
-    rule = {"name": "sparing", "formula": "1 - min(1, cost)"}
-    assert server.v1("alice", "POST", "/rules", json=rule).status_code == 201
-    run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
-    assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
 
 
 def publish(server: Server, **fields: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,8 @@ def test_a_board_of_red_against_blue_tells_what_was_played(server: Server, tmp_p
     store.versus.rule(rulings, judge="judge", at=6.0)
     after = server.v1("bob", "GET", path, headers=known)
     assert (after.status_code, after.text != before.text) == (200, True)
+    frozen = {"frozen": True, "reason": "the last hour"}
+    assert server.v1("alice", "PATCH", "/challenges/guard", json=frozen).status_code == 200
+    known = {"If-None-Match": server.v1("bob", "GET", path).headers["etag"]}
+    store.versus.submit("guard", "dave", "red", "text", at=time.time() + 5)
+    assert server.v1("bob", "GET", path, headers=known).status_code == 304

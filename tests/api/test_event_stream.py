@@ -76,3 +76,18 @@ def test_what_one_may_not_see_cannot_be_listened_to(server: Server) -> None:
         ("ada", "/runs/nothing/events", 404),
     ):
         assert server.v1(who, "GET", path).status_code == status, (who, path)
+
+
+def test_a_stream_ends_when_its_key_is_revoked(server: Server) -> None:
+    publish(server, name="speed", scoring_formula="rating")
+    server.service.live._checking_s = 0.01
+    key = server.service.accounts.authenticate(server.keys["victor"]).key_id
+    with listening(server) as url:
+        streams = {who: listen(server, url, who, "speed") for who in ("victor", "alice")}
+        for each in streams.values():
+            hear(each, "ready")
+        assert server.v1("ada", "POST", f"/keys/{key}/revoke").status_code == 200
+        assert streams["victor"].read() == b"\n"  # the rest of the event that was heard
+        report(server, 5)
+        hear(streams["alice"], "board")
+        streams["alice"].close()

@@ -209,6 +209,22 @@ def test_signing_out_everywhere_ends_all_sessions_of_the_owner(
     assert accounts.authenticate(keys[1].text).owner == "alice"
 
 
+def test_what_is_over_is_found_among_keys_and_sessions(
+    accounts: AccountService, admin: Caller, clock: Clock
+) -> None:
+    made = [accounts.create_key(admin, role="viewer", owner=each) for each in ("alice", "bob")]
+    tokens = [accounts.sign_in(each.text).token or "" for each in made]
+    tokens.append(accounts.sign_in(made[1].text).token or "")
+    known = [accounts.authenticate(each.text).credential or "" for each in made]
+    known += [accounts.resume(each).caller.credential or "" for each in tokens]
+    assert accounts.find_ended(known) == set()
+    accounts.revoke_key(admin, made[0].key.id)
+    accounts.sign_out(tokens[1])
+    assert accounts.find_ended([*known, "x"]) == {known[0], known[2], known[3], "x"}
+    clock.now += SESSION_S
+    assert accounts.find_ended(known) == {known[0], *known[2:]}
+
+
 # The first key
 
 

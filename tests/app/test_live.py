@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.effort import examples
 from tests.store.contest_samples import an_outcome, finish, play, submitted
 from tests.store.run_samples import a_result, a_run
 
 from tallymark.app import live
+from tallymark.app.callers import Caller
 from tallymark.app.live import HEARTBEAT, RETRY, LiveHub
 from tallymark.challenges.attempt import Metrics
 from tallymark.errors import InvalidInput
@@ -432,8 +434,44 @@ def test_a_run_tells_how_far_it_is_until_it_ends(store: Store) -> None:
         assert (content["passed"], content["failed"], content["errors"]) == (2, 1, 0)
         assert (content["status"], content["score"]) == ("completed", 0.5)
         # What has ended is told at once, and that is all.
-        again = await _drain(await hub.listen_to_run(store, "r1", last_event_id="1"))
-        assert read(again[-1])[2]["status"] == "completed"
+        for seen in ("1", str(content["seq"])):
+            again = await _drain(await hub.listen_to_run(store, "r1", last_event_id=seen))
+            assert read(again[-1])[2]["status"] == "completed"
+        await hub.close()
+
+    run(main)
+
+
+def test_who_is_signed_out_hears_nothing_more(store: Store) -> None:
+    ended: set[str] = set()
+
+    async def main() -> None:
+        hub = LiveHub(
+            gathering_s=SOON, checking_s=SOON, find_ended=lambda asked: ended & set(asked)
+        )
+        callers = [Caller("default", "viewer", each, credential=each) for each in ("old", "new")]
+        gone, there = [await begin(await listen(hub, store, caller=each)) for each in callers]
+        ended.add("old")
+        assert await _drain(gone) == []
+        assert hub.listeners == 1
+        play(store, "alice", an_outcome(1.0), 10.0)
+        assert (await next_event(there))[0] == "board"
+        await hub.close()
+
+    run(main)
+
+
+def test_strangers_hear_nothing_more_of_a_board_that_became_private(store: Store) -> None:
+    async def main() -> None:
+        public = replace(store.challenges.get("sums"), visibility="public", version="2")
+        store.challenges.publish(public, b"", at=5.0)
+        hub = quick_hub()
+        stranger = Caller("default", "anonymous", "anonymous")
+        gone = await begin(await listen(hub, store, caller=stranger))
+        there = await begin(await listen(hub, store))
+        store.challenges.publish(replace(public, visibility="private", version="3"), b"", at=6.0)
+        assert (await next_event(there))[2]["acts"] == ["published"]
+        assert await _drain(gone) == []
         await hub.close()
 
     run(main)

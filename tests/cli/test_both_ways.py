@@ -95,10 +95,30 @@ STORIES: dict[str, tuple[str, ...]] = {
         "show latest",
         "runs --json --limit 2",
     ),
+    "webhooks": (
+        "webhooks list",
+        "webhooks add https://example.com/x --event run.finished --suite greet",
+        "webhooks add https://example.com/y --json",
+        "webhooks add example.com",
+        "webhooks add https://example.com/x --challenge nothing",
+        "webhooks list",
+        "webhooks pause whk_nothing",
+        "webhooks resume whk_nothing",
+        "webhooks rotate whk_nothing",
+        "webhooks remove whk_nothing",
+        "webhooks ping whk_nothing",
+        "webhooks deliveries whk_nothing",
+        "webhooks replay whk_nothing whd_nothing",
+    ),
     **contest_stories.STORIES,
 }
 """Command lines without `tally`, by subject."""
 ONLY_HERE: dict[str, str] = {
+    "admin backup": "copies the database, for whoever has it",
+    "admin restore": "makes a database from a copy, for whoever has it",
+    "admin check": "computes the database anew, for whoever has it",
+    "admin prune": "takes old things out of the database, for whoever has it",
+    "admin config": "lists the settings of the machine that it runs on",
     "init": "writes a file",
     "import": "reads and writes files",
     "validate": "reads a file",
@@ -110,6 +130,7 @@ ONLY_HERE: dict[str, str] = {
     "serve": "is the server",
     "worker": "works for a server, over its database",
     "mcp": "has a server of its own to speak to, and says nothing to people",
+    "compete": "asks a server either way, its own where there is no other: test_compete.py",
     "login": "is about servers; tests/cli/test_login.py",
     "logout": "is about servers; tests/cli/test_login.py",
     "whoami": "is about servers; tests/cli/test_login.py",
@@ -133,6 +154,7 @@ THERE = (
 TODAY = (
     Mask("run", r"\b(r[0-9a-hjkmnp-tv-z]{10})\b", "a run's id has the time in it", numbered=True),
     Mask("group", r"\b(g[0-9a-hjkmnp-tv-z]{10})\b", "so has a group's", numbered=True),
+    Mask("webhook", r"(whk_[0-9a-f]+|whsec_[\w+/=]+)", "it is drawn by lot"),
     Mask(
         "moment",
         r'(?:"|_)(?:at|since|until)": (\d+(?:\.\d+)?)|(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)'

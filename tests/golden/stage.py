@@ -37,6 +37,8 @@ WARM = (
     "tally challenge check challenges/red-blue-guard",
     "tally challenge publish challenges/prompt-race",
     "tally ratings",
+    "tally compete nothing --agent-cmd no-such-program",
+    "tally show nothing --server nobody",
     "tally challenge publish nothing --server http://127.0.0.1:9",
 )
 """Commands that between them load nearly all that the others do."""

@@ -46,6 +46,24 @@ def test_there_are_no_sessions_to_listen_to_or_to_end(hall: Hall, method: str) -
     assert (answered.status_code, answered.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({}, 415, "unsupported_media_type"),
+        ({"Content-Type": "text/plain"}, 415, "unsupported_media_type"),
+        ({"Content-Type": "application/json", "Accept": "text/html"}, 406, "not_acceptable"),
+    ],
+)
+def test_who_sends_something_else_than_json_is_told_as_elsewhere(
+    hall: Hall, headers: dict[str, str], status: int, code: str
+) -> None:
+    answered = hall.server.ask("bob", "POST", "/mcp", content=b"{}", headers=headers)
+    assert answered.status_code == status
+    assert answered.headers["content-type"] == "application/problem+json"
+    assert answered.json()["code"] == code
+    assert "application/json" in answered.json()["errors"][0]["hint"]
+
+
 def test_a_body_without_a_key_may_be_as_large_as_any_other_of_the_api(hall: Hall) -> None:
     body = {**CALL, "params": {**CALL["params"], "more": "x" * 2_000_000}}  # type: ignore[dict-item]
     assert hall.server.ask("nobody", "POST", "/mcp", json=body, headers=ACCEPT).status_code == 413

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tallymark import importing
 from tallymark.errors import ScorerError
 from tallymark.scoring import EvalContext, Registry, Scorer, load_scorer, scorer
 from tallymark.traces import Span, Trace
@@ -48,6 +51,28 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.syspath_prepend(str(site))
 
     return put
+
+
+def test_who_asks_while_another_looks_for_packages_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking, found = threading.Event(), threading.Event()
+
+    def find_slowly(group: str) -> list[object]:
+        looking.set()
+        assert found.wait(30)
+        return list(importing.find_entry_points(group))
+
+    monkeypatch.setattr("tallymark.scoring.scorer_registry.find_entry_points", find_slowly)
+    registry = Registry()
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(registry.names)
+        assert looking.wait(30)
+        second = threads.submit(registry.names)
+        assert not second.done() or second.result()
+        found.set()
+        assert "contains" in second.result()
+        assert first.result() == second.result()
 
 
 def test_a_registered_scorer_is_found_by_name() -> None:

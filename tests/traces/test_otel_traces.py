@@ -215,3 +215,11 @@ def test_structured_output_is_not_a_tool() -> None:
 )
 def test_definitions_of_tools_are_not_calls(definitions: dict[str, Any]) -> None:
     assert built(("g", None, CHAT | definitions)).tool_names == []
+
+
+def test_the_way_up_to_the_root_is_gone_once_however_many_come_from_below() -> None:
+    """What would be a hundred million steps, were it gone for each."""
+    used = {"gen_ai.usage.input_tokens": 1}
+    chain = [OtelSpan("t", f"c{n}", f"c{n - 1}" if n else None) for n in range(10_000)]
+    leaves = [OtelSpan("t", f"l{n}", "c9999", attributes=used) for n in range(10_000)]
+    assert assemble([*chain, *leaves]).input_tokens == 10_000

@@ -11,6 +11,7 @@ import pytest
 from tests.traces.otlp_samples import as_json, as_protobuf, model_call, span
 
 from tallymark.errors import TraceError
+from tallymark.traces.otel_spans import OtelSpan
 from tallymark.traces.otel_traces import assemble, assemble_counted
 from tallymark.traces.otlp_export import Export, read_export
 from tallymark.traces.span_limits import SpanLimits
@@ -120,3 +121,25 @@ def test_counting_a_recorded_trace_quickly_comes_to_the_same(fixtures: Path, nam
         )
         assert msgspec.structs.asdict(counted) == msgspec.structs.asdict(whole)
         assert counted.spans
+
+
+@pytest.mark.parametrize(("write", "encoding"), [(as_json, "json"), (as_protobuf, "protobuf")])
+def test_a_parent_of_zeros_is_none(write: Any, encoding: Any) -> None:
+    export = read_export(write(span(parent=0)), encoding)
+    assert export.traces[f"{1:032x}"].groups[0].spans[0].parent_id is None
+
+
+def test_costs_beyond_all_floats_are_taken_in() -> None:
+    spans = [OtelSpan("t", str(nth), attributes={"gen_ai.usage.cost": 1.7e308}) for nth in range(3)]
+    assert read_facts(assemble(spans)).cost == float("inf")  # which a column has as not known
+
+
+def test_a_span_that_comes_twice_is_cut_like_any_other() -> None:
+    """What is told last counts, and what is too long is cut there too."""
+    long = span(number=1, note="x" * 50_000)
+    export = read_export(as_json(span(number=1), long), "json", SpanLimits(bytes_per_span=10_000))
+    (trace,) = export.traces.values()
+    (kept,) = [each for group in trace.groups for each in group.spans]
+    assert len(str(kept.attributes["note"])) < 10_000
+    assert trace.lost
+    assert any("cut to fit" in each for each in export.problems)

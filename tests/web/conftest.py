@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
+import socket
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from httpx2 import Response
+from playwright.sync_api import Browser, sync_playwright
 from starlette.testclient import TestClient
 from tests.store.contest_samples import quick_store
 from tests.web.page_samples import NOW, ODD, fill_store
@@ -136,3 +141,41 @@ def send(client: TestClient, path: str, do: str, **fields: Any) -> Response:
 def client(app: App) -> TestClient:
     """Of the owner."""
     return browse(app)
+
+
+@contextmanager
+def serve(app: App, port: int = 0) -> Iterator[str]:
+    """The owner's pages, on a port of their own unless one is named."""
+    with serve_service(make_service(app, own=True), port) as address:
+        yield address
+
+
+@contextmanager
+def serve_service(service: Service, port: int = 0) -> Iterator[str]:
+    """The pages of a server; at the end also those who listen are sent away."""
+    listener = socket.create_server(("127.0.0.1", port))
+    port = listener.getsockname()[1]
+    site = make_server(service, hosts=name_hosts(port) if service.own else None)
+    server = uvicorn.Server(uvicorn.Config(site, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://localhost:{port}"
+    finally:
+        service.live.end()
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--headless"]
+        )
+        yield opened
+        opened.close()

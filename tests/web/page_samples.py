@@ -230,6 +230,7 @@ def play(
     at: float,
     odd: str = "",
     metrics: Metrics | None = None,
+    speed: float | None = None,
 ) -> None:
     """An attempt, entered, submitted and scored."""
     entered = store.attempts.enter(challenge, agent, at=at, seed=7)
@@ -240,12 +241,13 @@ def play(
         "speed": {"score": score, "weight": 0.4, "weighted": score * 0.4},
     }
     warning = {"message": f"odd {odd}", "severity": "warning", "dimension": None}
+    seen = {"correctness": score, "speed": score if speed is None else speed}
     scored = Outcome(
         score=score,
         result=result,  # type: ignore[arg-type]
         ranks=True,
         metrics=metrics or Metrics(succeeded=True, tokens_total=500, elapsed_ms=42_000),
-        dimensions={} if metrics else {"correctness": score, "speed": score},
+        dimensions={} if metrics else seen,
         details={} if metrics else {
             "score_breakdown": parts,
             "submission_warnings": [warning],

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from playwright.sync_api import (
@@ -21,47 +17,17 @@ from playwright.sync_api import (
     FilePayload,
     Page,
     Request,
-    sync_playwright,
 )
-from tests.web.conftest import make_service, open_app
+from tests.web.conftest import make_service, open_app, serve, serve_service
 from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addresses, publish_beans
 
 from tallymark.app.app import App
+from tallymark.app.callers import Caller
 from tallymark.challenges.attempt import Payload
 from tallymark.runs.record import RunRecord
-from tallymark.server import make_server, name_hosts
-from tallymark.store import Store
+from tallymark.store import Store, open_store
 from tallymark.web.pages.keys import KEYS
 from tallymark.web.site import PAGES
-
-
-@contextmanager
-def serve(app: App) -> Iterator[str]:
-    """The owner's pages on a port of their own."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    site = make_server(make_service(app, own=True), hosts=name_hosts(port))
-    server = uvicorn.Server(uvicorn.Config(site, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield f"http://localhost:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--headless"]
-        )
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +73,10 @@ def list_faults(page: Page, *rules: str) -> list[str]:
 
 
 AXE = (
-    "/", "/runs", "/runs/rntwo", "/runs/rntwo/cases/case-1", "/compare?run=rnone&run=rntwo",
-    "/formula?run=rntwo", "/formula?formula=wrong", "/challenges", "/challenges/maze",
-    "/challenges/maze?tv=1", "/challenges/maze?formula=totl",
-    "/challenges/maze?weights=correctness:20,speed:80", "/challenges/guard",
-    "/attempts/a1", "/agents", "/agents/alice",
-    "/ratings", "/search?q=a", "/keys", "/runs?q=nothing-like-this", "/review",
-    "/challenges/bean-counter/enter?agent=erin", "/attempts/a8/answer",
-    "/agents/alice?against=bob",
-    "/formula?challenge=maze&formula=-total", "/compare?run=rnone&run=rntwo&run=rnprompt0",
+    "/", "/runs/rntwo", "/compare?run=rnone&run=rntwo", "/formula?formula=wrong",
+    "/challenges/maze", "/challenges/guard", "/attempts/a1", "/attempts/a8/answer", "/review",
 )  # fmt: skip
+"""Of each kind of page one; `make proof` looks at all of them in every role."""
 
 
 def test_axe_finds_nothing_serious_in_either_theme(address: str, page: Page) -> None:
@@ -328,6 +288,74 @@ def test_a_running_run_is_seen_live_and_comes_to_its_end(
     page.wait_for_selector("text=66.00")
     assert page.locator("[data-live]").count() == 0
     store.delete_run("rlive")
+
+
+def test_a_running_run_goes_on_when_its_server_is_back(tmp_path: Path, browser: Browser) -> None:
+    path = str(tmp_path / "tally.db")
+    going = RunRecord(
+        id="rlive", suite="live", model="m", status="running", total=2, created_at=NOW
+    )
+    with open_store(path) as worker, closing(App(path)) as app, closing(browser.new_page()) as page:
+        worker.create_run(going)
+        worker.add_results("rlive", [a_result(0, passed=True)])
+        with serve(app) as address:
+            page.goto(f"{address}/runs/rlive")
+            page.wait_for_selector("text=1 of 2 results so far")
+            page.evaluate("window.loadedOnce = true")
+        page.wait_for_selector("text=Reconnecting")
+        port = int(address.rpartition(":")[2])
+        with serve(app, port):
+            page.wait_for_selector(".live:not(.off):has-text('Running')")
+            worker.add_results("rlive", [a_result(1, passed=True)])
+            page.wait_for_selector("text=2 of 2 results so far")
+        page.wait_for_selector("text=Reconnecting")
+        # It ends while nobody serves it, and without another result.
+        worker.update_run("rlive", status="completed", passed=2, score=100.0)
+        with serve(app, port):
+            page.wait_for_selector(".tile >> text=100.00")
+            assert page.evaluate("window.loadedOnce")
+
+
+def test_a_session_that_ends_loses_nothing_that_was_typed(
+    tmp_path: Path,
+    browser: Browser,
+) -> None:
+    with closing(open_app(tmp_path / "tally.db", publish_beans)) as app:
+        service = make_service(app)
+        service.live._checking_s = 0.1
+        with serve_service(service) as address, closing(browser.new_context()) as context:
+            admin = Caller("default", "admin", "operator", owner="operator")
+            key = service.accounts.create_key(admin, role="organiser", owner="alice")
+            page, board = context.new_page(), context.new_page()
+            page.set_default_timeout(15_000)
+            use_key(page, address, key.text)
+            page.goto(f"{address}/organiser/challenges/bean-counter")
+            page.wait_for_selector("#tip", state="attached")
+            page.fill("#freeze-why", "the last hour")
+            board.goto(f"{address}/challenges/bean-counter")
+            board.wait_for_selector("[data-live='live']")
+            service.accounts.sign_out_everywhere(
+                Caller("default", "viewer", "alice", owner="alice")
+            )
+            board.wait_for_selector("[data-live='signed out'] >> text=Sign in")
+            page.click("button:has-text('Freeze')")
+            page.wait_for_selector("text=You are signed out.")
+            assert app.store.challenges.find("bean-counter").held_at is None
+            with context.expect_page() as opened:
+                page.click("text=Sign in again")
+            use_key(opened.value, address, key.text)
+            page.bring_to_front()
+            page.click("button:has-text('Freeze')")
+            page.wait_for_selector("text=stands still")
+            assert app.store.challenges.find("bean-counter").held_at is not None
+            assert app.store.audit_log.entries()[0].note == {"reason": "the last hour"}
+
+
+def use_key(page: Page, address: str, key: str) -> None:
+    page.goto(f"{address}/sign-in?next=/account")
+    page.fill("[name=key]", key)
+    page.click("main >> button")
+    page.wait_for_selector("text=Sign out everywhere")
 
 
 def test_cases_are_reviewed_by_keyboard(app: App, address: str, page: Page) -> None:

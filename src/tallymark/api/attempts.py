@@ -32,6 +32,7 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.app.rivals import describe_place
 from tallymark.app.sight import (
     find_attempt,
     find_visible,
@@ -46,12 +47,14 @@ from tallymark.app.sight import (
 )
 from tallymark.app.submissions import (
     WAITED_S,
+    check_answer,
     describe_submitted,
     find_competitor,
     submit_answer,
 )
 from tallymark.challenges.attempt import Attempt, Payload, State
 from tallymark.challenges.attempt_formula import explain_score
+from tallymark.errors import NotFound
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 
@@ -71,6 +74,7 @@ IdempotencyKey = Annotated[
 def enter(
     name: str,
     body: wire.Entry,
+    request: Request,
     caller: Who,
     services: Services,
     key: IdempotencyKey = None,
@@ -84,11 +88,18 @@ def enter(
     if validate_only:
         services.competition.check_entry(name, agent)
         return answer({"valid": True})
-    entry = services.competition.enter(name, agent, memoryless=body.memoryless, key=key)
+    if body.attempt is not None:
+        entry = services.competition.open_entry(body.attempt, agent)
+        if entry.challenge.name != name:
+            raise NotFound(f"there is no attempt {body.attempt!r} at {name}")
+    else:
+        entry = services.competition.enter(name, agent, memoryless=body.memoryless, key=key)
     document = {
         "attempt": describe_attempt(entry.attempt),
         "goal": entry.challenge.goal,
         "data": entry.data,
+        "challenge": entry.challenge.to_public(),
+        "seconds_left": max(0.0, entry.attempt.expires_at - find_service(request).clock()),
         "token": services.store.witness.make_token(entry.attempt.id),
     }
     return answer(document, 201)
@@ -162,6 +173,8 @@ def get_attempt(
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
         more["reason"] = None if evaluation is None else evaluation.reason
+    if found.outcome is not None:
+        more |= describe_place(services.store, found, public=public)
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
@@ -226,16 +239,18 @@ def submit(
     trajectory = body.trajectory
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
+    sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
     if validate_only:
         said: Any = {"metadata": body.metadata, "trajectory": trajectory}
         services.competition.take_submission(attempt, agent, body.answer, **said)
-        return answer({"valid": True})
+        found = check_answer(services, caller, attempt, sent, find_service(request).clock())
+        return answer({"valid": True, "findings": msgspec.to_builtins(found)})
     before = services.store.ratings.of(agent).rating
-    sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
     wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
     done = submit_answer(services, caller, attempt, sent, agent=agent, key=key, wait=wait)
     taken, job = done.attempt, done.job
     document = describe_submitted(services, taken, before, find_service(request).clock())
+    document |= describe_place(services.store, taken, public=not sees_live(caller))
     if taken.state != "submitted":
         return answer(document)
     place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}

@@ -139,8 +139,8 @@ class _Board(NamedTuple):
     kept: StoredChallenge
     public: bool
     frozen_at: float | None
-    etag: str | None
-    """None where only the page itself tells whether it changed."""
+    made_of: str
+    """While this is the same, so is the page."""
 
 
 def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Board:
@@ -148,37 +148,32 @@ def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Boa
     kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name, moment)
     public = is_public(asked.caller, asked.page.live)
     frozen = public and kept.is_frozen(asked.service.clock())
-    frozen_at = kept.freezes_at if frozen else None
-    if kept.challenge.kind == "versus":  # what is played there is not in the log
-        return _Board(kept, public, frozen_at, None)
-    etag = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
-    if is_known(asked.known, etag):
-        return _answer_unchanged(etag)
-    body = asked.service.pages.find(_name_page(asked, public), etag)
-    return _Board(kept, public, frozen_at, etag) if body is None else _answer_page(body, etag)
+    made_of = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
+    board = _Board(kept, public, kept.freezes_at if frozen else None, made_of)
+    if not frozen and is_known(asked.known, made_of):
+        return Response(status_code=304, headers=_tell_tag(made_of))
+    body = asked.service.pages.find(_name_page(asked, public), made_of)
+    return board if body is None else _answer_page(asked, board, body)
 
 
 def _make_answer(asked: _Asked, board: _Board, moment: Moment | None = None) -> Response:
     document = _make_document(asked, board, moment)
     document["frozen_at"] = board.frozen_at
     body = encode(document)
-    if board.etag is None:
-        etag = make_etag(body)
-        return _answer_unchanged(etag) if is_known(asked.known, etag) else _answer_page(body, etag)
-    asked.service.pages.keep(_name_page(asked, board.public), board.etag, body)
-    return _answer_page(body, board.etag)
+    asked.service.pages.keep(_name_page(asked, board.public), board.made_of, body)
+    return _answer_page(asked, board, body)
 
 
 def _name_page(asked: _Asked, public: bool) -> Hashable:
     return asked.services.tenant, asked.name, public, asked.page
 
 
-def _answer_page(body: bytes, etag: str) -> Response:
+def _answer_page(asked: _Asked, board: _Board, body: bytes) -> Response:
+    # That something was scored on a frozen board must not show in its tag.
+    etag = board.made_of if board.frozen_at is None else make_etag(body)
+    if is_known(asked.known, etag):
+        return Response(status_code=304, headers=_tell_tag(etag))
     return Response(body, 200, _tell_tag(etag), "application/json")
-
-
-def _answer_unchanged(etag: str) -> Response:
-    return Response(status_code=304, headers=_tell_tag(etag))
 
 
 def _tell_tag(etag: str) -> dict[str, str]:
@@ -274,4 +269,5 @@ async def listen_to_board(name: str, request: Request, caller: Who, services: Se
     await to_thread.run_sync(find_visible, services, caller, name)
     view: View = "organiser" if sees_live(caller) else "public"
     hub = find_service(request).live
-    return stream_events(await hub.listen(services.store, name, view, find_last_event(request)))
+    after = find_last_event(request)
+    return stream_events(await hub.listen(services.store, name, view, after, caller=caller))

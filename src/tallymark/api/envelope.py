@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import secrets
 import sys
 import time
@@ -19,8 +20,10 @@ import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallymark.api.problems import MEDIA_TYPE, describe_problem, refuse
+from tallymark.app.server_logs import current_request
 from tallymark.errors import Problem
 from tallymark.traces.span_limits import LIMITS
+from tallymark.watched_work import watch
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -44,6 +47,7 @@ _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
 _START, _NUMBERS = secrets.token_hex(4), itertools.count(1)
 """Ids of requests: of this process, and counted."""
+_GIVEN_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -77,9 +81,10 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_id = f"{_START}{next(_NUMBERS):08x}"
-        scope["tally.request_id"] = request_id
         headers = dict(scope["headers"])
+        request_id = _read_id(headers.get(b"x-request-id")) or f"{_START}{next(_NUMBERS):08x}"
+        scope["tally.request_id"] = request_id
+        current_request.set(request_id)
         if (
             self._hosts is not None
             and headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts
@@ -107,10 +112,17 @@ class Envelope:
 
         body = BoundedBody(receive, headers, find_bound(scope["path"]))
         try:
-            await self._app(scope, body, answer)
+            with watch("request", scope=scope) as work:
+                await self._app(scope, body, answer)
+                work.outcomes[str(status)] += 1
         finally:
             if self._note is not None:
                 self._note(scope, status, time.perf_counter() - began)
+
+
+def _read_id(given: bytes | None) -> str | None:
+    """The id that a proxy or a client gave, where it is one that can stand in any log."""
+    return given.decode() if given is not None and _GIVEN_ID.fullmatch(given) else None
 
 
 def keep_slashes(scope: Scope) -> Scope:

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request, Response
 from tallymark.api.access import find_service
 from tallymark.api.answers import answer
 from tallymark.api.api_route import PROBLEMS
-from tallymark.errors import TallymarkError, WorkFailed
+from tallymark.app.readiness import find_parts
+from tallymark.errors import Problem, WorkFailed
 
 router = APIRouter(tags=["health"])
 _log = logging.getLogger(__name__)
@@ -24,14 +25,17 @@ async def is_alive() -> Response:
 
 @router.get("/readyz", responses={503: PROBLEMS[503]})
 def is_ready(request: Request) -> Response:
-    """What it needs is there: the database can be read and written."""
-    try:
-        find_service(request).check_ready()
-    except TallymarkError as error:
+    """What it needs is there: database, sandbox, workers, room on the disk."""
+    parts = find_parts(find_service(request))
+    failed = [each for each in parts if each.fails]
+    if failed:
         # Where the database is, is not for whoever reaches this.
-        _log.error("not ready: %s", error)
-        raise WorkFailed("the database cannot be read or written", hint="see the log") from None
-    return answer({"status": "ready", "database": "ok"})
+        for each in failed:
+            _log.error("not ready: %s: %s; %s", each.name, each.state, each.detail)
+        raise WorkFailed(
+            [Problem(f"{each.name}: {each.state}", None, each.hint) for each in failed]
+        )
+    return answer({"status": "ready", **{each.name: each.state for each in parts}})
 
 
 @router.get(

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from tallymark.api.access import COMPETITORS, REPORTERS, find_service, may
 from tallymark.api.api_route import PROBLEMS, ApiRoute
 from tallymark.api.problems import answer_error, refuse
+from tallymark.app.sign_in import OTLP_PATH
 from tallymark.app.traces import Taken
 from tallymark.errors import TraceError
 from tallymark.traces.otlp_export import Encoding
@@ -57,7 +58,7 @@ router = APIRouter(route_class=OtlpRoute, tags=["traces"])
 
 
 @router.post(
-    "/v1/traces",
+    OTLP_PATH,
     dependencies=[may(REPORTERS | COMPETITORS, "report")],
     openapi_extra={
         "requestBody": {

@@ -163,10 +163,11 @@ def list_cases(
     response_class=StreamingResponse,
     responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
 )
-async def listen_to_run(run: str, request: Request, services: Services) -> Response:
+async def listen_to_run(run: str, request: Request, caller: Who, services: Services) -> Response:
     """What happens in a run, as server-sent events."""
     hub = find_service(request).live
-    return stream_events(await hub.listen_to_run(services.store, run, find_last_event(request)))
+    after = find_last_event(request)
+    return stream_events(await hub.listen_to_run(services.store, run, after, caller=caller))
 
 
 @router.post(

@@ -227,8 +227,8 @@ def make_traced_suite(
         limit=body.limit,
     )
     left_out = [{"trace": trace, "reason": why} for trace, why in made.left_out]
-    cases = len(made.document["evals"])
-    return answer({"suite": write_yaml(made.document), "cases": cases, "left_out": left_out})
+    counts = {"cases": len(made.document["evals"]), "unchecked": made.unchecked}
+    return answer({"suite": write_yaml(made.document), **counts, "left_out": left_out})
 
 
 @router.get("/traces/{trace_id}", response_model=wire.OneTrace, dependencies=[may(TEAM)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -38,6 +38,7 @@ from tallymark.store.accounts.keys import (
     USED_AFTER,
     KeyRecord,
     check_owner,
+    hash_secret,
     make_record,
     make_secret,
 )
@@ -142,7 +143,7 @@ class AccountService:
             raise NotSignedIn("this is no key", hint=f"a key begins with {PREFIX}")
         now = self._clock()
         key = _require_valid(self._store.keys.find(text), now)
-        caller = make_caller(key)
+        caller = make_caller(key, text)
         # One that expires within those seconds is looked up again by whoever comes next.
         if key.expires_at is None or key.expires_at - now > TTL:
             self._seen.keep(_digest(text), now, caller)
@@ -179,8 +180,12 @@ class AccountService:
             _require_valid(session.key, now)
             self._seen.keep(name, now, session)
             self._mark_used(session.key, now)
-        caller = _place(make_caller(session.key), address)
+        caller = _place(make_caller(session.key, token), address)
         return SignedIn(caller, session.csrf, session.expires_at)
+
+    def find_ended(self, credentials: Collection[str]) -> set[str]:
+        """Those of some keys and sessions, by their hashes, that open nothing any more."""
+        return set(credentials) - self._store.sessions.find_open(credentials, at=self._clock())
 
     def sign_out(self, token: str) -> None:
         """Ends a session."""
@@ -506,11 +511,19 @@ def require_operator(caller: Caller) -> None:
         raise NotAllowed("tenants are the operator's", hint=f"ask an admin of tenant {DEFAULT!r}")
 
 
-def make_caller(key: KeyRecord) -> Caller:
-    """Who has this key. Nobody but an agent is called as an agent could be."""
+def make_caller(key: KeyRecord, secret: str) -> Caller:
+    """Who came with this key, or a session of it. Nobody but an agent is called as one could be."""
     name = key.agent if key.agent is not None else f"{key.role} {key.owner}"
     role = cast("Role", key.role)
-    return Caller(key.tenant, role, name, owner=key.owner, agent=key.agent, key_id=key.id)
+    return Caller(
+        key.tenant,
+        role,
+        name,
+        owner=key.owner,
+        agent=key.agent,
+        key_id=key.id,
+        credential=hash_secret(secret),
+    )
 
 
 def _place(caller: Caller, address: str | None) -> Caller:
@@ -522,6 +535,7 @@ def _place(caller: Caller, address: str | None) -> Caller:
         caller.agent,
         caller.key_id,
         address,
+        caller.credential,
     )
 
 

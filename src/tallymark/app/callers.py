@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from tallymark.errors import InvalidInput, NotAllowed, NotSignedIn, suggest
@@ -39,6 +39,8 @@ class Caller:
     """The one agent that an agent's key speaks for."""
     key_id: str | None = None
     address: str | None = None
+    credential: str | None = field(default=None, compare=False, repr=False)
+    """The hash of the key or the session that they came with: when that is over, so is this."""
 
     @property
     def actor(self) -> Actor:

@@ -14,13 +14,14 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from tallymark.app.callers import Caller
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.store.contests.board_changes import BoardChange, Newest
 from tallymark.store.runs.run_progress import RunCounts
@@ -34,6 +35,8 @@ View = Literal["public", "organiser"]
 VIEWS: tuple[View, ...] = ("public", "organiser")
 GATHERING_S = 0.5
 """How long changes are collected at most."""
+CHECKING_S = 3.0
+"""For so long somebody whose key or session is over may still hear."""
 HEARTBEAT_S = 15.0
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 2000\n\n"
@@ -42,6 +45,8 @@ MOST_WAITING = 32
 """Messages that wait for a listener; one that is slower begins anew."""
 MOST_KEPT = 64
 """Messages that are kept for those who come back."""
+SOMEBODY = Caller("default", "viewer", "somebody")
+"""Who listens where nobody asked."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,17 +65,22 @@ Messages: TypeAlias = dict[View, Message]
 class LiveHub:
     """Belongs to the event loop in which it is first listened to; `notify` may come from anywhere.
 
-    `gathering_s` and `heartbeat_s` are seconds by `clock`, which never goes back.
+    `find_ended` says which keys and sessions, by their hashes, are over: those who came with them
+    hear nothing more. All `..._s` are seconds by `clock`, which never goes back.
     """
 
     def __init__(
         self,
         *,
+        find_ended: Callable[[Collection[str]], Collection[str]] = lambda _: (),
         gathering_s: float = GATHERING_S,
+        checking_s: float = CHECKING_S,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._find_ended = find_ended
         self._gathering_s = gathering_s
+        self._checking_s = checking_s
         self._heartbeat_s = heartbeat_s
         self._clock = clock
         self._topics: dict[object, _Topic] = {}
@@ -100,26 +110,38 @@ class LiveHub:
             self._loop.call_soon_threadsafe(self._mark_changed, key)
 
     async def listen(
-        self, store: Store, challenge: str, view: View, last_event_id: str | None = None
+        self,
+        store: Store,
+        challenge: str,
+        view: View,
+        last_event_id: str | None = None,
+        *,
+        caller: Caller = SOMEBODY,
     ) -> AsyncIterator[bytes]:
         """The events of a board from now on, or after the last one that was seen.
 
         An unknown challenge is refused before anything is sent. The stream ends when the hub is
-        closed.
+        closed, and when the caller may not hear it any more.
         """
         after = _read_event_id(last_event_id)
         # Where others listen already, there is nothing to be read.
         topic = self._topics.get(("board", store.tenant, challenge))
         if topic is None:
             topic = await asyncio.to_thread(_BoardTopic.open, store, challenge)
-        return self._stream(topic, view, after)
+        return self._stream(topic, _Listener(view, caller), after)
 
     async def listen_to_run(
-        self, store: Store, run_id: str, last_event_id: str | None = None
+        self,
+        store: Store,
+        run_id: str,
+        last_event_id: str | None = None,
+        *,
+        caller: Caller = SOMEBODY,
     ) -> AsyncIterator[bytes]:
         """The events of a run: how far it is now, then what changes, until it has ended."""
         topic = await asyncio.to_thread(_RunTopic.open, store, run_id)
-        return self._stream(topic, "public", _read_event_id(last_event_id))
+        listener = _Listener("public", caller)
+        return self._stream(topic, listener, _read_event_id(last_event_id))
 
     def end(self) -> None:
         """Ends all streams soon. It may be called from a signal's handler."""
@@ -140,7 +162,9 @@ class LiveHub:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _stream(self, fresh: _Topic, view: View, after: int | None) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, fresh: _Topic, listener: _Listener, after: int | None
+    ) -> AsyncIterator[bytes]:
         if self._closed:
             return
         # Not before somebody reads: a stream that is never begun leaves nothing behind.
@@ -149,12 +173,11 @@ class LiveHub:
             topic.looked_at = self._clock()
             if isinstance(topic, _BoardTopic):
                 self._boards[topic.newest.challenge_id] = topic.key
-        listener = _Listener(view)
         topic.listeners.add(listener)
         self._start()
         try:
             yield RETRY
-            for data in await self._catch_up(topic, view, after):
+            for data in await self._catch_up(topic, listener.view, after):
                 yield data
             listener.ended |= topic.ended or self._closed
             while (following := await listener.take()) is not None:
@@ -170,8 +193,10 @@ class LiveHub:
         if after is None:
             return [topic.greet(view)]
         kept = [each for each in topic.kept[view] if each.seq > after]
-        if after == topic.seq or (kept and kept[0].before <= after):
+        if kept and kept[0].before <= after:
             return [each.data for each in kept]
+        if after == topic.seq:
+            return topic.welcome_back(view)
         return [await asyncio.to_thread(topic.tell_since, view, after)]
 
     def _start(self) -> None:
@@ -190,12 +215,16 @@ class LiveHub:
     async def _work(self) -> None:
         assert self._woken is not None  # noqa: S101 (for the type checker)
         heartbeat = self._clock() + self._heartbeat_s
+        check = self._clock() + self._checking_s
         while not self._closed:
             now = self._clock()
             if now >= heartbeat:
                 heartbeat = now + self._heartbeat_s
                 for topic in self._topics.values():
                     topic.send_heartbeat()
+            if now >= check:
+                check = now + self._checking_s
+                await self._send_away()
             due = [each for each in self._topics.values() if self._find_due(each) <= now]
             for topic in due:
                 topic.changed, topic.looked_at = False, now
@@ -204,11 +233,32 @@ class LiveHub:
                 topic.told_at = now
                 topic.publish(messages)
             # With nobody there only a listener, who wakes us, changes that.
-            next_due = min([heartbeat, *map(self._find_due, self._topics.values())])
+            next_due = min([heartbeat, check, *map(self._find_due, self._topics.values())])
             self._woken.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, next_due - self._clock())):
                     await self._woken.wait()
+
+    async def _send_away(self) -> None:
+        """Those whose key or session is over: one question for all who listen."""
+        known = [
+            each
+            for topic in self._topics.values()
+            for each in topic.listeners
+            if each.caller.credential is not None
+        ]
+        if not known:
+            return
+        try:
+            ended = await asyncio.to_thread(
+                self._find_ended, {each.caller.credential or "" for each in known}
+            )
+        except TallymarkError as error:
+            _log.warning("whether listeners may still hear could not be found out: %s", error)
+            return
+        for each in known:
+            if each.caller.credential in ended:
+                each.send_away()
 
     def _find_due(self, topic: _Topic) -> float:
         """When to look at it: at once after a change, unless something was told just now."""
@@ -219,10 +269,11 @@ class LiveHub:
 class _Listener:
     """One who listens: bytes that wait for it, shared with all others."""
 
-    __slots__ = ("ended", "ready", "view", "waiting")
+    __slots__ = ("caller", "ended", "ready", "view", "waiting")
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, caller: Caller) -> None:
         self.view = view
+        self.caller = caller
         self.waiting: deque[bytes] = deque()
         self.ready = asyncio.Event()
         self.ended = False
@@ -234,6 +285,16 @@ class _Listener:
             data = reset
         self.waiting.append(data)
         self.ready.set()
+
+    def end(self) -> None:
+        """What waits is still read."""
+        self.ended = True
+        self.ready.set()
+
+    def send_away(self) -> None:
+        """The same without it: they may not hear this any more."""
+        self.waiting.clear()
+        self.end()
 
     async def take(self) -> bytes | None:
         """The next bytes; None at the end."""
@@ -272,6 +333,10 @@ class _Topic(ABC):
     def greet(self, view: View) -> bytes:
         """For who comes without a number: from where on it hears."""
 
+    def welcome_back(self, view: View) -> Iterable[bytes]:  # noqa: ARG002 (nothing is new to any)
+        """For who comes back with the last number there is."""
+        return ()
+
     @abstractmethod
     def tell_since(self, view: View, after: int) -> bytes:
         """For who comes back after a long time; in a thread."""
@@ -281,13 +346,21 @@ class _Topic(ABC):
         """Whether nothing more comes."""
         return False
 
+    def may_hear(self, caller: Caller) -> bool:  # noqa: ARG002 (more than who was let in)
+        """Whether this is still for somebody who was let in."""
+        return True
+
     def publish(self, messages: Messages) -> None:
         """Gives every listener what its view is told."""
+        for listener in self.listeners:
+            if not self.may_hear(listener.caller):
+                listener.send_away()
         reset = encode_event("reset", self.seq, {"seq": self.seq})
         for view, message in messages.items():
             self.kept[view].append(message)
         for listener in self.listeners:
-            if (told := messages.get(listener.view)) is not None:
+            told = messages.get(listener.view)
+            if told is not None and not listener.ended:
                 listener.put(told.data, reset)
         if self.ended:
             self.end()
@@ -301,8 +374,7 @@ class _Topic(ABC):
     def end(self) -> None:
         """Ends the streams of all listeners once they have read what waits."""
         for listener in self.listeners:
-            listener.ended = True
-            listener.ready.set()
+            listener.end()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -323,6 +395,9 @@ class _BoardTopic(_Topic):
     @property
     def key(self) -> object:
         return ("board", self.store.tenant, self.name)
+
+    def may_hear(self, caller: Caller) -> bool:
+        return self.newest.public or caller.role != "anonymous"
 
     def greet(self, view: View) -> bytes:  # noqa: ARG002 (all hear from the same number on)
         return encode_event("ready", self.seq, {"seq": self.seq, "challenge": self.name})
@@ -398,6 +473,10 @@ class _RunTopic(_Topic):
 
     def greet(self, view: View) -> bytes:  # noqa: ARG002 (a run looks alike to all who may see it)
         return encode_event("run", self.seq, self.progress)
+
+    def welcome_back(self, view: View) -> Iterable[bytes]:
+        # A run begins and ends without another number.
+        return (self.greet(view),)
 
     def tell_since(self, view: View, after: int) -> bytes:  # noqa: ARG002 (all of it is told)
         return self.greet(view)

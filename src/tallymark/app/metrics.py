@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+if TYPE_CHECKING:
+    from tallymark.watched_work import Work
+
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_ABOVE = ("/api/v1", "/api")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+def name_route(scope: Mapping[str, Any]) -> str:
+    """The route that a request took, with the names of its parts and none of their values."""
+    route: str | None = getattr(scope.get("route"), "path", None)
+    if route is None:
+        return "unknown"
+    # A route of the API does not know below what it was included, and pages have the same names.
+    path = scope["path"]
+    above = next((each for each in _ABOVE if path.startswith(f"{each}/")), "")
+    return route if route.startswith(above) else above + route
 
 
 class Metrics:
@@ -28,12 +45,31 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
+        self._batches = Histogram(
+            "tally_batch_size",
+            "How many things were done at once.",
+            ("thread",),
+            buckets=_SIZES,
+            registry=self._registry,
+        )
+        self._sandbox = Counter(
+            "tally_sandbox_calls",
+            "Calls of the sandbox, by what was called and how it ended.",
+            ("kind", "outcome"),
+            registry=self._registry,
+        )
+        self._jobs = Counter(
+            "tally_jobs_done",
+            "Jobs that were done here, by how they ended.",
+            ("kind", "outcome"),
+            registry=self._registry,
+        )
         # Looking up a counter by its labels costs as much as a quarter of a small request.
         self._known: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def note_request(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
         """Counts a request that was answered."""
-        route = getattr(scope.get("route"), "path", "unknown")
+        route = name_route(scope)
         key = (scope["method"], route, status)
         found = self._known.get(key)
         if found is None:
@@ -46,6 +82,18 @@ class Metrics:
                 self._known[key] = found
         found[0].inc()
         found[1].observe(seconds)
+
+    @contextmanager
+    def watch_work(self, work: Work) -> Iterator[None]:
+        """Counts work that is watched, when it has ended."""
+        if work.name == "batch":
+            self._batches.labels(work.facts["thread"]).observe(len(work.facts["items"]))
+        try:
+            yield
+        finally:
+            counter = {"sandbox": self._sandbox, "job": self._jobs}.get(work.name)
+            for outcome, count in work.outcomes.items() if counter is not None else ():
+                counter.labels(work.facts["kind"], outcome).inc(count)  # type: ignore[union-attr]
 
     def watch(self, name: str, words: str, read: Callable[[], Mapping[str, float]]) -> None:
         """A number that is read when it is asked for, by one label."""

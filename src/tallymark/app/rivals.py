@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ from tallymark.challenges.dimension_scores import weighted_dimensions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.strategies import Standing
     from tallymark.store import Store
@@ -54,6 +55,23 @@ def find_rival(store: Store, challenge: Challenge, agent: str, *, public: bool) 
         gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
         leads=_list_leads(store, challenge, mine, theirs),
     )
+
+
+def describe_place(store: Store, attempt: Attempt, *, public: bool) -> dict[str, Any]:
+    """An agent's place on the board as JSON, and who stands above where it is this attempt's."""
+    standing = store.boards.standing(attempt.challenge, attempt.agent, public=public)
+    told: dict[str, Any] = {"rank": None, "best": None, "above": None}
+    if standing is not None:
+        told |= {"rank": standing.rank, "best": standing.attempt}
+    if standing is None or standing.attempt != attempt.id:
+        return told
+    challenge = store.challenges.find(attempt.challenge).challenge
+    rival = find_rival(store, challenge, attempt.agent, public=public)
+    if rival is not None:
+        theirs = rival.standing
+        above = {"agent": theirs.agent, "rank": theirs.rank, "value": theirs.value}
+        told["above"] = above | {"gap": rival.gap, "leads": msgspec.to_builtins(rival.leads)}
+    return told
 
 
 def _list_leads(store: Store, challenge: Challenge, mine: Standing, theirs: Standing) -> list[Lead]:

@@ -113,7 +113,7 @@ class RuleScoring:
     def find_likely(self, ctx: EvalContext) -> float | None:
         """US dollars that a trace mostly costs; None where nobody knows."""
         parts = [each.find_likely(ctx) for each in self.judges]
-        if None in parts:
+        if None in parts or not parts:
             return self.said.reserve
         return sum(each or 0.0 for each in parts)
 

@@ -153,8 +153,8 @@ class RuleWork:
             found = self.store.backfills.get(number)
             if found.state != "running":
                 break
-            rule = self.store.rules.find(found.rule)
-            if rule is None or rule.state == "deleted" or rule.version_id != found.rule_version:
+            rule = self._find_rule(found)
+            if rule is None:
                 self.store.backfills.end(number, "superseded")
                 break
             if rule.state == "paused" or (rule.again_at or 0.0) > self.clock():
@@ -165,10 +165,17 @@ class RuleWork:
             if self._look_further(rule, found):
                 continue
             if not self.store.decisions.count_waiting(rule, number):
-                self.store.backfills.end(number, "done")
+                if self._find_rule(found) is not None:  # else that is why nothing waits
+                    self.store.backfills.end(number, "done")
             else:  # for a judge that does not answer, or for what others have set aside
                 return {"status": "queued", "after": 2.0}
         return _describe_backfill(self.store.backfills.get(number))
+
+    def _find_rule(self, backfill: Backfill) -> Rule | None:
+        """The rule as the backfill knows it; None where it was edited or deleted since."""
+        rule = self.store.rules.find(backfill.rule)
+        known = rule is not None and rule.version_id == backfill.rule_version
+        return rule if known and rule is not None and rule.state != "deleted" else None
 
     def _look_further(self, rule: Rule, backfill: Backfill) -> bool:
         """Looks at the next traces of the span; False when there are none."""

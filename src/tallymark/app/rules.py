@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.app.rule_definitions import read_rule, refuse_other_name, write_rule
-from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.scoring import Score
 from tallymark.store.traces.decisions import TRACE_NUMBERS
 from tallymark.store.traces.rule_days import RuleCounts, find_day
 from tallymark.store.traces.rule_jobs import SCORE as SCORE_JOB
 from tallymark.store.traces.rules import RuleDefinition, name_author, refuse_name
+from tallymark.text import format_count
 from tallymark.traces.trace_query import TraceQuery, parse_query
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ _SAMPLE = 20
 """Traces by which a cost is estimated that nobody has paid yet."""
 _ENOUGH = 10
 """Scored traces whose mean cost says more than prices do."""
+_NEWEST = 1000
+"""Traces of which the mean cost is taken."""
 
 
 class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,12 +247,6 @@ class RuleService:
     def start_backfill(self, name: str, since: float, until: float) -> Backfill:
         """Queues a backfill; one at a time for each rule."""
         rule = self.store.rules.get(name)
-        running = [each for each in self.store.backfills.list(rule) if each.state == "running"]
-        if running:
-            raise Conflict(
-                f"the backfill {running[0].id} of the rule {name!r} has not ended",
-                hint=f"wait for its job {running[0].job}, or cancel that",
-            )
         expected = self.preview_backfill(name, since, until)
         return self.store.backfills.add(
             rule,
@@ -338,18 +336,22 @@ class _Preview:
         scoring = open_scoring(rule, rule.definition, self._store, self._service.remote)
         if not scoring.is_paid or not count:
             return 0.0, "it asks no model" if not scoring.is_paid else "there is nothing to score"
-        done = self._store.rule_days.sum_up().get(rule.id, RuleCounts())
-        paid = done.scored + done.failed
-        if paid >= _ENOUGH:
-            return done.spent / paid * count, f"the mean of {paid:,} traces so far"
+        # Only what this version paid: another one may have asked another judge.
+        found = self._store.decisions.find_costs(rule, _NEWEST)
+        paid = [rule.definition.reserve if each is None else each for each in found]
+        known = [each for each in paid if each is not None]
+        if len(known) >= _ENOUGH:
+            mean = math.fsum(known) / len(known)
+            return mean * count, f"the mean of {len(known):,} traces so far"
         likely = [
             scoring.find_likely(make_context(trace))
             for _, _, trace in self._store.traces.load_many(sample)
         ]
-        known = [each for each in likely if each is not None]
-        if not known or len(known) < len(likely):
+        if not likely or None in likely:
             return None, "nobody knows what this judge costs"
-        return sum(known) / len(known) * count, f"prices and the length of {len(known)} traces"
+        mean = sum(each or 0.0 for each in likely) / len(likely)
+        by = f"prices and the length of {format_count(len(likely), 'trace')}"
+        return mean * count, by if scoring.judges else "what is set aside for each"
 
     def _find_room(self) -> tuple[int | None, float | None]:
         said = self._rule.definition

@@ -92,7 +92,7 @@ class Rulings:
         with self._lock:
             known = self._plugins.get(which)
             if known is None:
-                known = self._plugins[which] = self._load(challenge, None)
+                known = self._plugins[which] = self.load_unpaused(challenge, None)
         if not isinstance(known, SandboxedPlugin):
             return known
         # One for each call: what it finds of agents is the store's to count.
@@ -102,7 +102,7 @@ class Rulings:
         """A plugin of one's own, its code in a folder; it knows who is paused by now."""
         if challenge.scoring.plugin is None:
             return None
-        plugin = self._load(challenge, folder)
+        plugin = self.load_unpaused(challenge, folder)
         if isinstance(plugin, SandboxedPlugin):
             known = self._store.pauses.known(self.find(challenge.name), plugin.code_hash)
             plugin.deaths |= known
@@ -112,7 +112,8 @@ class Rulings:
         """They may be others now."""
         self._pauses.clear()
 
-    def _load(self, challenge: Challenge, folder: Path | None) -> Plugin:
+    def load_unpaused(self, challenge: Challenge, folder: Path | None = None) -> Plugin:
+        """The same without what is known of anybody."""
         reference = challenge.scoring.plugin or ""
         if scores_quickly(challenge):  # none of the challenge's files are in it
             return load_plugin(reference, folder=Path(), sandbox=None)

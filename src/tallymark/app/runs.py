@@ -52,6 +52,8 @@ class RunOptions:
     """Which of the suite's prompts to ask with; all where none is named."""
     stop: StopSignal | None = None
     """How others end the run before its end."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Kept with the run: the branch and the commit that a CI job runs for."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ class RunService:
                     "limit": options.limits.cases,
                     "epochs": options.limits.epochs,
                     **part,
+                    **options.labels,
                     **({} if prompt is None else {"prompt": prompt}),
                 },
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
@@ -19,19 +20,24 @@ from tallymark.app.kept_pages import KeptPages
 from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
+from tallymark.app.own_traces import start_tracing
 from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
+from tallymark.app.readiness import measure_disks
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
 from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
+from tallymark.app.server_logs import log_request
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import ByteBudget, TraceIntake
+from tallymark.app.webhooks import WebhookService
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.sandbox.policy import choose_policy
+from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
     from tallymark.app.demo import Demo
@@ -165,6 +171,12 @@ class TenantServices:
         """What is asked of production traces."""
         return TraceQuestions(self.store, self._service.clock)
 
+    @cached_property
+    def webhooks(self) -> WebhookService:
+        """Who is told of what happens."""
+        settings = self._service.settings
+        return WebhookService(self.store, settings.rules.may, settings.own, self._service.clock)
+
     def close(self) -> None:
         """Ends what was started."""
         if "competition" in self.__dict__:
@@ -179,6 +191,7 @@ class Service:
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
     _tenants: dict[str, TenantServices] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stop_tracing: Callable[[], None] = field(default=lambda: None)
 
     @cached_property
     def app(self) -> App:
@@ -225,9 +238,8 @@ class Service:
         )
         made.watch("tally_jobs", "Jobs that are not done, by their state.", self._count_jobs)
         made.watch("tally_listeners", "Who listens to boards and runs.", self._count_listeners)
-        made.watch(
-            "tally_what_if_bytes", "What columns of what-if take.", lambda: self.what_if.nbytes
-        )
+        made.watch("tally_cache_bytes", "What is kept at hand, by what.", self._count_caches)
+        made.watch("tally_disk_free_bytes", "Room on the disks.", lambda: dict(measure_disks(self)))
         return made
 
     def _count_writing(self) -> Mapping[str, float]:
@@ -236,12 +248,21 @@ class Service:
     def _count_listeners(self) -> Mapping[str, float]:
         return {"all": self.live.listeners}
 
+    def _count_caches(self) -> Mapping[str, float]:
+        what_if = {f"what_if_{where}": size for where, size in self.what_if.nbytes.items()}
+        return {**what_if, "pages": self.pages.nbytes}
+
     def _count_jobs(self) -> Mapping[str, float]:
         found = Counter[str]()
         with suppress(TallymarkError):  # a database that is away has its own alarm
             for (_, state), count in self.app.store.job_queue.count().items():
                 found[state] += count
         return found
+
+    def note_request(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
+        """Counts a request that was answered, and writes it to the log where that is wanted."""
+        self.metrics.note_request(scope, status, seconds)
+        log_request(scope, status, seconds)
 
     @cached_property
     def span_bytes(self) -> ByteBudget:
@@ -251,7 +272,7 @@ class Service:
     @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
-        return LiveHub()
+        return LiveHub(find_ended=self.accounts.find_ended)
 
     @cached_property
     def what_if(self) -> WhatIfs:
@@ -270,6 +291,7 @@ class Service:
             self.app,
             self.settings.workers,
             rules=self.settings.rules,
+            own=self.settings.own,
             find_competition=lambda tenant: self.tenant(tenant).competition,
             clock=self.clock,
         )
@@ -279,16 +301,14 @@ class Service:
         if self.own and not self.app.store.exists:
             return  # whoever only looks makes nothing
         self.app.store.prepare()
+        add_watcher(self.metrics.watch_work)
+        self._stop_tracing = start_tracing(os.environ)
         self.app.store.start_writer()
         self.app.store.watch_commits(board=self.live.notify, run=self.live.notify_run)
         if self.settings.workers:
             self.workers.start()
         if self.settings.demo is not None:
             self.settings.demo.start(self)
-
-    def check_ready(self) -> None:
-        """Raises what keeps the server from working."""
-        self.app.store.check()
 
     def tenant(self, name: str) -> TenantServices:
         """A tenant's services, made when first asked for; `NotFound` where there is none."""
@@ -315,3 +335,5 @@ class Service:
             each.close()
         self.what_if.close()
         self.app.close()
+        self._stop_tracing()
+        remove_watcher(self.metrics.watch_work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from base64 import b64decode
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -15,14 +16,22 @@ if TYPE_CHECKING:
 
     from tallymark.app.service import Service
 
+OTLP_PATH = "/v1/traces"
+
 
 async def find_caller(service: Service, request: Request) -> Caller:
     """Who asks: by a key, by a trusted proxy, or nobody in particular."""
+    found = await _find_caller(service, request)
+    request.scope["tally.caller"] = found  # for the log
+    return found
+
+
+async def _find_caller(service: Service, request: Request) -> Caller:
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     address = request.client.host if request.client else None
     if scheme:
-        text = text.strip()
-        if scheme.lower() != "bearer" or not text:
+        text = _read_key(scheme.lower(), text.strip(), request.url.path)
+        if not text:
             raise NotSignedIn("the Authorization header is no key", hint="send: Bearer tly_...")
         accounts = service.accounts
         known = accounts.recall(text, address)
@@ -48,6 +57,19 @@ async def find_caller(service: Service, request: Request) -> Caller:
         return make_guest(address)
     tenant = request.query_params.get("tenant", "default")
     return Caller(tenant, "anonymous", "anonymous", address=address)
+
+
+def _read_key(scheme: str, text: str, path: str) -> str:
+    """The key in a header: alone, or for spans also as a password, as Langfuse's SDK sends it.
+
+    Nowhere else: what a browser once was told as a password, it sends to every page of a place.
+    """
+    if scheme == "basic" and path == OTLP_PATH:
+        try:
+            return b64decode(text, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return ""
+    return text if scheme == "bearer" else ""
 
 
 async def _resume(service: Service, request: Request, token: str, address: str | None) -> Caller:

@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tallymark.errors import InvalidInput, NotFound
-from tallymark.runs.statistics import MeanEstimate, estimate_difference, estimate_moments
+from tallymark.runs.statistics import estimate_difference
 from tallymark.store.traces.trace_scores import TraceScore
-from tallymark.store.traces.trace_sums import check_measure, find_most
+from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
-from tallymark.traces.trace_query import parse_query
+from tallymark.traces.trace_query import Term, TraceQuery, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tallymark.app.trace_suites import TracedSuite
-    from tallymark.runs.statistics import ClusterMoments
+    from tallymark.runs.statistics import ClusterMoments, MeanEstimate
     from tallymark.store import Store
     from tallymark.store.traces.trace_lists import ScoredTrace, TracePage, TracePlace
     from tallymark.store.traces.trace_rows import TraceRecord
     from tallymark.store.traces.trace_sums import TraceSum
     from tallymark.traces.trace import Trace
-    from tallymark.traces.trace_query import TraceQuery
 
 STEPS: dict[str, float] = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 MOST_STEPS = 2_000
@@ -140,11 +139,12 @@ class TraceQuestions:
             self._store.traces.sums(self.read_filter(each)).moments(measure)
             for each in (first, second)
         )
-        between = estimate_difference(one, two)
+        sides = [estimate_mean(measure, each) for each in (one, two)]
+        between = estimate_difference(*sides)
         return TraceComparison(
             measure=measure,
-            first=_describe_side(first, one, measure),
-            second=_describe_side(second, two, measure),
+            first=_describe_side(first, one, sides[0]),
+            second=_describe_side(second, two, sides[1]),
             difference=between.mean,
             low=between.low,
             high=between.high,
@@ -153,8 +153,7 @@ class TraceQuestions:
 
     def session(self, name: str) -> TraceSession:
         """All traces of one session, and what they come to together."""
-        shown = name if '"' not in name else ""
-        query = self.read_filter(f'session:"{shown}"')
+        query = TraceQuery(terms=(Term("session", "=", (name,)),))
         page = self._store.traces.page(query, limit=_MOST_IN_SESSION)
         if not page.items:
             raise NotFound(f"no trace is of the session {name!r}")
@@ -258,8 +257,7 @@ class TraceQuestions:
         return found | {"score": self._store.traces.score_names()}
 
 
-def _describe_side(text: str, moments: ClusterMoments, measure: str) -> ComparedSide:
-    estimate = estimate_moments(moments, find_most(measure))
+def _describe_side(text: str, moments: ClusterMoments, estimate: MeanEstimate) -> ComparedSide:
     return ComparedSide(
         filter=text,
         traces=moments.count,

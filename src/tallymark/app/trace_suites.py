@@ -35,6 +35,11 @@ class TracedSuite(NamedTuple):
     left_out: list[tuple[str, str]]
     """Trace ids, each with the reason."""
 
+    @property
+    def unchecked(self) -> int:
+        """Cases that check nothing, because nobody said what is expected."""
+        return sum(each.get("checks") == [] for each in self.document["evals"])
+
 
 def make_suite(
     cases: Iterable[TracedCase], *, name: str, scorers: Sequence[str] = ()

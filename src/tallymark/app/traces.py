@@ -106,7 +106,8 @@ class TraceIntake:
         witnessed = self._take_witnessed(export, agent, redactor)
         if agent is not None:
             for each in export.traces.values():
-                export.refuse(_NOT_ITS_OWN, each.spans)
+                if each.spans:
+                    export.refuse(_NOT_ITS_OWN, each.spans)
             export.traces.clear()
         pieces = [_make_piece(each, redactor) for each in export.traces.values() if each.spans]
         item = self._make_item(pieces, at, settings)

@@ -16,22 +16,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
+from tallymark.app.keeper import Keeper
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.stop_signals import StopSignal
-from tallymark.app.trace_keeper import TraceKeeper
 from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.store.actors import Actor, act_as
 from tallymark.store.jobs.jobs import NewJob
+from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.competition import Competition
     from tallymark.app.rule_work import RuleWork
+    from tallymark.app.webhooks import WebhookService
     from tallymark.store.jobs.job_queue import Claimed
 
 _log = logging.getLogger("tallymark.workers")
@@ -41,9 +43,11 @@ _SHORTEST, _LONGEST = 0.05, 1.0
 _SETTLED_EVERY = 30.0
 _NOTED_EVERY = 1.0
 _RULED_EVERY = 1.0
-_FORGOTTEN_AFTER = 7 * 86_400.0
+_ANNOUNCED_EVERY = 1.0
 _LONGEST_DELAY = 900.0
 _LOOKS = 3
+_SILENT = 60.0
+"""Seconds without a look after which something is wrong."""
 _STOP_SECONDS = 8.0
 _GRACE = 2.0
 """Seconds of these that are left to hand back what did not end."""
@@ -62,6 +66,8 @@ class Task:
     """Of the tenant."""
     competition: Callable[[], Competition]
     rules: RemoteRules
+    own: bool = False
+    """Whether all is the owner's own, on their own machine."""
     stop: StopSignal = field(default_factory=StopSignal)
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
     _noted: list[float] = field(default_factory=lambda: [0.0])
@@ -90,12 +96,11 @@ def _score(task: Task) -> Any:
 def _settle(task: Task) -> Any:
     """Ends attempts that ran out of time; what was left submitted gets a job of its own."""
     store = task.app.store
-    expired = store.attempts.expire(time.time())
+    expired = store.attempts.expire(task.clock())
     pending = store.attempts.pending()
     store.jobs.add_many(
         [NewJob(kind="score", subject=each.id, owner=each.agent) for each in pending]
     )
-    store.job_queue.forget_ended(_FORGOTTEN_AFTER)
     return {"expired": expired, "pending": len(pending)}
 
 
@@ -186,6 +191,25 @@ def _backfill(task: Task) -> Any:
     return done
 
 
+def _announce(task: Task) -> Any:
+    """Queues what webhooks have not heard of challenges."""
+    return _open_webhooks(task).follow()
+
+
+def _deliver(task: Task) -> Any:
+    """Sends a message to a webhook; what it does not take is sent again, about a day long."""
+    answered = _open_webhooks(task).deliver(task.job.subject)
+    if answered is not None and not answered.taken:
+        raise TryLater(answered.error or "it was not taken")
+    return {"delivery": task.job.subject, "status": None if answered is None else answered.status}
+
+
+def _open_webhooks(task: Task) -> WebhookService:
+    from tallymark.app.webhooks import WebhookService  # noqa: PLC0415 (most tell nobody)
+
+    return WebhookService(task.app.store, task.rules.may, task.own, task.clock)
+
+
 def _open_rule_work(task: Task) -> RuleWork:
     from tallymark.app.rule_work import RuleWork  # noqa: PLC0415 (models and scorers are heavy)
 
@@ -212,6 +236,8 @@ KINDS: dict[str, JobKind] = {
     "decide": JobKind(_decide, most_failures=None),
     "rule": JobKind(_apply_rule, most_failures=None),
     "backfill": JobKind(_backfill, most_failures=None),
+    "announce": JobKind(_announce, most_failures=None),
+    "deliver": JobKind(_deliver, most_failures=None),
 }
 """A new kind of job is a function here."""
 
@@ -226,6 +252,7 @@ class Workers:
         kinds: Collection[str] = tuple(KINDS),
         *,
         rules: RemoteRules | None = None,
+        own: bool = False,
         table: dict[str, JobKind] | None = None,
         find_competition: Callable[[str], Competition] | None = None,
         clock: Callable[[], float] = time.time,
@@ -240,6 +267,7 @@ class Workers:
         self._count = count
         self._kinds = tuple(kinds)
         self._rules = RemoteRules.from_environment() if rules is None else rules
+        self._own = own
         self._clock = clock
         self._given_competition = find_competition
         self._competitions: dict[str, Competition] = {}
@@ -247,9 +275,10 @@ class Workers:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._under_way: dict[str, tuple[Task, threading.Thread]] = {}
-        self._renewed = self._settled = self._ruled = time.monotonic()
+        self._renewed = self._settled = self._ruled = self._announced = time.monotonic()
+        self._looked = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
-        self._keeper = TraceKeeper(app, clock) if "settle" in self._kinds else None
+        self._keeper = Keeper(app, clock) if "settle" in self._kinds else None
 
     def __enter__(self) -> Self:
         self.start()
@@ -303,9 +332,17 @@ class Workers:
             self._keeper.settle()
         if "decide" in self._kinds:
             self._queue.add_rule_work(self._clock())
+        if "announce" in self._kinds:
+            self._queue.add_announcing()
         while idle < _LOOKS and not told.wait(_SHORTEST):
             # Several in a row: between a claim and its thread, nothing is under way yet.
             idle = 0 if self.busy or self._queue.is_wanted(self._kinds) else idle + 1
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether somebody looks for jobs, and after what is kept."""
+        kept = self._keeper is None or self._keeper.is_alive
+        return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT and kept
 
     @property
     def busy(self) -> int:
@@ -325,6 +362,7 @@ class Workers:
             except Exception:  # noqa: BLE001 (the one who looks must go on looking)
                 _log.exception("jobs cannot be looked at")
                 pause = _LONGEST
+            self._looked = time.monotonic()
             pause = _SHORTEST if began else min(2 * pause, _LONGEST)
             if self._wake.wait(pause):
                 self._wake.clear()
@@ -339,7 +377,7 @@ class Workers:
                 continue
             app = self._app.for_tenant(job.tenant)
             competition = partial(self._find_competition, app)
-            task = Task(job, app, competition, self._rules, clock=self._clock)
+            task = Task(job, app, competition, self._rules, self._own, clock=self._clock)
             if job.cancel_at is not None:
                 task.stop.set("cancelled")
             thread = threading.Thread(
@@ -373,6 +411,9 @@ class Workers:
         if "decide" in self._kinds and now - self._ruled >= _RULED_EVERY:
             self._ruled = now
             self._queue.add_rule_work(self._clock())
+        if "announce" in self._kinds and now - self._announced >= _ANNOUNCED_EVERY:
+            self._announced = now
+            self._queue.add_announcing()
 
     def _find_competition(self, app: App) -> Competition:
         if self._given_competition is not None:
@@ -385,8 +426,8 @@ class Workers:
     def _work(self, task: Task) -> None:
         job = task.job
         try:
-            with act_as(Actor(job.owner or "worker")):
-                self._do(task)
+            with act_as(Actor(job.owner or "worker")), watch("job", kind=job.kind) as work:
+                work.outcomes[self._do(task)] += 1
         except LeaseLost:
             _log.warning("the job %s is somebody else's by now", job.id)
         except Exception:  # noqa: BLE001 (the lease runs out, and another goes on)
@@ -399,8 +440,8 @@ class Workers:
             self._queue.bell.let_go(job.id)
             self._wake.set()
 
-    def _do(self, task: Task) -> None:
-        """Does a job and stores how it ended, in one of five ways."""
+    def _do(self, task: Task) -> str:
+        """Does a job and stores how it ended, in one of five ways; which."""
         job, kind = task.job, self._table[task.job.kind]
         try:
             result = kind.handle(task)
@@ -408,20 +449,23 @@ class Workers:
             raise
         except InvalidInput as error:  # doing it again would come to the same
             self._queue.fail(job, str(error))
+            return "failed"
         except Exception as error:  # noqa: BLE001 (whatever it is, it is our fault)
             if not isinstance(error, TallymarkError):
                 _log.exception("the job %s failed", job.id)
             if kind.most_failures is not None and job.failures + 1 >= kind.most_failures:
                 self._queue.fail(job, _explain(error))
-            else:
-                self._queue.fail(job, _explain(error), again_after=find_delay(job.failures))
-        else:
-            status = result.get("status") if isinstance(result, dict) else None
-            if status == "queued":
-                self._queue.release(job, result.get("after", 0.0))
-            else:
-                ended = task.stop.reason == status == "cancelled"
-                self._queue.finish(job, result, state="cancelled" if ended else "done")
+                return "failed"
+            self._queue.fail(job, _explain(error), again_after=find_delay(job.failures))
+            return "again"
+        status = result.get("status") if isinstance(result, dict) else None
+        if status == "queued":
+            self._queue.release(job, result.get("after", 0.0))
+            return "queued"
+        ended = task.stop.reason == status == "cancelled"
+        state: Literal["cancelled", "done"] = "cancelled" if ended else "done"
+        self._queue.finish(job, result, state=state)
+        return state
 
 
 def find_delay(failures: int) -> float:

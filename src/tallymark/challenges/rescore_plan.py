@@ -96,6 +96,14 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     after: BoardPlace | None
 
 
+class RatingMove(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose Elo changes, because results of its matches do."""
+
+    agent: str
+    before: float
+    after: float
+
+
 class Undefined(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt that the new rule gives no score."""
 
@@ -119,6 +127,10 @@ class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
     moved: int | None = None
     """Agents whose rank is another; only a preview tells."""
     moves: tuple[Move, ...] = ()
+    rated: int | None = None
+    """Agents whose Elo is another; only a preview tells."""
+    ratings: tuple[RatingMove, ...] = ()
+    """Of those the ones that change most."""
 
 
 def origin_of_all(challenge: Challenge, plugin: Plugin | None) -> Origin:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 10_000
 """What is looked at in a submitted folder, hidden files included."""
 _STDIN = Path("-")
-_TYPED = Path("?")
-_NAMELESS = {_STDIN: "standard input", _TYPED: "what was typed"}
+_TYPED, _PRINTED = Path("?"), Path("!")
+_NAMELESS = {_STDIN: "standard input", _TYPED: "what was typed", _PRINTED: "what was printed"}
 
 
 def read_answer(path: Path, submission: Submission) -> Any:
@@ -43,9 +43,17 @@ def read_answer(path: Path, submission: Submission) -> Any:
     return _parse_answer(path, _read_text(path, most, "a submission"), form)
 
 
+def parse_printed(data: bytes, submission: Submission) -> Any:
+    """The same of what a program printed."""
+    return _parse_data(data, _PRINTED, submission)
+
+
 def parse_sent(data: bytes, name: str | None, submission: Submission) -> Any:
     """The same of what was uploaded under a name, or typed and has none."""
-    path = _TYPED if name is None else Path(Path(name).name)
+    return _parse_data(data, _TYPED if name is None else Path(Path(name).name), submission)
+
+
+def _parse_data(data: bytes, path: Path, submission: Submission) -> Any:
     if len(data) > submission.max_bytes:
         raise _explain_size(_name(path), submission.max_bytes, "a submission")
     return _parse_answer(path, _decode(data, _name(path)), submission.format)

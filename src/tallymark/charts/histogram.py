@@ -23,7 +23,9 @@ from tallymark.charts.frame import (
 )
 from tallymark.text import format_count, format_tick
 
-_BINS = 28
+_FEWEST_BINS, _MOST_BINS = 6, 28
+_FEW_BINS, _LINE = 14, 16
+"""Up to so many, each says how many values it holds."""
 Series = tuple[str, Sequence[float]]
 
 
@@ -51,13 +53,14 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
     if not series:
         return frame_nothing(title, "There are no values.")
     scale = _choose_scale([value for _, values in series for value in values])
+    edges = _cut(scale, max(len(values) for _, values in series))
     several = len(series) > 1
     height, gap = (56, 30) if several else (130, 16)
     body, says = "", ""
     for row, (name, values) in enumerate(series):
         bottom, median = (row + 1) * (height + gap), find_quantile(values, 0.5)
         at, told = scale.place(median), f"median {write(median)}"
-        body += _draw_bars(values, _cut(scale), bottom, height)
+        body += _draw_bars(values, edges, bottom, height)
         body += element(
             "line", class_="median", x1=pct(at), x2=pct(at), y1=bottom - height - 2, y2=bottom
         )
@@ -80,35 +83,41 @@ def _choose_scale(values: list[float]) -> Scale:
     ordered = sorted(values)
     if ordered[0] > 1e-300 and ordered[-1] > 12 * find_quantile(ordered, 0.5):
         return make_log_scale(ordered)
-    return make_scale(ordered, 6, zero=ordered[0] >= 0)
+    return make_scale(ordered, 6, zero=0 <= ordered[0] <= ordered[-1] / 2)
 
 
-def _cut(scale: Scale) -> list[float]:
-    """The edges of equally wide bars."""
+def _cut(scale: Scale, values: int) -> list[float]:
+    """The edges of equally wide bars: more of them for more values."""
+    bins = min(max(_FEWEST_BINS, math.ceil(2 * math.sqrt(values))), _MOST_BINS)
     low, high = scale.low, scale.high
     if scale.logarithmic:
         low, high = math.log10(low), math.log10(high)
-    edges = [low + (high / _BINS - low / _BINS) * place for place in range(_BINS)] + [high]
+    edges = [low + (high / bins - low / bins) * place for place in range(bins)] + [high]
     return [10**edge for edge in edges] if scale.logarithmic else edges
 
 
 def _draw_bars(
     values: Sequence[float], edges: Sequence[float], bottom: float, height: float
 ) -> str:
-    counts = [0] * _BINS
+    bins = len(edges) - 1
+    room = _LINE if bins <= _FEW_BINS else 0
+    counts = [0] * bins
     for value in values:
-        counts[min(max(bisect_right(edges, value) - 1, 0), _BINS - 1)] += 1
+        counts[min(max(bisect_right(edges, value) - 1, 0), bins - 1)] += 1
     drawn = ""
     for place, count in enumerate(counts):
         if count:
-            tall = max(2.0, height * count / max(counts))
+            tall = max(2.0, (height - room) * count / max(counts))
             low, high = (format_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
             drawn += element(
                 "rect",
                 tell(f"{count:,} from {low} to {high}"),
-                x=pct((place + 0.03) / _BINS),
-                width=pct(0.94 / _BINS),
+                x=pct((place + 0.03) / bins),
+                width=pct(0.94 / bins),
                 y=bottom - tall,
                 height=tall,
             )
+            if room:
+                middle = pct((place + 0.5) / bins)
+                drawn += label(middle, bottom - tall - 4, f"{count:,}", text_anchor="middle")
     return drawn

@@ -83,6 +83,8 @@ def _draw(title: str, lines: Sequence[Line], writers: tuple[Writer, Writer], zer
         x = Scale(x.low - 1, x.high + 1, [x.low])
     values = [v for p in known for v in (p.y, *(p.interval or ())) if v is not None]
     y = make_scale(values, zero=zero)
+    if all(float(each).is_integer() for each in values):  # nothing is counted in halves
+        y = Scale(y.low, y.high, [tick for tick in y.ticks if float(tick).is_integer()])
     body = draw_y_axis(y, _HEIGHT, write_y) + draw_x_axis(x, _HEIGHT + 18, write_x, NARROW / 2)
     body += "".join(_draw_band(stretch, x, y) for stretch in _split(lines[0].points))
     ends = []

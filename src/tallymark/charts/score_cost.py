@@ -105,7 +105,11 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
         return frame_nothing(title, "No run has both a score and a cost.")
     costs, scores = [point.cost for point in points], [point.score for point in points]
     logarithmic = spans_decades(costs)
-    x = make_log_scale(costs) if logarithmic else make_scale(costs, 4, zero=min(costs) >= 0)
+    x = (
+        make_log_scale(costs)
+        if logarithmic
+        else make_scale(costs, 4, zero=0 <= min(costs) <= max(costs) / 2)
+    )
     y = make_scale([value for point in points for value in point[2:]])
     caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")
     body = draw_y_axis(y, _HEIGHT, format_tick) + draw_x_axis(x, _HEIGHT + 18, format_money_tick)

@@ -1,4 +1,4 @@
-"""`tally admin`: keys, tenants, agents and invitations, for whoever has a server's database."""
+"""`tally admin`: keys, tenants, agents, backups and more, for whoever has a server's database."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli import admin_invitations
+from tallymark.cli import admin_invitations, admin_store
 from tallymark.cli.app_session import Db, Server
 from tallymark.cli.operator_session import (
     JsonOption,
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from tallymark.app.accounts import NewKey
     from tallymark.desk.organising import MadeKey
     from tallymark.store.accounts.keys import KeyRecord
+    from tallymark.store.accounts.tenants import TenantSettings
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="For whoever runs a server: keys, tenants, agents and their owners, invitations.",
+    help="For whoever runs a server: keys, tenants, agents, invitations, backups, checks.",
 )
 keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
 tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
@@ -39,6 +40,14 @@ app.add_typer(keys_app, name="keys")
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(agents_app, name="agents")
 app.add_typer(admin_invitations.app, name="invitations")
+for _command in (
+    admin_store.backup,
+    admin_store.restore,
+    admin_store.check,
+    admin_store.prune,
+    admin_store.config,
+):
+    app.command()(_command)
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)]
 TenantArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
@@ -68,6 +77,16 @@ Limits = Annotated[
         "--limit",
         metavar="CLASS=COUNT",
         help="Requests a minute of each key, as in report=12000; may be given again.",
+    ),
+]
+
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="KIND=TIME",
+        help="For how long runs, jobs, answers, sessions or registrations are kept, as in"
+        " runs=90d or runs=forever; may be given again.",
     ),
 ]
 
@@ -166,13 +185,14 @@ def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
     agents_per_owner: AgentsPerOwner = None,
     registrations_per_address: PerAddress = None,
     limit: Limits = None,
+    keep: Keep = None,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tenant. The key of its first admin is printed now, and never again."""
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
-    )
+    ) | _read_keep(keep, None)
     with open_accounts(db, "default") as (accounts, caller):
         made = accounts.create_tenant(caller, name, changes)
     _tell_key(made, as_json)
@@ -185,6 +205,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     agents_per_owner: AgentsPerOwner = None,
     registrations_per_address: PerAddress = None,
     limit: Limits = None,
+    keep: Keep = None,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -192,13 +213,14 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
     )
-    if not changes:
+    if not changes and not keep:
         raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
     import msgspec
 
     with open_accounts(db, "default") as (accounts, caller):
-        changed = accounts.for_tenant(name).change_settings(caller, **changes)
-    settings = msgspec.to_builtins(changed)
+        account = accounts.for_tenant(name)
+        changes |= _read_keep(keep, account.find_settings(name))
+        settings = msgspec.to_builtins(account.change_settings(caller, **changes))
     if as_json:
         print_json({"tenant": {"name": name, **_describe_settings(settings)}})
     else:
@@ -324,6 +346,16 @@ def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
     return read_limits(texts) if texts else None
 
 
+def _read_keep(texts: list[str] | None, before: TenantSettings | None) -> dict[str, Any]:
+    import msgspec
+
+    from tallymark.store.kept_days import Retention, read_days
+
+    known = Retention() if before is None else before.retention
+    changed = {**msgspec.structs.asdict(known), **read_days(texts or ())}
+    return {"retention": changed} if texts else {}
+
+
 def _describe_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of traces are shown by `tally traces settings`."""
     return {name: value for name, value in settings.items() if name != "traces"}
@@ -337,5 +369,21 @@ def _write_settings(settings: Mapping[str, Any]) -> str:
             f"{settings['agents_per_owner']:,} agents per owner",
             f"{settings['registrations_per_address']:,} registrations a day per address",
             *limits,
+            *_write_retention(settings),
         ]
     )
+
+
+def _write_retention(settings: Mapping[str, Any]) -> list[str]:
+    """What is kept for other than the usual time."""
+    import msgspec
+
+    from tallymark.store.kept_days import Retention
+
+    usual = msgspec.structs.asdict(Retention())
+    found: Mapping[str, float | None] = settings.get("retention") or {}
+    return [
+        f"{kind} kept {'for ever' if days is None else f'{days:g} days'}"
+        for kind, days in found.items()
+        if days != usual[kind]
+    ]

@@ -45,6 +45,14 @@ InsecureLocal = Annotated[
 Live = Annotated[
     bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
 ]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="quiet: mistakes alone; text or json: requests too. Else TALLY_LOG, else quiet.",
+    ),
+]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.", show_default=False)]
 JudgeModel = Annotated[
     str | None,

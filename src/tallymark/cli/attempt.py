@@ -272,7 +272,7 @@ def show(
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
         print_json(found.to_public() | why | extra)
         return
-    say("\n".join(_list_lines(found)))
+    say("\n".join(list_lines(found)))
     outcome = found.outcome
     for what, facts in (outcome.details.get("sandbox") or {}).items() if outcome else ():
         say(f"  {what} in {_describe_sandbox(facts)}")
@@ -372,7 +372,7 @@ def _tell(desk: Desk, attempt: Attempt, as_json: bool) -> None:
         print_json(attempt.to_public() | after)
         _exit_if_waiting([attempt])
         return
-    lines = _list_lines(attempt)
+    lines = list_lines(attempt)
     if place.rank is not None:
         lines.append(f"Rank {place.rank} of {place.size}")
     counted = "1 rated attempt" if place.matches == 1 else f"{place.matches} rated attempts"
@@ -389,7 +389,8 @@ def _exit_if_waiting(attempts: list[Attempt]) -> None:
         raise typer.Exit(WorkFailed.exit_code)
 
 
-def _list_lines(attempt: Attempt) -> list[str]:
+def list_lines(attempt: Attempt) -> list[str]:
+    """How the score of an attempt came about."""
     lines = [_write_headline(attempt)]
     outcome = attempt.outcome
     if outcome is None:

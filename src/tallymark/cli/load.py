@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
@@ -13,7 +14,20 @@ from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import format_count, say
 
-app = typer.Typer(no_args_is_help=True, help="Load what other tools wrote down.")
+
+class _Kinds(TyperGroup):
+    """What can be loaded; a file in its place is answered with the command that was meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and Path(args[0]).exists():
+            raise InvalidInput(
+                f"{args[0]} is a file, not a kind of what can be loaded",
+                hint=f"its traces: tally load traces {args[0]}",
+            )
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down.")
 
 
 @app.callback()

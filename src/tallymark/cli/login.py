@@ -122,10 +122,10 @@ def _read_secret(url: str, key: str | None, invitation: str | None) -> str:
         hint = "pipe it in with --key -, or take up an invitation with --invitation"
         raise InvalidInput("a key is typed at a terminal, and there is none", hint=hint)
     if key is None:
-        secret = typer.prompt(f"Key to {url}, or an invitation", hide_input=True)
+        typed = typer.prompt(f"Key to {url}, or an invitation", hide_input=True)
     else:
-        secret = sys.stdin.read()
-    secret = secret.strip()
+        typed = sys.stdin.read()
+    secret = str(typed).strip()
     if (
         not secret.startswith((_KEY, _INVITATION))
         or not secret.isascii()

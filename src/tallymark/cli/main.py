@@ -42,6 +42,7 @@ COMMANDS = {
     "docs": "docs:docs",
     "doctor": "doctor:doctor",
     "view": "view:view",
+    "compete": "compete:compete",
     "leaderboard": "leaderboard:leaderboard",
     "ratings": "ratings:ratings",
     "log": "log:log",
@@ -60,6 +61,7 @@ COMMANDS = {
     "attempt": "attempt:app",
     "agent": "agent:app",
     "versus": "versus:app",
+    "webhooks": "webhooks:app",
     "vars": "vars_and_secrets:vars_app",
     "secrets": "vars_and_secrets:secrets_app",
     "admin": "admin:app",
@@ -82,13 +84,17 @@ def _options(
 
         say(f"tally {find_version('tallymark')}")
         raise typer.Exit
-    here = Path("tally.toml").absolute()
-    for path in (here, *(folder / here.name for folder in here.parent.parents)):
-        if path.is_file():
-            from tallymark.cli.settings_file import SettingsFile
+    if (path := find_settings_file()) is not None:
+        from tallymark.cli.settings_file import SettingsFile
 
-            SettingsFile(path, context).apply(COMMANDS)
-            return
+        SettingsFile(path, context).apply(COMMANDS)
+
+
+def find_settings_file() -> Path | None:
+    """The nearest `tally.toml`, in this folder or one above it."""
+    here = Path("tally.toml").absolute()
+    paths = (here, *(folder / here.name for folder in here.parent.parents))
+    return next((path for path in paths if path.is_file()), None)
 
 
 class _Outlet(io.FileIO):

@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]
+NewArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RULE",
+        help="Its name, or a file that has one and ends in .yaml.",
+        show_default=False,
+    ),
+]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A rule as YAML.", show_default=False)
 ]
@@ -114,7 +122,7 @@ def _tell(document: Mapping[str, Any], as_json: bool, *lines: str) -> None:
 @app.command()
 @_take_flags
 def add(
-    name: RuleArgument,
+    name: NewArgument,
     rule: dict[str, Any],
     file: FileOption = None,
     db: Db = None,
@@ -122,12 +130,20 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Make a rule: it scores what comes from now on, once a server or worker runs."""
+    if file is None and not rule and Path(name).suffix in (".yaml", ".yml"):
+        name, file = "", Path(name)
     if file is not None and rule:
         raise InvalidInput("a rule is a file or flags, not both", hint="write all into the file")
+    if file is None and not rule:
+        raise InvalidInput(
+            f"nothing says how {name} scores",
+            hint="give --scorer, --judge and --model, --formula, or --file",
+        )
     with open_desk(db, server) as desk:
         made = desk.rules.add(name, rule if file is None else file)
-    said = f"{name} scores what comes from now on; what is kept already:"
-    _tell(made, as_json, said, f"  tally rules backfill {name} --since 7d")
+    called = made["name"]
+    said = f"{called} scores what comes from now on; what is kept already:"
+    _tell(made, as_json, said, f"  tally rules backfill {called} --since 7d")
 
 
 @app.command()

@@ -15,6 +15,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
+from tallymark.cli.ci_job import BRANCH, CiEnd, Comment, find_branch_run, read_labels
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -35,6 +36,7 @@ from tallymark.text import clean_line, format_count, format_money, format_score,
 
 if TYPE_CHECKING:
     from tallymark.app.runs import RunOptions
+    from tallymark.desk.desk import Desk
     from tallymark.desk.workplace import Work
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
@@ -103,6 +105,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     tolerance: Tolerance = 0.0,
     strict: Strict = False,
     max_errors: MaxErrors = None,
+    comment: Comment = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     db: Db = None,
@@ -132,7 +135,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     if remote:
         from tallymark.cli.remote_run import refuse_for_remote
 
-        given = {"--resume": resume, "--only": only, "--tag": tag, "--failed-of": failed_of}
+        given: dict[str, object] = {
+            "--resume": resume,
+            "--only": only,
+            "--tag": tag,
+            "--failed-of": failed_of,
+        }
         given |= {"--prompt": prompt, "--env-file": env_file, "--retries": retries}
         refuse_for_remote(given | {"--record": record, "--cache": cache})
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
@@ -148,11 +156,14 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         record,
         cache,
         prompts=tuple(prompt or ()),
+        labels=read_labels(),
     )
     # Programs that are stopped with a run are no news, though asyncio would tell.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
     with open_desk(db, server) as desk, desk.runs.open_work() as work:
+        if baseline is not None and baseline.startswith(BRANCH):
+            baseline = find_branch_run(desk.runs, baseline, _find_suite(desk, suite, resume))
         before = desk.runs.load(baseline) if baseline is not None else None
         if only or tag or failed_of:
             choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
@@ -175,7 +186,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
         )
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose)
-        end.tell(runs, failures)
+        end.tell(runs, failures, also=CiEnd(desk, comment).tell)
     if not kept:
         raise typer.Exit(3)
     if all(each.record.status == "failed" for each in runs):
@@ -210,6 +221,15 @@ def _run_suite(
             err=True,
         )
         raise typer.Exit(130) from None
+
+
+def _find_suite(desk: Desk, suite: Path | None, resume: str | None) -> str:
+    """What the suite is called that will run."""
+    if suite is None:
+        return desk.runs.load(resume or "").record.suite
+    from tallymark.suites.suite_file import load_suite
+
+    return load_suite(suite).name
 
 
 def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinition:

@@ -14,14 +14,17 @@ from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tallymark.desk.workplace import Work
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
 Baseline = Annotated[
-    str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
+    str | None,
+    typer.Option(
+        metavar="RUN", help="A run to compare the first one with; branch:NAME in a CI job."
+    ),
 ]
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
@@ -111,9 +114,13 @@ class RunEnd:
     verbose: bool = False
 
     def tell(
-        self, runs: Sequence[Run], failures: Sequence[str], facts: Mapping[str, Any] | None = None
+        self,
+        runs: Sequence[Run],
+        failures: Sequence[str],
+        facts: Mapping[str, Any] | None = None,
+        also: Callable[[Sequence[Run], Comparison | None, Sequence[str]], None] | None = None,
     ) -> None:
-        """Writes reports, prints, and ends the command with 1 when there are failures."""
+        """Writes reports, prints, tells others, and ends with 1 when there are failures."""
         against = None if self.before is None else self._compare(self.before, runs)
         if against is not None and self.gates.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
@@ -126,6 +133,8 @@ class RunEnd:
         self.show(runs, facts or {}, against)
         for failure in failures:
             say(f"tally: {failure}", err=True)
+        if also is not None:
+            also(runs, against, failures)
         if failures:
             raise typer.Exit(1)
 

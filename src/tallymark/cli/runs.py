@@ -53,7 +53,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
         limit=limit,
     )
     with open_desk(db, server) as desk:
-        found = desk.runs.list(query)
+        found = desk.runs.find(query)
     if as_json:
         print_json({"runs": [_make_document(record) for record in found]})
     elif found:

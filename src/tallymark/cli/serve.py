@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, LogFormat
 from tallymark.errors import InvalidInput
 from tallymark.text import say
 
@@ -26,6 +26,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve an example that lives, and ends with the server.")
     ] = False,
+    log_format: LogFormat = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
@@ -35,9 +36,11 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     The key of the first start is shown once, or given as TALLY_ADMIN_KEY. With --demo nobody needs
     a key to look: an example store, with boards that move.
     """
+    from tallymark.app.server_logs import set_up_logs
     from tallymark.app.service import Service, read_settings
     from tallymark.server import serve as serve_until_stopped
 
+    set_up_logs(log_format, os.environ)
     with ExitStack() as left:
         example = left.enter_context(_make_demo(db)) if demo else None
         settings = read_settings(

@@ -37,6 +37,8 @@ _RUNS_CODE = {
     "judge": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "score.scorer": re.compile(r"[^(]*:"),
     "score.agent": re.compile(r""),
+    "compete.agent": re.compile(r""),
+    "compete.agent-cmd": re.compile(r""),
 }
 """Values that name a program or Python code, by the option or its place."""
 
@@ -47,12 +49,7 @@ class SettingsFile:
     def __init__(self, path: Path, context: typer.Context) -> None:
         self.path = path
         self.context = context
-        try:
-            self.tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{path} is not TOML: {error}") from None
+        self.tables = read_tables(path)
 
     def apply(self, commands: Collection[str]) -> None:
         """The command takes the file's values where none is typed."""
@@ -134,6 +131,16 @@ class SettingsFile:
         near = suggest(name, known)
         hint = f"did you mean {near!r}?" if near else "see `tally --help` and `tally docs settings`"
         return InvalidInput(f"{self.path}: {what} {name!r}", hint=hint)
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """What stands in the file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not TOML: {error}") from None
 
 
 @dataclass(frozen=True)

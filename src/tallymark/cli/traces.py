@@ -49,6 +49,8 @@ LimitOption = Annotated[
 MeasureOption = Annotated[
     str, typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME.")
 ]
+_WIDE = 0.05
+"""An interval of scores whose ends need no more than two decimals."""
 _NOTHING = "no trace is so; all of them: tally traces list"
 _EMPTY = "no traces; send some to tally serve, or: tally load traces FILE"
 
@@ -313,6 +315,10 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json({"suite": str(path), "cases": cases, "left_out": left_out})
     else:
         say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
+        if made.unchecked:
+            say(
+                f"{made.unchecked:,} of them check nothing, as nobody said what is expected: add checks"
+            )
 
 
 @app.command()
@@ -435,7 +441,7 @@ def _make_score_table(scores: list[TraceScore]) -> Table:
         (
             each.name,
             "-" if each.value is None else format_score(each.value),
-            each.author or f"rule {each.rule}",
+            each.author or "rule",
             str(each.version),
             "" if each.is_current else "replaced",
             clean_line(each.error or each.reason or "", 80),
@@ -479,5 +485,9 @@ def _write_estimate(
     if mean is None:
         return "-"
     sign = "+" if signed and mean > 0 else ""
-    around = "" if low is None or high is None else f" [{write(low)}, {write(high)}]"
+    if low is None or high is None:
+        return f"{sign}{write(mean)}"
+    if write is format_score and high - low > _WIDE:
+        low, high = round(low, 2), round(high, 2)
+    around = f" [{write(low)}, {write(high)}]"
     return f"{sign}{write(mean)}{around}"

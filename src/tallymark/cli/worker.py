@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, LogFormat
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
@@ -27,16 +28,20 @@ def worker(
     once: Annotated[
         bool, typer.Option("--once", help="End when there is nothing left to do.")
     ] = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Do jobs: score what was submitted, run suites, rescore. More of them may run anywhere.
 
     Ctrl-C or SIGTERM ends it within 10 seconds: what runs ends, or goes back to the queue.
     """
-    from contextlib import closing
+    from contextlib import ExitStack, closing
 
     from tallymark.app.app import App
+    from tallymark.app.own_traces import start_tracing
+    from tallymark.app.server_logs import set_up_logs
     from tallymark.app.workers import KINDS, Workers
 
+    set_up_logs(log_format, os.environ)
     told = threading.Event()
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -45,7 +50,8 @@ def worker(
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    with closing(App(db)) as app:
+    with closing(App(db)) as app, ExitStack() as left:
+        left.callback(start_tracing(os.environ))
         workers = Workers(app, count, kinds or tuple(KINDS))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)

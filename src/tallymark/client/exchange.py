@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 from urllib.parse import quote
@@ -35,10 +35,14 @@ from tallymark.errors import (
     TooMany,
     WorkFailed,
 )
+from tallymark.traces import Span
+from tallymark.traces.otlp_document import write_otlp
 
 TRIES = 5
 """How often a request is sent before it has failed."""
 LONGEST_WAIT_S = 30.0
+ATTEMPT_TOKEN = "tally.attempt"  # noqa: S105 (an attribute's name)
+"""Spans that carry an attempt's token under this name are its witnessed trajectory."""
 LOOKS = 60
 """How often is asked for the answer to a request that is still being served."""
 AGAIN = frozenset({429, 502, 503, 504})
@@ -80,6 +84,7 @@ class Call:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
+    prefix: str = PREFIX
     idempotency_key: str | None = None
 
     def build(self, address: Address) -> dict[str, Any]:
@@ -91,7 +96,7 @@ class Call:
             headers["Idempotency-Key"] = self.idempotency_key or secrets.token_hex(16)
         built: dict[str, Any] = {
             "method": self.method,
-            "url": f"{address.url}{PREFIX}{self.path}",
+            "url": f"{address.url}{self.prefix}{self.path}",
             "params": {
                 name: str(value).lower() if isinstance(value, bool) else value
                 for name, value in self.params.items()
@@ -114,6 +119,16 @@ def write_path(*parts: str) -> str:
         if part in ("", ".", ".."):  # which whoever stands between takes for another place
             raise NotFound(f"nothing is called {part!r}", hint="check the name")
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def write_spans(spans: Iterable[Span], token: str) -> Call:
+    """Steps of an attempt on their way to who witnesses them."""
+    return Call(
+        method="POST",
+        path="/v1/traces",
+        prefix="",
+        body=write_otlp(spans, {ATTEMPT_TOKEN: token}, trace_id=token),
+    )
 
 
 def is_being_served(answer: httpx2.Response | None) -> bool:

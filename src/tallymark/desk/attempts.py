@@ -227,7 +227,7 @@ class RemoteAttempts:
             challenge, agent=_check(agent), memoryless=memoryless, **_name_once(key)
         )
         known = RemoteChallenges(self.client).find(challenge)
-        return EnteredAttempt(_read(entered.attempt), known.challenge, entered.data)
+        return EnteredAttempt(read_attempt(entered.attempt), known.challenge, entered.data)
 
     def make_token(self, attempt: str, agent: str) -> str:
         """What makes spans the witnessed trajectory of an open attempt."""
@@ -253,7 +253,7 @@ class RemoteAttempts:
         )
         while done.job is not None and self._is_under_way(done.job):
             time.sleep(0.5)
-        return _read(done.attempt if done.job is None else self.client.attempts.get(attempt))
+        return read_attempt(done.attempt if done.job is None else self.client.attempts.get(attempt))
 
     def _is_under_way(self, job: str) -> bool:
         try:
@@ -264,7 +264,7 @@ class RemoteAttempts:
     def withdraw(self, attempt: str, agent: str, reason: str | None) -> Attempt:
         """Gives up."""
         done = self.client.attempts.withdraw(attempt, agent=_check(agent), reason=reason)
-        return _read(done)
+        return read_attempt(done)
 
     def report(
         self, challenge: str, agent: str, metrics: Metrics, *, key: str | None, how: JudgedHere
@@ -274,7 +274,7 @@ class RemoteAttempts:
         told: dict[str, Any] = msgspec.to_builtins(metrics)
         told |= told.pop("more", {})
         done = self.client.challenges.report(challenge, _check(agent), told, **_name_once(key))
-        return _read(done.attempt)
+        return read_attempt(done.attempt)
 
     def find_place(self, attempt: Attempt) -> AgentPlace:
         """Where its agent stands now, as the public sees it."""
@@ -296,7 +296,7 @@ class RemoteAttempts:
     def list(self, challenge: str, *, agent: str | None, limit: int, live: bool) -> list[Attempt]:
         """Newest first."""
         found = self.client.challenges.list_attempts(challenge, agent=agent, limit=limit, live=live)
-        return [_read(each) for each in found]
+        return [read_attempt(each) for each in found]
 
     def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
         """One with everything that the key may see."""
@@ -307,7 +307,7 @@ class RemoteAttempts:
             raise NotAllowed("what may hold the truth is for organisers", hint=hint)
         audit = msgspec.convert(more.get("audit", ()), list[AuditEntry])
         return ShownAttempt(
-            attempt=_read(told),
+            attempt=read_attempt(told),
             audit=_tell_audit(audit, organiser),
             history=msgspec.convert(more.get("history", ()), list[ScoreEntry]),
             reason=more.get("reason") if organiser else None,
@@ -316,11 +316,11 @@ class RemoteAttempts:
 
     def void(self, attempt: str, reason: str) -> Attempt:
         """Lets it count no more."""
-        return _read(self.client.attempts.void(attempt, reason=reason))
+        return read_attempt(self.client.attempts.void(attempt, reason=reason))
 
     def unvoid(self, attempt: str, reason: str) -> Attempt:
         """Lets it count again."""
-        return _read(self.client.attempts.unvoid(attempt, reason=reason))
+        return read_attempt(self.client.attempts.unvoid(attempt, reason=reason))
 
 
 @dataclass(frozen=True)
@@ -395,8 +395,9 @@ def _name_once(key: str | None) -> CallOptions:
     return {} if key is None else {"idempotency_key": key}
 
 
-def _read(told: AttemptState) -> Attempt:
+def read_attempt(told: AttemptState) -> Attempt:
+    """An attempt that a server told of."""
     document = told.model_dump(exclude_unset=True)
-    for more in ("audit", "history", "reason", "explanation"):
+    for more in ("audit", "history", "reason", "explanation", "rank", "best", "above"):
         document.pop(more, None)
     return read_public(document)

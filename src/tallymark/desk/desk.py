@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tallymark.desk.runs import RunDesk
     from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.traces import TraceDesk
+    from tallymark.desk.webhooks import WebhookDesk
 
 
 class Desk(Protocol):
@@ -76,6 +77,10 @@ class Desk(Protocol):
     @property
     def rules(self) -> RuleDesk:
         """What scores traces as they come."""
+
+    @property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
 
 
 class LocalDesk:
@@ -147,6 +152,13 @@ class LocalDesk:
 
         return LocalRules(self.app)
 
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return LocalWebhooks(self.app)
+
 
 class RemoteDesk:
     """What is kept by a server."""
@@ -214,6 +226,13 @@ class RemoteDesk:
         from tallymark.desk.rules import RemoteRules  # noqa: PLC0415
 
         return RemoteRules(self.client)
+
+    @cached_property
+    def webhooks(self) -> WebhookDesk:
+        """Who is told of what happens."""
+        from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
+
+        return RemoteWebhooks(self.client)
 
 
 @contextmanager

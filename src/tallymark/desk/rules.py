@@ -12,6 +12,7 @@ import msgspec
 from tallymark.app.rule_definitions import read_rule, refuse_other_name, write_rule
 from tallymark.app.rules import BackfillPreview, describe_backfill, describe_version
 from tallymark.desk.answers import read_told
+from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -124,11 +125,14 @@ class RemoteRules:
 
     def add(self, name: str, rule: Document | Path) -> Document:
         """Makes a rule."""
-        return _tell(self.client.rules.add(name, _read_file(name, rule)))
+        called, said = _read_file(name, rule)
+        if not called:
+            raise InvalidInput("the rule has no name", hint="give it one with the key 'name'")
+        return _tell(self.client.rules.add(called, said))
 
     def edit(self, name: str, rule: Document | Path) -> Document:
         """Makes a version of one."""
-        return _tell(self.client.rules.edit(name, _read_file(name, rule)))
+        return _tell(self.client.rules.edit(name, _read_file(name, rule)[1]))
 
     def list(self) -> Sequence[Document]:
         """By name."""
@@ -167,13 +171,13 @@ class RemoteRules:
         return _tell(self.client.rules.try_out(rule))
 
 
-def _read_file(name: str, rule: Document | Path) -> Document:
-    """What a file says, read here: its mistakes have places here."""
+def _read_file(name: str, rule: Document | Path) -> tuple[str, Document]:
+    """The name and what a file says, read here: its mistakes have places here."""
     if not isinstance(rule, Path):
-        return rule
+        return name, rule
     named, said = read_rule(rule, folder=None)
     refuse_other_name(named, name)
-    return write_rule(said)
+    return name or named, write_rule(said)
 
 
 def _tell(told: Any) -> Document:

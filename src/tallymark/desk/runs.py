@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tallymark.client.sync.client import Client
     from tallymark.runs.run import Run
 
+_LOOKED_THROUGH = 200
+"""Runs of a suite, the newest first, in search of a branch's."""
 RunSort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
 
 
@@ -52,11 +54,14 @@ class Rescored:
 class RunDesk(Protocol):
     """Runs that are kept, and where new ones are done."""
 
-    def list(self, query: RunQuery) -> list[RunRecord]:
+    def find(self, query: RunQuery) -> list[RunRecord]:
         """Runs without their results."""
 
     def load(self, run: str, *, traces: bool = False) -> Run:
         """A run with its results; with what agents did, where a report shows it."""
+
+    def find_of_branch(self, suite: str, branch: str) -> str | None:
+        """The newest run of a suite that ended and was made for a branch, by its label."""
 
     def find_failed(self, run: str) -> tuple[str, list[str]]:
         """The id of a run, and the cases that failed in it or could not run."""
@@ -93,7 +98,7 @@ class LocalRuns:
 
     app: App
 
-    def list(self, query: RunQuery) -> list[RunRecord]:
+    def find(self, query: RunQuery) -> list[RunRecord]:
         """Runs without their results."""
         return self.app.store.runs(
             sort=query.sort,
@@ -110,6 +115,12 @@ class LocalRuns:
     def load(self, run: str, *, traces: bool = False) -> Run:  # noqa: ARG002 (read when wanted)
         """A run; its results stay in the database, and are read while it is open."""
         return self.app.load_run(run)
+
+    def find_of_branch(self, suite: str, branch: str) -> str | None:
+        """The newest run of a suite that ended and was made for a branch, by its label."""
+        if not self.app.store.exists:
+            return None
+        return _find_of_branch(self.find(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
 
     def find_failed(self, run: str) -> tuple[str, list[str]]:
         """The id of a run, and the cases that failed in it or could not run."""
@@ -160,7 +171,7 @@ class RemoteRuns:
 
     client: Client
 
-    def list(self, query: RunQuery) -> list[RunRecord]:
+    def find(self, query: RunQuery) -> list[RunRecord]:
         """Runs without their results."""
         found = self.client.runs.list(
             suite=query.suite,
@@ -175,6 +186,10 @@ class RemoteRuns:
             kept=True,
         )
         return [_read_record(each.record) for each in found]
+
+    def find_of_branch(self, suite: str, branch: str) -> str | None:
+        """The newest run of a suite that ended and was made for a branch, by its label."""
+        return _find_of_branch(self.find(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
 
     def load(self, run: str, *, traces: bool = False) -> Run:
         """A run with its results, counted here as they are counted there."""
@@ -280,6 +295,11 @@ def _place(problem: Problem, path: Path) -> Problem:
         return problem
     at = Place(str(path), place.line, place.column, place.length, place.text)
     return Problem(problem.message, at, problem.hint)
+
+
+def _find_of_branch(records: list[RunRecord], branch: str) -> str | None:
+    ended = (each for each in records if each.status in ("completed", "partial_failure"))
+    return next((each.id for each in ended if each.tags.get("branch") == branch), None)
 
 
 def _read_record(told: dict[str, Any] | None) -> RunRecord:

@@ -57,6 +57,7 @@ class SuiteText(NamedTuple):
 
     text: str
     cases: int
+    unchecked: int
     left_out: list[tuple[str, str]]
 
 
@@ -199,7 +200,7 @@ class LocalTraces:
             filter_=filter_, traces=traces, name=name, scorers=scorers, limit=limit
         )
         cases = len(made.document["evals"])
-        return SuiteText(write_yaml(made.document), cases, [*made.left_out])
+        return SuiteText(write_yaml(made.document), cases, made.unchecked, [*made.left_out])
 
     def settings(self, changes: Mapping[str, Any]) -> TraceSettings:
         """What is kept of traces, after these changes."""
@@ -294,7 +295,7 @@ class RemoteTraces:
             filter_, traces=traces, name=name, scorers=scorers, limit=limit
         )
         left_out = [(each["trace"], each["reason"]) for each in told.left_out]
-        return SuiteText(told.suite, told.cases, left_out)
+        return SuiteText(told.suite, told.cases, told.unchecked, left_out)
 
     def settings(self, changes: Mapping[str, Any]) -> TraceSettings:
         """What is kept of traces, after these changes."""

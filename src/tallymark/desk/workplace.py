@@ -31,7 +31,9 @@ _MOST_BYTES = 8_000_000
 class Work(Protocol):
     """What a command does its runs with."""
 
-    app: App
+    @property
+    def app(self) -> App:
+        """The services that do it."""
 
     def check(self) -> None:
         """Refuses to begin what nobody would keep."""
@@ -81,7 +83,7 @@ class RemoteWork:
 
     client: Client
     app: App
-    _sent: list[str] = field(default_factory=list)
+    _sent: set[str] = field(default_factory=set)
 
     def fill_in(self, options: RunOptions) -> RunOptions:
         """With the server's variables. Its secrets are shown to nobody: they come from here."""
@@ -119,7 +121,7 @@ class RemoteWork:
             for document in _split(run):
                 (differences,) = self.client.runs.keep(document).differences
                 notes += [_tell_difference(run, each) for each in differences]
-            self._sent.append(run.record.id)
+            self._sent.add(run.record.id)
         return notes
 
     def tell_rest(self, run: str) -> str:

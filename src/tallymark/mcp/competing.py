@@ -166,6 +166,7 @@ def enter_challenge(
             goal=entry.challenge.goal,
             data=dict(entry.data),
             answer=_tell_form(entry.challenge),
+            token=call.services.store.witness.make_token(entry.attempt.id),
             seconds_left=_count_left(entry.attempt, call.now),
             next_step="work out the answer from the data; call check_answer, then submit_answer,"
             f" with attempt={entry.attempt.id!r}",

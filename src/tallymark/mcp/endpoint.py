@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from tallymark.app.sign_in import find_caller
 from tallymark.errors import Busy, NotAllowed, NotSignedIn, TallymarkError, TooMany
+from tallymark.wire.problems import Code, Problem, ProblemPart
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -35,6 +36,8 @@ _STATUS: tuple[tuple[type[TallymarkError], int], ...] = (
     (Busy, 503),
 )
 _INVALID_REQUEST = -32600
+_JSON = "application/json"
+_SEND_JSON = f"send Content-Type: {_JSON}, as the Model Context Protocol says"
 
 
 class Endpoint:
@@ -72,8 +75,7 @@ class Endpoint:
             self._service.limits.check(caller, "read")
         except TallymarkError as error:
             return _refuse_caller(error)
-        request.scope["tally.caller"] = caller
-        return None
+        return _refuse_kind(request)
 
     async def _serve(self, tools: ToolServer, scope: Scope, receive: Receive, send: Send) -> None:
         from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
@@ -89,6 +91,31 @@ class Endpoint:
         manager = tools.session_manager
         async with manager.run():
             await manager.handle_request(scope, receive, send)
+
+
+def _refuse_kind(request: Request) -> Response | None:
+    """Who sends or wants something else than JSON is no client of tools: told as elsewhere."""
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent != _JSON:
+        said = f"the body is {sent or 'of no kind that was named'}"
+        return _tell_problem(request, 415, "unsupported_media_type", said, _SEND_JSON)
+    accepted = request.headers.get("accept", "*/*").lower()
+    if not any(each in accepted for each in (_JSON, "application/*", "*/*")):
+        said = "the answer is JSON, which is not accepted"
+        return _tell_problem(request, 406, "not_acceptable", said, f"send Accept: {_JSON}")
+    return None
+
+
+def _tell_problem(request: Request, status: int, code: Code, said: str, hint: str) -> Response:
+    problem = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=f"{said}; {hint}",
+        code=code,
+        errors=[ProblemPart(message=said, field=None, text=None, length=1, hint=hint)],
+        request_id=str(request.scope.get("tally.request_id", "-")),
+    )
+    return JSONResponse(problem.model_dump(), status, media_type="application/problem+json")
 
 
 def _refuse_caller(error: TallymarkError) -> Response:

@@ -93,6 +93,10 @@ class Entered(BaseModel):
     goal: str
     data: dict[str, Any] = Field(description="The files of this attempt: names with contents.")
     answer: AnswerForm
+    token: str = Field(
+        description="Yours alone: OpenTelemetry spans with the attribute `tally.attempt` of this"
+        " value, sent to /v1/traces of the server meanwhile, are a witnessed trajectory."
+    )
     seconds_left: float
     next_step: str
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import secrets
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.stdio import stdio_server
+from mcp.types import INTERNAL_ERROR
 
 from tallymark.app.callers import Caller
 from tallymark.challenges.agent_names import check_handle
-from tallymark.errors import NotSignedIn, WorkFailed
+from tallymark.client.addresses import Address
+from tallymark.client.exchange import describe_failure, find_wait, read_refusal
+from tallymark.errors import NotSignedIn, TallymarkError, WorkFailed
 from tallymark.mcp.endpoint import PATH
-from tallymark.mcp.tools import make_tool_server
+from tallymark.mcp.tools import TOOLS, make_tool_server
 
 if TYPE_CHECKING:
     from tallymark.app.service import Service
 
 _TIMEOUT_S = 90.0
 """A submission or a suite is waited for 30 s by the server."""
+_KEY = "idempotency_key"
+_WITH_KEY = frozenset(each.name for each in TOOLS if _KEY in each.parameters["properties"])
 
 
 def serve_own(service: Service, agent: str | None) -> None:
@@ -46,7 +53,9 @@ def serve_remote(address: str, key: str) -> None:
 
 async def _forward(address: str, key: str) -> None:
     async with httpx2.AsyncClient(
-        headers={"Authorization": f"Bearer {key}"}, timeout=_TIMEOUT_S
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=_TIMEOUT_S,
+        transport=PatientTransport(Address(url=address)),
     ) as client:
         await _try_key(client, address)
         async with (
@@ -61,15 +70,73 @@ async def _forward(address: str, key: str) -> None:
 
 async def _try_key(client: httpx2.AsyncClient, address: str) -> None:
     """Before anything is served: a client would show no reason."""
-    try:
-        found = await client.get(f"{address}/api/v1/limits")
-    except httpx2.HTTPError as error:
-        raise WorkFailed(f"{address} cannot be reached: {error}", hint="check --server") from None
-    if found.status_code == 401:
+    found = await client.get(f"{address}/api/v1/limits")
+    if found.status_code == HTTPStatus.UNAUTHORIZED:
         raise NotSignedIn(f"{address} does not know this key", hint="check TALLY_KEY")
+    if found.status_code >= HTTPStatus.BAD_REQUEST:
+        raise WorkFailed(found.json()["error"]["message"])
 
 
 async def _pass_on(source: Any, target: Any) -> None:
     async for message in source:
         if not isinstance(message, Exception):
+            give_key(message.message)
             await target.send(message)
+
+
+def give_key(message: Any) -> None:
+    """A call that does something gets a key, so that sent again it is done once."""
+    called = getattr(message, "params", None)
+    if getattr(message, "method", None) != "tools/call" or not isinstance(called, dict):
+        return
+    given = called.get("arguments")
+    if called.get("name") in _WITH_KEY and isinstance(given, dict | None):
+        called["arguments"] = {_KEY: secrets.token_hex(16), **(given or {})}
+
+
+class PatientTransport(httpx2.AsyncBaseTransport):
+    """Sends again what was lost on its way; what cannot be had becomes a sentence of JSON-RPC."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._inner = httpx2.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The whole answer: one that was cut off is asked for again."""
+        await request.aread()
+        tries = 0
+        while True:
+            tries += 1
+            answer, failed = None, None
+            try:
+                answer = await self._inner.handle_async_request(request)
+                await answer.aread()
+            except httpx2.TransportError as error:
+                answer, failed = None, error
+            wait = None
+            if answer is None or answer.status_code >= HTTPStatus.BAD_REQUEST:
+                wait = find_wait(answer, tries)
+            if wait is not None:
+                await anyio.sleep(wait)
+            elif answer is None:
+                assert failed is not None  # noqa: S101 (for the type checker)
+                return _tell_failure(describe_failure(self._address, failed, tries))
+            elif answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or _is_ours(answer):
+                return answer
+            else:
+                code, headers = answer.status_code, answer.headers
+                return _tell_failure(read_refusal(code, headers, answer.content))
+
+    async def aclose(self) -> None:
+        """Lets go of connections."""
+        await self._inner.aclose()
+
+
+def _is_ours(answer: httpx2.Response) -> bool:
+    """Whether it is in the words of `/mcp`."""
+    return b'"jsonrpc"' in answer.content[:200]
+
+
+def _tell_failure(error: TallymarkError) -> httpx2.Response:
+    told = {"code": INTERNAL_ERROR, "message": str(error)}
+    return httpx2.Response(502, json={"jsonrpc": "2.0", "id": None, "error": told})

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tallymark.app.service import Service
 
 
+TOOLS = (*competing.TOOLS, *measuring.TOOLS)
+
+
 def make_tool_server(service: Service, caller: Caller | None = None) -> ToolServer:
     """What `/mcp` and `tally mcp` serve; on stdio there is one `caller`."""
-    return ToolServer(service, [*competing.TOOLS, *measuring.TOOLS], caller=caller)
+    return ToolServer(service, TOOLS, caller=caller)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.importing import import_object, is_async
+from tallymark.importing import describe_filling, import_object, is_async, match_parameters
 from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import (
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tallymark.models.token_prices import Pricing
 
 _NAMED = ("messages", "settings", "mcp_servers", "epoch")
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class PythonFunctionModel:
@@ -49,7 +48,9 @@ class PythonFunctionModel:
         self.name = name
         self._function = function
         self._pricing = pricing
-        self._prompt_first, self._filled = _match_parameters(name, function)
+        self._prompt_first, self._filled = match_parameters(name, function, "prompt", _NAMED)
+        if not (self._prompt_first or {"prompt", "messages"} & set(self._filled.values())):
+            raise InvalidInput(f"{name} takes no prompt", hint=describe_filling("prompt", _NAMED))
 
     def load(self) -> None:
         """Loads the tokenizer: most functions do not count their tokens."""
@@ -122,30 +123,6 @@ def open_function(reference: ModelReference) -> PythonFunctionModel:
     if not callable(function):
         raise InvalidInput(f"{name!r} in {home} is not a function")
     return PythonFunctionModel(reference.text, function, reference.pricing)
-
-
-def _match_parameters(name: str, function: Callable[..., Any]) -> tuple[bool, dict[str, str]]:
-    """Whether the prompt is the first argument, and what else goes to which parameter by name."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return True, {}
-    filled = {p.name: p.name for p in parameters if p.name in _NAMED and p.kind in _BY_NAME}
-    others = [p for p in parameters if p.name not in filled and p.kind is not p.VAR_KEYWORD]
-    first = others.pop(0) if others and others[0].kind is not others[0].KEYWORD_ONLY else None
-    by_position = first is not None and first.kind not in _BY_NAME
-    if first is not None and not by_position:
-        filled[first.name] = "prompt"
-    open_ends = [p.name for p in others if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    if open_ends or not (by_position or {"prompt", "messages"} & set(filled.values())):
-        raise InvalidInput(
-            f"{name} has a parameter {open_ends[0]!r} that nothing fills"
-            if open_ends
-            else f"{name} takes no prompt",
-            hint="its first parameter gets the prompt, and messages, settings, mcp_servers and "
-            "epoch get those",
-        )
-    return by_position, filled
 
 
 def _choose_argument(what: str, request: Request) -> Any:

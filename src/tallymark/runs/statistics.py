@@ -2,7 +2,8 @@
 
 The standard error is the cluster-robust one of the mean (Miller 2024, "Adding Error Bars to
 Evals", section 2.2) with the factor C / (C - 1) for C clusters; with one value a cluster it is
-the usual one. The interval is mean ± t * error with C - 1 degrees of freedom, cut to [0, 1].
+the usual one. The interval is mean ± t * error with C - 1 degrees of freedom, cut to [0, 1]. Of
+traces there are often few and far from normal: `estimate_moments` says what they have instead.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ def _make_estimate(mean: float, variance: float | None, clusters: int) -> MeanEs
     return MeanEstimate(mean, max(0.0, mean - reach), min(1.0, mean + reach))
 
 
+_Z = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
+
+
 def student_t(degrees: int) -> float:
     """The 97.5 % quantile of Student's t, by the expansion of Cornish and Fisher.
 
@@ -68,7 +73,7 @@ def student_t(degrees: int) -> float:
         return math.tan(math.pi * 0.475)
     if degrees == 2:
         return 0.95 * math.sqrt(2 / (1 - 0.95**2))
-    z, n = 1.959963984540054, degrees
+    z, n = _Z, degrees
     return (
         z
         + (z**3 + z) / (4 * n)
@@ -89,6 +94,10 @@ class ClusterMoments(msgspec.Struct, frozen=True):
     crosses: float = 0.0
     """Sums of the clusters times their counts."""
     count_squares: float = 0.0
+    least: float = 0.0
+    """The smallest value."""
+    most: float = math.inf
+    """The largest."""
 
     @property
     def mean(self) -> float | None:
@@ -96,44 +105,76 @@ class ClusterMoments(msgspec.Struct, frozen=True):
         return self.total / self.count if self.count else None
 
     @property
+    def worth(self) -> float:
+        """How many clusters of one size would tell as much (Kish 1965)."""
+        return self.count**2 / self.count_squares if self.count_squares else 0.0
+
+    @property
     def variance(self) -> float | None:
         """Of the mean, as `estimate_clusters` has it; None where one cluster cannot tell."""
-        if self.clusters < 2:
+        if self.clusters < 2 or self.worth <= 1:
             return None
         mean = self.total / self.count
         squares = self.squares - 2 * mean * self.crosses + mean**2 * self.count_squares
-        return max(0.0, squares) / self.count**2 * self.clusters / (self.clusters - 1)
+        if squares <= _NO_SPREAD * max(self.squares, mean**2 * self.count_squares):
+            return 0.0
+        return squares / self.count**2 * self.worth / (self.worth - 1)
 
 
-def estimate_moments(moments: ClusterMoments, most: float = math.inf) -> MeanEstimate:
-    """The estimate of `estimate_clusters` for values from 0 to any size.
-
-    There is no interval where all are alike, which says nothing of the next one.
-    """
-    mean, variance = moments.mean, moments.variance
-    if mean is None or variance is None or variance <= _NO_SPREAD * mean**2:
-        return MeanEstimate(mean)
-    reach = student_t(moments.clusters - 1) * math.sqrt(variance)
-    return MeanEstimate(mean, max(0.0, mean - reach), min(most, mean + reach))
-
-
-_NO_SPREAD = 1e-20
+_NO_SPREAD = 1e-10
 """What is left of a variance of 0 after sums were rounded."""
 
 
-def estimate_difference(first: ClusterMoments, second: ClusterMoments) -> MeanEstimate:
+def estimate_moments(moments: ClusterMoments, *, amounts: bool = False) -> MeanEstimate:
+    """A mean with its 95 % interval; `scripts/trace_worlds.py` shows how often it holds the truth.
+
+    Values from 0 to 1 have one of shares; amounts, which are never negative and mostly have a
+    long tail, one of ratios; others Student's. None where one cluster cannot tell, or where all
+    are alike and may be as large as they like, which says nothing of the next one.
+    """
+    mean, variance = moments.mean, moments.variance
+    if mean is None or variance is None:
+        return MeanEstimate(mean)
+    t = student_t(max(1, round(moments.worth - 1)))
+    if moments.least >= 0 and moments.most <= 1 and not amounts:
+        return MeanEstimate(mean, *_find_share_ends(mean, variance, moments.worth, t))
+    if not variance:
+        return MeanEstimate(mean)
+    reach = t * math.sqrt(variance)
+    if amounts:
+        # Misses are above: a few clusters have seldom seen the tail, by an error of this order.
+        above = min(reach / mean * (1 + 1 / math.sqrt(moments.worth)), _MOST_EXPONENT)
+        return MeanEstimate(mean, mean * math.exp(-reach / mean), mean * math.exp(above))
+    return MeanEstimate(mean, mean - reach, mean + reach)
+
+
+_MOST_EXPONENT = 300.0
+
+
+def _find_share_ends(mean: float, variance: float, worth: float, t: float) -> tuple[float, float]:
+    """Wilson's interval with the correction for continuity (Newcombe 1998), for as many values as
+    would vary so much (Korn and Graubard 1998): for as many as there are clusters where all are
+    alike, so it is never of no width.
+    """
+    size = mean * (1 - mean) / variance if variance and 0 < mean < 1 else worth
+    n, z, p = max(1.0, size * (_Z / t) ** 2), _Z, mean
+    middle, parts = 2 * n * p + z**2, 2 * (n + z**2)
+    below = z * math.sqrt(max(0.0, z**2 - 2 - 1 / n + 4 * p * (n * (1 - p) + 1)))
+    above = z * math.sqrt(max(0.0, z**2 + 2 - 1 / n + 4 * p * (n * (1 - p) - 1)))
+    low, high = (middle - 1 - below) / parts, (middle + 1 + above) / parts
+    return (0.0 if p <= 0 else min(p, max(0.0, low)), 1.0 if p >= 1 else max(p, min(1.0, high)))
+
+
+def estimate_difference(first: MeanEstimate, second: MeanEstimate) -> MeanEstimate:
     """The second mean less the first, of samples that have nothing to do with each other.
 
-    The degrees of freedom are those of Welch and Satterthwaite.
+    From the intervals of both (Zou and Donner 2008), so that it is as crooked as they are.
     """
-    one, two = first.mean, second.mean
-    if one is None or two is None:
+    if first.mean is None or second.mean is None:
         return MeanEstimate()
-    parts = [(each.variance, each.clusters - 1) for each in (first, second)]
-    known = [(variance, degrees) for variance, degrees in parts if variance is not None]
-    spread = sum(variance for variance, _ in known)
-    if len(known) < len(parts) or spread <= _NO_SPREAD * max(one**2, two**2):
-        return MeanEstimate(two - one)
-    degrees = spread**2 / sum(variance**2 / degrees for variance, degrees in known)
-    reach = student_t(max(1, math.floor(degrees))) * math.sqrt(spread)
-    return MeanEstimate(two - one, two - one - reach, two - one + reach)
+    between = second.mean - first.mean
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return MeanEstimate(between)
+    below = math.hypot(second.mean - second.low, first.high - first.mean)
+    above = math.hypot(second.high - second.mean, first.mean - first.low)
+    return MeanEstimate(between, between - below, between + above)

@@ -23,6 +23,7 @@ from tallymark.sandbox.programs.direct_run import run_direct
 from tallymark.sandbox.programs.launcher_start import ProgramEnding
 from tallymark.sandbox.programs.program_pipes import Dialogue, PassedLimit
 from tallymark.sandbox.programs.program_task import ProgramTask, make_task
+from tallymark.watched_work import watch
 
 PROGRAM_LIMITS = Limits(
     wall_s=10.0, memory_mb=512, processes=16, open_files=256, output_mb=1.0, disk_mb=64.0
@@ -79,11 +80,14 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
         dialogue=dialogue,
     )
     chosen = choose_policy() if policy is None else policy
-    try:
-        ended = _run_task(task, chosen)
-    except OSError as error:  # no process, descriptor, memory or disk to be had
-        raise WorkFailed(f"the sandbox cannot be used: {error}") from None
-    stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
+    with watch("sandbox", kind="program") as work:
+        try:
+            ended = _run_task(task, chosen)
+        except OSError as error:  # no process, descriptor, memory or disk to be had
+            work.outcomes["unusable"] += 1
+            raise WorkFailed(f"the sandbox cannot be used: {error}") from None
+        stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
+        work.outcomes[stopped or ("ok" if ended.code == 0 else "failed")] += 1
     code = ended.code if ended.stopped is None else -signal.SIGKILL
     left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(

@@ -7,6 +7,7 @@ only when that scorer is asked for. What a name stands for becomes a scorer with
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -42,6 +43,7 @@ class Registry:
         self._group = group
         self._known: dict[str, list[_KnownScorer]] = {}
         self._discovered = False
+        self._lock = threading.Lock()
 
     def register(self, entry: E, *, name: str | None = None) -> E:
         """Add a scorer, or a class or function that builds one; also usable as a decorator."""
@@ -100,13 +102,18 @@ class Registry:
 
     def _discover(self) -> dict[str, list[_KnownScorer]]:
         if self._group is not None and not self._discovered:
-            self._discovered = True
-            for point in find_entry_points(self._group):
-                package = point.dist.name if point.dist is not None else None
-                whose = f"the package {package}" if package else "an unknown package"
-                known = _KnownScorer(f"{point.value} of {whose}", package, point=point)
-                self._known.setdefault(point.name, []).append(known)
+            with self._lock:  # who asks second waits until all are known
+                if not self._discovered:
+                    self._collect(self._group)
+                    self._discovered = True
         return self._known
+
+    def _collect(self, group: str) -> None:
+        for point in find_entry_points(group):
+            package = point.dist.name if point.dist is not None else None
+            whose = f"the package {package}" if package else "an unknown package"
+            known = _KnownScorer(f"{point.value} of {whose}", package, point=point)
+            self._known.setdefault(point.name, []).append(known)
 
 
 def _import_entry(known: _KnownScorer) -> object:

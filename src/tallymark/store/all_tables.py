@@ -13,6 +13,7 @@ from tallymark.store.jobs import job_tables  # noqa: F401
 from tallymark.store.reviews import review_tables  # noqa: F401
 from tallymark.store.runs import run_tables  # noqa: F401
 from tallymark.store.traces import rule_tables, trace_tables  # noqa: F401
+from tallymark.store.webhooks import webhook_tables  # noqa: F401
 
 __all__ = ["metadata"]
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tallymark.errors import Busy, TallymarkError
+from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +50,7 @@ class BatchThread:
         """How many were done since it began."""
         self._telling: set[Loop] = set()
         """Loops that will say, at the end of this turn, that something has arrived."""
+        self._name = name
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -114,7 +116,9 @@ class BatchThread:
 
     def _work(self) -> None:
         while batch := self._take():
-            answers = self._do([item for item, _, _ in batch])
+            items = [item for item, _, _ in batch]
+            with watch("batch", thread=self._name, items=items):
+                answers = self._do(items)
             self.batches += 1
             self.items += len(batch)
             told: dict[Loop, list[tuple[Any, Any]]] = {}

@@ -168,6 +168,19 @@ class Database:
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(once, {"busy", "lost"})
 
+    def check_writing(self) -> None:
+        """Raises what keeps it from being written; a writer that is at it will be done soon."""
+        path = self.address.path
+        if path is not None:
+            may = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+            if not may or "mode" in self.engine.url.query:
+                raise WorkFailed(f"{self.address.shown} can be read but not written")
+            return
+        with self.read() as connection:
+            query = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+            if connection.exec_driver_sql(query).scalar_one():
+                raise WorkFailed(f"{self.address.shown} can be read but not written")
+
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
         if self._turn is None:
@@ -284,6 +297,14 @@ class Database:
 
     def _migrate(self) -> None:
         """Takes the lock, then looks again: another process may have been quicker."""
+        self._change_schema(lambda connection: make_current(connection, self.address.shown))
+
+    def change_schema(self, work: Callable[[Connection], None]) -> None:
+        """Does what makes or removes tables, alone and in one transaction."""
+        self._retry(lambda: self._change_schema(work), {"busy"})
+        self._ready = False
+
+    def _change_schema(self, work: Callable[[Connection], None]) -> None:
         path = self.address.path
         try:
             if path is not None:
@@ -305,7 +326,7 @@ class Database:
             with connection.execution_options(**{BEGIN: "write"}).begin():
                 if path is None:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-                make_current(connection, self.address.shown)
+                work(connection)
 
     def _retry(self, work: Callable[[], T], again: set[FailureKind]) -> T:
         deadline = time.monotonic() + self._patience

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-CURRENT = "0009"
+CURRENT = "0010"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 _versions = Table(
@@ -72,10 +72,26 @@ def make_current(connection: Connection, shown: str) -> None:
     if version is None:
         # All at once what the migrations come to: a test compares the two.
         make_tables(connection)
-        _versions.create(connection, checkfirst=True)
-        connection.execute(insert(_versions).values(version_num=CURRENT))
-    elif version != CURRENT:
-        _upgrade_schema(connection, version, shown)
+        make_version(connection, CURRENT)
+    else:
+        upgrade_schema(connection, version, shown)
+
+
+def make_version(connection: Connection, version: str) -> None:
+    """Says which version the tables have that were made just now."""
+    _versions.create(connection, checkfirst=True)
+    connection.execute(insert(_versions).values(version_num=version))
+
+
+def drop_tables(connection: Connection) -> None:
+    """Removes all that is ours, with all that is in it; the caller is sure."""
+    from tallymark.store.all_tables import metadata  # noqa: PLC0415 (as below)
+
+    metadata.drop_all(connection)
+    _versions.drop(connection, checkfirst=True)
+    if connection.dialect.name == "postgresql":
+        for log in LOGS:
+            connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {log}_refuse()")
 
 
 def make_tables(connection: Connection, *some: Table) -> None:
@@ -151,14 +167,22 @@ def open_logs(connection: Connection) -> Iterator[None]:
         connection.exec_driver_sql(statement)
 
 
-def _upgrade_schema(connection: Connection, version: str, shown: str) -> None:
+def list_versions() -> set[str]:
+    """All that this version of Tallymark knows."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 (as below)
+
+    return {each.revision for each in ScriptDirectory(MIGRATIONS).walk_revisions()}
+
+
+def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
     """Runs the migrations that the database lacks."""
+    if version == CURRENT:
+        return
     # Alembic costs a quarter of a second to import, and hardly any command needs it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
-    from alembic.script import ScriptDirectory  # noqa: PLC0415
 
-    if version not in {each.revision for each in ScriptDirectory(MIGRATIONS).walk_revisions()}:
+    if version not in list_versions():
         raise WorkFailed(
             f"{shown} was written by a newer version of Tallymark (schema {version}; this one"
             f" knows {CURRENT})",

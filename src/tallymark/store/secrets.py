@@ -78,14 +78,14 @@ def find_key(address: DatabaseAddress) -> SecretKey | None:
     """The key that the environment or the key file gives, if there is one."""
     given = os.environ.get(KEY_VARIABLE)
     if given:
-        return _read_key(given, KEY_VARIABLE)
+        return read_key(given, KEY_VARIABLE)
     path = key_file(address)
     with _explain_file_errors(path):
         if not path.exists():
             return None
         _check_mode(path)
         # Latin-1 reads any bytes: what is no key is refused in our words, not as bad UTF-8.
-        return _read_key(path.read_text(encoding="latin-1"), str(path))
+        return read_key(path.read_text(encoding="latin-1"), str(path))
 
 
 def find_or_make_key(address: DatabaseAddress) -> SecretKey:
@@ -94,7 +94,7 @@ def find_or_make_key(address: DatabaseAddress) -> SecretKey:
     while key is None:
         path = key_file(address)
         with _explain_file_errors(path):
-            _write_new_key(path)
+            _write_key(path, base64.b64encode(secrets.token_bytes(32)).decode())
         key = find_key(address)
     return key
 
@@ -121,14 +121,21 @@ def _explain_file_errors(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _write_new_key(path: Path) -> None:
-    """Writes a new key. Linked into place whole: of two processes, the first one's key counts."""
+def write_key(address: DatabaseAddress, text: str) -> None:
+    """Keeps a key that came from elsewhere in the key file, where there is none."""
+    path = key_file(address)
+    with _explain_file_errors(path):
+        _write_key(path, text)
+
+
+def _write_key(path: Path, text: str) -> None:
+    """Writes a key. Linked into place whole: of two processes, the first one's key counts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     # With its mode from the start, so that there is no moment in which others could read it.
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
-        file.write(base64.b64encode(secrets.token_bytes(32)) + b"\n")
+        file.write(f"{text}\n".encode())
         file.flush()
         os.fsync(handle)  # before anything is sealed under it
     with suppress(FileExistsError):
@@ -143,7 +150,8 @@ def _check_mode(path: Path) -> None:
         )
 
 
-def _read_key(text: str, source: str) -> SecretKey:
+def read_key(text: str, source: str) -> SecretKey:
+    """The key that a text from somewhere is."""
     key = _decode_key(text, source)
     # It imports cryptography, which is heavy; most commands open no secret.
     from tallymark.store.secret_key import SecretKey  # noqa: PLC0415

@@ -24,6 +24,7 @@ from tallymark.store.runs.result_writer import ResultWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from sqlalchemy import Connection
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tallymark.store.accounts.keys import Keys
     from tallymark.store.accounts.sessions import Sessions
     from tallymark.store.accounts.tenants import Tenants
+    from tallymark.store.backups.backups import Backups
+    from tallymark.store.checks.attempt_checks import FindPlugin
+    from tallymark.store.checks.findings import CheckReport
     from tallymark.store.contests.agents import Agents
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.moments import Moment
+    from tallymark.store.retention import Pruner
     from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
@@ -60,6 +65,8 @@ if TYPE_CHECKING:
     from tallymark.store.traces.rules import Rules
     from tallymark.store.traces.traces import Traces
     from tallymark.store.traces.witness import Witness
+    from tallymark.store.webhooks.deliveries import Deliveries
+    from tallymark.store.webhooks.webhooks import Webhooks
 
 T = TypeVar("T")
 PATIENCE = 15.0
@@ -146,14 +153,21 @@ class Store:
         self._database.look(create=True)
 
     def check(self) -> None:
-        """Raises what keeps the database from being read."""
+        """Raises what keeps the database from being read or written."""
         with self._database.read() as connection:
             connection.exec_driver_sql("SELECT 1")
+        self._database.check_writing()
 
     @property
     def shown(self) -> str:
         """Where the store is, fit to be shown: without a password."""
         return self._database.address.shown
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the file of the database is; None where it is a server's."""
+        path = self._database.address.path
+        return None if path is None else path.parent
 
     @property
     def exists(self) -> bool:
@@ -364,6 +378,45 @@ class Store:
 
         return JobQueue(self._database)
 
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Who is told of what happens."""
+        from tallymark.store.webhooks.webhooks import Webhooks  # noqa: PLC0415
+
+        return Webhooks(self._database, self.tenant)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """What webhooks were told."""
+        from tallymark.store.webhooks.deliveries import Deliveries  # noqa: PLC0415
+
+        return Deliveries(self._database, self.tenant)
+
+    def follow_challenges(self) -> int:
+        """Has webhooks told what happened at challenges since they last were; how much that is."""
+        from tallymark.store.webhooks.announcements import follow_challenges  # noqa: PLC0415
+
+        return follow_challenges(self._database, self.tenant)
+
+    @cached_property
+    def backups(self) -> Backups:
+        """The whole database as a file, and back: of all tenants."""
+        from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
+
+        return Backups(self._database)
+
+    def open_pruner(self, now: float) -> Pruner:
+        """Who removes what this tenant has kept for long enough by now."""
+        from tallymark.store.retention import Pruner  # noqa: PLC0415 (as above)
+
+        return Pruner(self._database, self.tenant, self.tenants.settings(), now)
+
+    def check_all(self, find_plugin: FindPlugin | None = None) -> CheckReport:
+        """What is stored otherwise than the log says, of all tenants; nothing is changed."""
+        from tallymark.store.checks.database_check import check_database  # noqa: PLC0415 (as above)
+
+        return check_database(self._database, find_plugin)
+
     # Runs
 
     def create_run(self, record: RunRecord) -> None:
@@ -421,9 +474,17 @@ class Store:
         if not record.definition:
             del changes["definition"]
         lease = self._held.get(run_id)
-        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
+
+        def work(connection: Connection) -> None:
+            from tallymark.store.webhooks.run_ends import announce_end  # noqa: PLC0415
+
+            run_rows.change(connection, self.tenant, run_id, changes, lease)
+            announce_end(connection, self.tenant, record)
+
+        self._database.write(work)
         if record.status != "running":
             self._held.pop(run_id, None)
+            self.jobs.bell.ring()  # where somebody is to be told of it
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""

@@ -19,7 +19,8 @@ _SILENT = (
     *("image", "image_url", "input_image", "audio", "input_audio", "video", "document"),
     *("file", "input_file", "blob", "uri", "media"),
 )
-_KINDS = _CALLS + _RESULTS + _TEXTS + _SILENT
+_OF_TOOLS = _CALLS + _RESULTS
+_KINDS = _OF_TOOLS + _TEXTS + _SILENT
 
 _HOLDERS = ("messages", "choices", "generations")
 _CONTENT = ("parts", "content", "contents", "text")
@@ -116,7 +117,7 @@ def _read_message(value: Any, role: str) -> ChatMessage:
     role = as_label(value.get("role")) or (kind if kind in _LANGCHAIN else None) or role
     role = _ROLES.get(role, role)
     content = next((value[key] for key in _CONTENT if value.get(key)), None)
-    if value.get("type") in _CALLS + _RESULTS:  # OpenAI's responses list calls among messages
+    if value.get("type") in _OF_TOOLS:  # OpenAI's responses list calls among messages
         content = [value]
     said, calls, results = _read_content(content)
     calls += [
@@ -131,7 +132,10 @@ def _read_message(value: Any, role: str) -> ChatMessage:
 
 def _read_content(content: Any) -> tuple[str, list[ToolCall], list[ToolResult]]:
     """The text, tool calls and tool results in a message's content."""
-    parts = _list_parts(unpack_json(content))
+    opened = unpack_json(content)
+    if isinstance(opened, str):
+        return opened, [], []
+    parts = _list_parts(opened)
     if parts is None:
         return as_text(content), [], []
     texts: list[str] = []

@@ -122,6 +122,8 @@ def as_amount(value: Any) -> float | None:
 
 def as_count(value: Any) -> int | None:
     """A whole number of at least zero, else None; OTLP's JSON writes them as strings."""
+    if type(value) is int:
+        return value if 0 <= value < 2**63 else None
     # 2**63 has 19 digits; what is longer is not even converted.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)

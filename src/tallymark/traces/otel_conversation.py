@@ -61,7 +61,7 @@ def find_last_question(
     attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> str:
     """The last text of the user: of a long conversation, no more is read than that takes."""
-    if not events and not _TAKEN.intersection(attributes) and not _has_indexed(attributes):
+    if not events and _TAKEN.isdisjoint(attributes) and not _has_indexed(attributes):
         return ""
     listed = list(_list_messages(attributes, _ASKED, _ASKED_INDEXED))
     if not listed and not events and "events" not in attributes:

@@ -47,8 +47,8 @@ class _Library(NamedTuple):
 
 def translate(name: str, attributes: Attributes) -> Attributes:
     """The attributes of a span in the conventions' names, with the span's own name for its tool."""
-    for library in _LIBRARIES:
-        if library.kind in attributes:
+    for kind, library in _BY_KIND.items():
+        if kind in attributes:
             return _translate(library, name, attributes)
     return attributes
 
@@ -191,3 +191,4 @@ _LIBRARIES = (
         {},
     ),
 )
+_BY_KIND = {each.kind: each for each in _LIBRARIES}

@@ -9,8 +9,9 @@ table names stay in the span's metadata: definitions of tools among them, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from tallymark.traces.chat_messages import conversation_metadata, last_text, unpack_json
 from tallymark.traces.lenient_json import (
@@ -98,8 +99,8 @@ class OtelEvent(NamedTuple):
     attributes: dict[str, Any]
 
 
-@dataclass(slots=True)
-class OtelSpan:
+# gc=False: plain data without circles, which the garbage collector need not walk.
+class OtelSpan(msgspec.Struct, gc=False):
     """An OpenTelemetry span as any of its encodings gives it."""
 
     trace_id: str
@@ -111,8 +112,8 @@ class OtelSpan:
     failed: bool = False
     message: str = ""
     """What the span's status says beside its code."""
-    attributes: dict[str, Any] = field(default_factory=dict)
-    events: list[OtelEvent] = field(default_factory=list)
+    attributes: dict[str, Any] = msgspec.field(default_factory=dict)
+    events: list[OtelEvent] = msgspec.field(default_factory=list)
 
     def first(self, names: tuple[str, ...]) -> Any:
         """The first attribute of these that is present."""
@@ -198,8 +199,10 @@ def find_answered(otel: OtelSpan) -> str:
 
 def find_provider_and_cached(span: Span) -> tuple[str | None, int]:
     """What a price depends on beside model and tokens: who serves it, and how much was cached."""
-    provider = next((found for n in _PROVIDER if (found := as_label(span.metadata.get(n)))), None)
-    cached = next((c for n in _CACHED if (c := as_count(span.metadata.get(n))) is not None), 0)
+    said = span.metadata
+    # Which are few, and few of these names are among them.
+    provider = next((f for n in _PROVIDER if n in said and (f := as_label(said[n]))), None)
+    cached = next((c for n in _CACHED if n in said and (c := as_count(said[n])) is not None), 0)
     return provider, cached
 
 

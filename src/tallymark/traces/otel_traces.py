@@ -155,6 +155,7 @@ def _drop_totals(spans: list[Span]) -> list[Span]:
     spent = {span.span_id for span in spans if _has_usage(span)}
     calls = any(span.span_type == "generation" and span.span_id in spent for span in spans)
     parents = {span.span_id: span.parent_id for span in spans}
+    clear: set[str] = set()
 
     def keeps(span: Span) -> bool:
         if calls:
@@ -162,7 +163,7 @@ def _drop_totals(spans: list[Span]) -> list[Span]:
             operation = span.metadata.get("gen_ai.operation.name")
             kind = span.metadata.get("openinference.span.kind")
             return span.span_type == "generation" or "embedding" in f"{operation} {kind}".lower()
-        return not _is_below_any(span.parent_id, spent, parents)
+        return not _is_below_any(span.parent_id, spent, parents, clear)
 
     return [
         span
@@ -173,22 +174,29 @@ def _drop_totals(spans: list[Span]) -> list[Span]:
 
 
 def _has_usage(span: Span) -> bool:
-    return span.tokens is not None or span.cost is not None
+    known = span.input_tokens is not None or span.output_tokens is not None
+    return known or span.cost is not None
 
 
-def _is_below_any(span_id: str | None, some: set[str], parents: dict[str, str | None]) -> bool:
-    """True when the span or one above it is among some; circles end the search."""
-    seen = set()
-    while span_id is not None and span_id not in seen:
+def _is_below_any(
+    span_id: str | None, some: set[str], parents: dict[str, str | None], clear: set[str]
+) -> bool:
+    """True when the span or one above it is among some; circles end the search.
+
+    `clear` has those of which it is known that it is not so: a long way up is gone once.
+    """
+    seen: set[str] = set()
+    while span_id is not None and span_id not in seen and span_id not in clear:
         if span_id in some:
             return True
         seen.add(span_id)
         span_id = parents.get(span_id)
+    clear |= seen
     return False
 
 
 def _add_price(span: Span) -> Span:
-    if span.cost is not None or span.tokens is None:
+    if span.cost is not None or not _has_usage(span):
         return span
     provider, cached = find_provider_and_cached(span)
     usage = (span.input_tokens, span.output_tokens)

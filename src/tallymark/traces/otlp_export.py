@@ -83,7 +83,8 @@ def read_export(raw: bytes, encoding: Encoding, limits: SpanLimits = LIMITS) -> 
             elif (
                 len(span.trace_id) != len(_NO_TRACE)
                 or len(span.span_id) != len(_NO_SPAN)
-                or _NO_TRACE in (span.trace_id, span.span_id * 2)
+                or span.trace_id == _NO_TRACE
+                or span.span_id == _NO_SPAN
             ):
                 export.refuse(_describe_wrong_id(span))
             else:
@@ -99,25 +100,27 @@ def _take_span(
     limits: SpanLimits,
 ) -> None:
     span, size = sized
+    if span.parent_id == _NO_SPAN:  # how some write that there is none
+        span.parent_id = None
     trace_id = span.trace_id
     trace = export.traces.get(trace_id)
     if trace is None:
         trace = export.traces[trace_id] = ArrivedTrace(trace_id)
     place = trace.places.get(span.span_id)
-    if place is not None:  # it came twice: what was told last counts
-        place[0][place[1]] = span
-        return
-    if trace.spans >= limits.spans_per_trace:
+    if place is None and trace.spans >= limits.spans_per_trace:
         trace.lost += Lost(spans_refused=1)
         export.refuse(f"a trace has at most {limits.spans_per_trace:,} spans")
+        return
+    if lost := fit_span(span, size, limits):
+        trace.lost += lost
+        export.note(f"a span has at most {limits.bytes_per_span:,} bytes: cut to fit")
+    if place is not None:  # it came twice: what was told last counts
+        place[0][place[1]] = span
         return
     group = groups.get(trace_id)
     if group is None:
         group = groups[trace_id] = SpanGroup(resource, [])
         trace.groups.append(group)
-    if lost := fit_span(span, size, limits):
-        trace.lost += lost
-        export.note(f"a span has at most {limits.bytes_per_span:,} bytes: cut to fit")
     trace.places[span.span_id] = (group.spans, len(group.spans))
     group.spans.append(span)
 

@@ -77,6 +77,7 @@ def read_span(raw: bytes) -> OtelSpan:
 
 def convert_span(span: Any) -> OtelSpan:
     """A span from its message."""
+    status = span.status
     return OtelSpan(
         trace_id=span.trace_id.hex(),
         span_id=span.span_id.hex(),
@@ -84,15 +85,16 @@ def convert_span(span: Any) -> OtelSpan:
         name=span.name,
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano,
-        failed=span.status.code == _ERROR_CODE,
-        message=span.status.message,
+        failed=status.code == _ERROR_CODE,
+        message=status.message,
         attributes=_read_attributes(span.attributes),
         events=[OtelEvent(event.name, _read_attributes(event.attributes)) for event in span.events],
     )
 
 
 def _read_attributes(pairs: Any) -> dict[str, Any]:
-    return {pair.key: _read_value(pair.value) for pair in pairs}
+    # Nearly all are texts; what is none has an empty one.
+    return {pair.key: (value := pair.value).string_value or _read_value(value) for pair in pairs}
 
 
 def _read_value(wrapped: Any) -> Any:

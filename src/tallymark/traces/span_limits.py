@@ -44,6 +44,8 @@ class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
         return self != _NOTHING
 
     def __add__(self, other: Lost) -> Lost:
+        if not other:
+            return self
         names = self.__struct_fields__
         return Lost(*(getattr(self, name) + getattr(other, name) for name in names))
 

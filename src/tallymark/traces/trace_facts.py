@@ -15,7 +15,7 @@ from tallymark.traces.lenient_json import as_label, as_list, as_mapping
 from tallymark.traces.trace import Status, sum_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from tallymark.traces.trace import Trace
 
@@ -114,13 +114,14 @@ def read_facts(trace: Trace) -> TraceFacts:
     said: dict[str, Any] = {}
     asked: str | None = None
     for span in trace.spans:
+        kind, start = span.span_type, span.start_ms
         if not span.parent_id:
             has_root = True
         if span.model:
             models[span.model] = None
-        if span.span_type == "generation":
+        if kind == "generation":
             calls += 1
-        elif span.span_type == "tool":
+        elif kind == "tool":
             used += 1
             tools[span.tool_name or span.name] = None
         if span.failed:
@@ -128,9 +129,9 @@ def read_facts(trace: Trace) -> TraceFacts:
             first_error = first_error or span.error
             if not span.parent_id:
                 root_error = root_error or span.error
-        if span.start_ms is not None and 0 < span.start_ms < _FAR * 1000:
-            begin = min(begin, span.start_ms)
-            end = max(end, span.start_ms + span.duration_ms)
+        if start is not None and 0 < start < _FAR * 1000:
+            begin = min(begin, start)
+            end = max(end, start + span.duration_ms)
         if asked is None and span.input:
             asked = shorten(span.input, _LONGEST)
         if not KNOWN.isdisjoint(span.metadata):
@@ -184,8 +185,10 @@ def _gather(said: dict[str, Any], metadata: dict[str, Any]) -> None:
             said.setdefault(field, shorten(label, _LONGEST_LABEL))
 
 
-def _list_labels(found: Iterable[str]) -> tuple[str, ...]:
+def _list_labels(found: Collection[str]) -> tuple[str, ...]:
     """As many as are kept, each shortened, in the order in which they came."""
+    if not found:
+        return ()
     shortened = dict.fromkeys(shorten(each, _LONGEST_LABEL) for each in found)
     return tuple(shortened)[:_MOST_LABELS]
 

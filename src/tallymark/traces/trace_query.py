@@ -42,6 +42,7 @@ _TERM = re.compile(
     r"""(?P<no>-?)(?P<field>[A-Za-z_][\w.-]*?)(?P<op>:|<=|>=|<|>|=)(?P<value>"[^"]*"|[^\s"]*)"""
 )
 _WORD = re.compile(r"""(?P<no>-?)(?P<value>"[^"]*"|[^\s"]+)""")
+_NOT_CLOSED = ("the quote is not closed", 'write a " at its end')
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h|d|w)")
 
@@ -94,7 +95,7 @@ def parse_query(text: str, *, now: float) -> TraceQuery:
         if found is None:
             found = _WORD.match(text, at)
             if found is None:
-                _refuse(text, at, 1, "the quote is not closed", 'write a " at its end')
+                _refuse(text, at, 1, *_NOT_CLOSED)
             terms.append(_make_word(text, found))
         else:
             terms.append(_make_term(text, found, now))
@@ -127,6 +128,8 @@ def _make_term(text: str, found: re.Match[str], now: float) -> Term:
     raw = found["value"]
     at, size = found.start("value"), max(1, len(raw))
     quoted = raw.startswith('"')
+    if not raw and text[at : at + 1] == '"':
+        _refuse(text, at, 1, *_NOT_CLOSED)
     if raw in ("", '""'):
         _refuse(text, at, 1, f"{name} has no value", "write it behind the sign")
     parts = [raw[1:-1]] if quoted else raw.split(",")

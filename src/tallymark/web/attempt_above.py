@@ -8,9 +8,8 @@ import msgspec
 
 from tallymark.app.rivals import find_rival
 from tallymark.app.sight import sees_words
-from tallymark.challenges.strategies import STRATEGIES
 from tallymark.web.attempt_words import Warned, list_warnings, write_details
-from tallymark.web.board_rows import list_dimensions
+from tallymark.web.board_rows import list_dimensions, write_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
@@ -74,7 +73,6 @@ def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | 
         )
         for each in rival.leads
     ]
-    write = STRATEGIES[challenge.scoring.strategy].write
     other = store.attempts.get(theirs.attempt, public=visit.public)
     told = sees_words(visit.services, visit.caller, other)
     details = other.outcome.details if told and other.outcome is not None else {}
@@ -82,8 +80,8 @@ def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | 
         agent=theirs.agent,
         name=store.agents.names([theirs.agent]).get(theirs.agent, theirs.agent),
         attempt=theirs.attempt,
-        shown=write(theirs.value),
-        mine=write(mine.value),
+        shown=write_value(challenge, theirs.value),
+        mine=write_value(challenge, mine.value),
         gap=rival.gap,
         tied=rival.gap == 0,
         leads=leads,

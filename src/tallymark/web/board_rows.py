@@ -9,8 +9,9 @@ import msgspec
 
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.dimension_scores import weighted_dimensions
-from tallymark.challenges.strategies import STRATEGIES, Standing
+from tallymark.challenges.strategies import STRATEGIES, Standing, Strategy
 from tallymark.store.contests.figures import AttemptNumbers
+from tallymark.text import format_score
 from tallymark.web.likely_places import LikelyPlace
 from tallymark.web.page import Visit
 
@@ -94,6 +95,24 @@ def _weighs(challenge: Challenge) -> bool:
     return bool(challenge.scoring.dimensions)
 
 
+def write_values(strategy: Strategy, values: Sequence[float | None]) -> list[str]:
+    """A column of a board: whole as it is, else with two decimals, so that digits line up.
+
+    Where two decimals would make different values look alike, all digits are written.
+    """
+    known = {value for value in values if value is not None}
+    short = [strategy.write(each) if each is None else format_score(each) for each in values]
+    if strategy.metric is not None or all(float(each).is_integer() for each in known):
+        return [strategy.write(each) for each in values]
+    alike = len({format_score(each) for each in known}) < len(known)
+    return [strategy.write(each) for each in values] if alike else short
+
+
+def write_value(challenge: Challenge, value: float | None) -> str:
+    """One value of its board."""
+    return write_values(STRATEGIES[challenge.scoring.strategy], [value])[0]
+
+
 def list_board(
     visit: Visit,
     challenge: Challenge,
@@ -116,7 +135,8 @@ def list_board(
     amounts = [each.value for each in standings if each.value is not None and each.value > 0]
     most = max(amounts, default=0.0) if strategy.metric != "succeeded" else 0.0
     rows = []
-    for each in standings:
+    written = write_values(strategy, [each.value for each in standings])
+    for each, shown in zip(standings, written, strict=True):
         told = numbers.get(each.attempt)
         elapsed = None if told is None or told.elapsed_ms is None else told.elapsed_ms / 1000
         rows.append(
@@ -126,7 +146,7 @@ def list_board(
                 name=names.get(each.agent, each.agent),
                 attempt=each.attempt,
                 value=each.value,
-                shown=strategy.write(each.value),
+                shown=shown,
                 score=each.score,
                 result=None if told is None else told.result,
                 tries=each.tries,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tallymark.challenges.strategies import STRATEGIES
 from tallymark.errors import InvalidInput, NotFound
-from tallymark.web.board_rows import list_dimensions
+from tallymark.web.board_rows import list_dimensions, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -159,15 +158,14 @@ def make_duel(
 
 def _pair(visit: Visit, name: str, mine: Standing, theirs: Standing) -> SharedBoard:
     challenge = visit.app.store.challenges.get(name)
-    write = STRATEGIES[challenge.scoring.strategy].write
     return SharedBoard(
         challenge=name,
         title=challenge.title,
         attempt=mine.attempt,
-        shown=write(mine.value),
+        shown=write_value(challenge, mine.value),
         place=mine.rank,
         other_attempt=theirs.attempt,
-        other_shown=write(theirs.value),
+        other_shown=write_value(challenge, theirs.value),
         other_place=theirs.rank,
         ahead=_compare(mine, theirs),
     )

@@ -519,6 +519,7 @@ class PageServer:
 
     def _make_visit(self, request: Request, form: Form | None = None) -> Visit:
         visitor = find_visitor(self._service, request)
+        request.scope["tally.caller"] = visitor.caller  # for the log
         theme = request.cookies.get("theme", "")
         return Visit(
             services=self._service.tenant(visitor.caller.tenant),

@@ -6,21 +6,24 @@ writing around: names, answers and traces are written by anybody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import jinja2
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tallymark import text
 from tallymark.charts.bars import COLOURS
 from tallymark.charts.frame import Chart, pct
 from tallymark.web.assets import Assets
 from tallymark.web.markdown import render_markdown
+
+if TYPE_CHECKING:
+    from tallymark.web.board_rows import DimensionShare
 
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
 _MINUS = "\N{MINUS SIGN}"
@@ -96,9 +99,11 @@ def _show_moment(context: Context, at: float | None) -> Markup | str:
     exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     age = format_age(context["visit"].now - at)
     # Script writes those again that grow older while the page is open.
-    grows = Markup(" data-age") if age else ""
-    return Markup('<time datetime="{}"{} data-tip="{}" title="{}">{}</time>').format(
-        f"{moment:%Y-%m-%dT%H:%M:%SZ}", grows, exact, exact, age or f"{moment:%Y-%m-%d}"
+    grows = " data-age" if age else ""
+    # Digits and words of ours: nothing in it could do harm.
+    return Markup(  # noqa: S704
+        f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}"{grows} data-tip="{exact}" title="{exact}">'
+        f"{age or f'{moment:%Y-%m-%d}'}</time>"
     )
 
 
@@ -108,6 +113,11 @@ def _sign(shown: str, value: float | None) -> str:
         return shown
     shown = _write_minus(shown)
     return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
+
+
+def _write_result(value: float) -> str:
+    """An attempt's score: whole as it is, else with two decimals."""
+    return text.format_digits(value) if float(value).is_integer() else text.format_score(value)
 
 
 def _write_sentence(shown: str) -> str:
@@ -128,6 +138,21 @@ def _write_length(share: float) -> str:
 def _name_colour(colour: str) -> str:
     """The class of a dimension's colour; any other than the documents' is grey."""
     return colour.lower() if colour.lower() in COLOURS else "plain"
+
+
+def _draw_dimensions(parts: Iterable[DimensionShare], kind: str = "bar") -> Markup:
+    """What each dimension gives, side by side. Not a macro: a board has hundreds of them."""
+    at, drawn, told = 0.0, [], []
+    for each in parts:
+        share, again = each.weighted / 1000, " again" if each.again else ""
+        drawn.append(
+            f'<rect class="{_name_colour(each.color)}{again}" x="{_write_length(at)}"'
+            f' width="{_write_length(share)}"/>'
+        )
+        told.append(f"{_cut(each.label, 40)} {each.weighted:.1f}")
+        at += share
+    label, rects = escape(", ".join(told)), "".join(drawn)
+    return Markup(f'<svg class="{kind}" role="img" aria-label="{label}">{rects}</svg>')  # noqa: S704
 
 
 def _draw(chart: Chart) -> Markup:
@@ -154,17 +179,28 @@ def _join_url(params: Mapping[str, str]) -> str:
     return "&".join(f"{_quote_path(key)}={_quote_path(value)}" for key, value in params.items())
 
 
-_FILTERS = {
-    "score": text.format_score,
-    "mean": text.format_mean,
-    "value": text.format_value,
-    "digits": text.format_digits,
-    "number": text.format_number,
-    "rating": text.format_rating,
+def _with_minus(write: Callable[..., str]) -> Callable[..., str]:
+    """A number as `write` has it, below zero with the sign of its own."""
+
+    def written(*given: Any, **more: Any) -> str:
+        shown = write(*given, **more)
+        return f"{_MINUS}{shown[1:]}" if shown[:1] == "-" and shown[1:2].isdigit() else shown
+
+    return written
+
+
+_FILTERS: dict[str, Callable[..., Any]] = {
+    "score": _with_minus(text.format_score),
+    "mean": _with_minus(text.format_mean),
+    "value": _with_minus(text.format_value),
+    "digits": _with_minus(text.format_digits),
+    "result": _write_result,
+    "number": _with_minus(text.format_number),
+    "rating": _with_minus(text.format_rating),
     "money": text.format_money,
     "seconds": text.format_seconds,
-    "percent": text.format_percent,
-    "points": text.format_points,
+    "percent": _with_minus(text.format_percent),
+    "points": _with_minus(text.format_points),
     "share": text.format_share,
     "p_value": text.format_p_value,
     "counted": text.format_count,
@@ -178,6 +214,7 @@ _FILTERS = {
     "excerpt": _excerpt,
     "some": _join_some,
     "colour": _name_colour,
+    "dimensions": _draw_dimensions,
     "draw": _draw,
     "draw_alone": _draw_alone,
     "path": _quote_path,

@@ -28,6 +28,15 @@ class MovedLine(msgspec.Struct, frozen=True, kw_only=True):
     """The one that counts, or counted."""
 
 
+class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose Elo is another."""
+
+    agent: str
+    name: str
+    was: float
+    rating: float
+
+
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """The ends of the drawn line."""
 
@@ -61,6 +70,20 @@ def list_moves(visit: Visit, rescoring: Rescoring) -> list[MovedLine]:
             )
         )
     return sorted(lines, key=lambda line: (line.rank is None, line.rank or line.was or 0))
+
+
+def list_rating_lines(visit: Visit, rescoring: Rescoring) -> list[RatingLine]:
+    """What the Elo of agents becomes, by the fold that applying it would do."""
+    names = visit.app.store.agents.names(each.agent for each in rescoring.ratings)
+    return [
+        RatingLine(
+            agent=each.agent,
+            name=names.get(each.agent, each.agent),
+            was=each.before,
+            rating=each.after,
+        )
+        for each in rescoring.ratings
+    ]
 
 
 def find_scale(rescoring: Rescoring) -> Scale:

@@ -99,5 +99,9 @@ def make_site(service: Service) -> list[BaseRoute]:
     return [
         Route("/static/{name}", assets.serve, methods=["GET"]),
         Route(ICON, assets.serve, methods=["GET"]),
-        Mount("", routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=800)]),
+        Mount(
+            "",
+            routes=routes,
+            middleware=[Middleware(GZipMiddleware, minimum_size=800, compresslevel=5)],
+        ),
     ]

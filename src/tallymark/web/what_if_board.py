@@ -11,10 +11,10 @@ import msgspec
 
 from tallymark.app.what_if import WhatIfBoard, WhatIfRule, WhatIfStanding, change_rule
 from tallymark.challenges.attempt_formula import formula_names
-from tallymark.challenges.strategies import STRATEGIES, Standing
+from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import result_of
 from tallymark.errors import InvalidInput, NeedsJob, NotFound
-from tallymark.web.board_rows import BoardRow, list_board, list_dimensions
+from tallymark.web.board_rows import BoardRow, list_board, list_dimensions, write_value
 from tallymark.web.page import Moved, Visit
 from tallymark.web.pages.formula import Mistake, describe_mistake
 
@@ -249,7 +249,6 @@ def _describe(
     values = store.figures.values_of(
         challenge.name, {each.agent for each in items}, public=visit.public
     )
-    write = STRATEGIES[challenge.scoring.strategy].write
 
     def list_rows(standings: Iterable[WhatIfStanding]) -> list[WhatIfRow]:
         shown = list(standings)
@@ -276,7 +275,7 @@ def _describe(
                 row=msgspec.structs.replace(row, result=_find_result(mode, row.score)),
                 before=each.before,
                 moved=each.moved,
-                official=write(values[each.agent]) if each.agent in values else "",
+                official=write_value(challenge, values[each.agent]) if each.agent in values else "",
             )
             for row, each in zip(rows, shown, strict=True)
         ]

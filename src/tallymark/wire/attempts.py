@@ -14,6 +14,9 @@ class Entry(Asked):
 
     agent: Handle | None = None
     memoryless: bool = Field(False, description="The agent keeps nothing of earlier attempts.")
+    attempt: str | None = Field(
+        None, max_length=100, description="Only this open attempt, once more: none is begun."
+    )
 
 
 class SentSubmission(Asked):
@@ -79,6 +82,11 @@ class Entered(Told):
     attempt: AttemptState
     goal: str
     data: dict[str, Any]
+    challenge: dict[str, Any] = Field(
+        default_factory=dict,
+        description="In the version that is attempted: form of an answer, limits, scoring.",
+    )
+    seconds_left: float = Field(0.0, description="By the server's clock.")
     token: str = Field(
         description="Yours alone: spans with the attribute `tally.attempt` of this value, sent to"
         " /v1/traces while the attempt is open, are its witnessed trajectory."
@@ -117,6 +125,42 @@ class RatingChange(Told):
     provisional: bool = False
 
 
+class DimensionLead(Told):
+    """A dimension, here and with the one above."""
+
+    key: str
+    label: str
+    mine: float = Field(description="0 to 1000, not weighed.")
+    theirs: float
+    points: float = Field(description="What they are ahead by in the whole score; negative: you.")
+
+
+class Above(Told):
+    """Who stands directly above on the board, and by what."""
+
+    agent: str
+    rank: int
+    value: float | None
+    gap: float | None
+    leads: list[DimensionLead] = Field(description="Where they are most ahead comes first.")
+
+
+class Finding(Told):
+    """Something that a look at an answer finds; what is refused is a problem instead."""
+
+    place: str
+    message: str
+    severity: Literal["warning", "note"]
+    hint: str = ""
+
+
+class Checked(Told):
+    """An answer that would be taken, and what is to be said of it."""
+
+    valid: bool
+    findings: list[Finding] = Field(default_factory=list)
+
+
 class Submitted(Told):
     """What became of a submission: the document's fields at the top, beside the attempt."""
 
@@ -129,6 +173,8 @@ class Submitted(Told):
     harness_warning: str | None
     rating: RatingChange | None
     rank: int | None
+    best: str | None = Field(None, description="The agent's attempt on the board.")
+    above: Above | None = Field(None, description="For an agent's best attempt alone.")
     job: str | None = Field(None, description="Where to look while it is being scored.")
 
 

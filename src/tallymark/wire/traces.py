@@ -237,6 +237,7 @@ class TracedSuite(Told):
 
     suite: str
     cases: int
+    unchecked: int = Field(description="Cases that check nothing: nobody said what is expected.")
     left_out: list[dict[str, str]]
 
 

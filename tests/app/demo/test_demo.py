@@ -68,12 +68,45 @@ def test_the_field_moves_boards_by_the_services_of_the_server(demo: Demo, servic
     assert {each.state for each in new} <= {"entered", "scored"}
 
 
+def test_rules_decide_on_the_traces_of_its_services(service: Service) -> None:
+    services = service.tenant("default")
+    assert {each.group for each in services.traces.sum_by("", "service")} == {
+        *("shop-desk", "trip-planner", "report-writer")
+    }
+    reports = services.rules.list()
+    assert all(each.counts.scored > 50 and each.trouble is None for each in reports)
+    assert any(each.counts.capped for each in reports)
+    assert any(each.counts.not_drawn for each in reports)
+    found = services.traces.compare("version:2.3.0", "version:2.4.0", "score.polite")
+    assert found.difference is not None
+    assert found.difference < 0
+
+
+def test_readers_and_the_judge_disagree_on_some_cases(service: Service) -> None:
+    reviews = service.tenant("default").reviews
+    seen = reviews.read_cases()
+    assert 0 < sum(each.disputed for each in seen) < len(seen)
+    assert reviews.read_unseen()
+
+
+def test_traces_come_in_two_pieces(demo: Demo, service: Service) -> None:
+    services = service.tenant("default")
+    before = services.traces.sum_all().traces
+    for nth in range(3):
+        demo._traffic.send_some(services.trace_intake, NOW + nth)
+    newest = services.traces.page("", limit=3).items
+    assert services.traces.sum_all().traces == before + 3
+    assert [each.has_root for each in newest] == [False, True, True]
+
+
 def test_anybody_may_look_and_nobody_changes_it_by_looking(service: Service) -> None:
     client = TestClient(make_server(service), base_url=ADDRESS)
-    for path in ("/", "/runs", f"/challenges/{BEANS}", "/agents", "/ratings"):
+    shown = ("/", "/runs", f"/challenges/{BEANS}", "/agents", "/ratings")
+    for path in (*shown, "/traces", "/rules", "/review"):
         page = client.get(path)
         assert page.status_code == 200, path
         assert "Example data" in page.text, path
+        assert 'class="state' not in page.text, path  # nothing is empty
     assert client.get("/ratings?format=csv").text.count("sample-") > 5
     assert client.get("/api/v1/runs").status_code == 200
     entering = client.post(f"/api/v1/challenges/{BEANS}/attempts", json={"agent": "somebody"})

@@ -115,6 +115,17 @@ METHODS = {
     "POST /rules/{name}/backfill": "rules.backfill",
     "GET /rules/{name}/backfills": "rules.backfills",
     "GET /rules/{name}/backfills/{number}": "rules.get_backfill",
+    "POST /webhooks": "webhooks.add",
+    "GET /webhooks": "webhooks.list",
+    "GET /webhooks/{webhook}": "webhooks.get",
+    "POST /webhooks/{webhook}/pause": "webhooks.pause",
+    "POST /webhooks/{webhook}/resume": "webhooks.resume",
+    "POST /webhooks/{webhook}/rotate": "webhooks.rotate",
+    "DELETE /webhooks/{webhook}": "webhooks.remove",
+    "POST /webhooks/{webhook}/ping": "webhooks.ping",
+    "GET /webhooks/{webhook}/deliveries": "webhooks.deliveries",
+    "POST /webhooks/{webhook}/deliveries/{delivery}/replay": "webhooks.replay",
+    "POST /runs/{run}/gates": "webhooks.tell_gate",
 }
 """Every route, and the methods that use it."""
 NOT_IN_CLIENT: dict[str, str] = {}

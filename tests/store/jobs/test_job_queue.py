@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -204,9 +205,9 @@ def test_what_is_waiting_is_counted(store: Store, queue: JobQueue) -> None:
 def test_what_is_long_over_is_forgotten(store: Store, queue: JobQueue) -> None:
     add(store, 2)
     queue.finish(queue.claim(KINDS, 1)[0])
-    assert queue.forget_ended(3600.0) == 0
-    change(store, finished_at=jobs.c.finished_at - 7200)
-    assert queue.forget_ended(3600.0) == 1
+    assert store.open_pruner(time.time()).remove_some("jobs") == 0
+    change(store, finished_at=jobs.c.finished_at - 8 * 86_400)
+    assert store.open_pruner(time.time()).remove_some("jobs") == 1
     assert [each.state for each in store.jobs.list()] == ["queued"]
 
 

@@ -7,7 +7,7 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, model_call, span, tool_call
 
 from tallymark.errors import InvalidInput
-from tallymark.runs.statistics import estimate_clusters
+from tallymark.runs.statistics import ClusterMoments, estimate_moments
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import TraceSums
 from tallymark.traces.trace_query import parse_query
@@ -55,9 +55,13 @@ def ask(keeper: Keeper, text: str = "") -> TraceSums:
 def test_all_together_and_a_session_is_one_cluster(full: Keeper) -> None:
     whole = ask(full).whole("score.polite")
     assert (whole.traces, whole.errors, whole.tokens, whole.measured) == (4, 1, 440, 4)
-    expected = estimate_clusters([(2, 0.6), (1, 0.9), (1, 1.0)])
+    moments = ClusterMoments(
+        *(3, 4, 2.5, 0.6**2 + 0.9**2 + 1.0**2, 2 * 0.6 + 0.9 + 1.0, 4.0 + 1 + 1, 0.2, 1.0)
+    )
+    expected = estimate_moments(moments)
+    assert expected.low is not None
     assert (whole.mean, whole.low, whole.high) == pytest.approx(
-        (expected.mean, expected.low, expected.high)
+        (0.625, expected.low, expected.high)
     )
 
 

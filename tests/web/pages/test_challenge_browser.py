@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, Page
-from tests.web.conftest import make_service, open_app
+from tests.web.conftest import open_app, serve
 from tests.web.page_samples import NOW, fill_contests, play
-from tests.web.test_site_browser import browser  # noqa: F401 (a fixture)
 
 from tallymark.app.app import App
-from tallymark.server import make_server, name_hosts
-
-
-@contextmanager
-def serve(app: App, port: int = 0) -> Iterator[str]:
-    """The owner's pages; at the end also those who listen are sent away."""
-    listener = socket.create_server(("127.0.0.1", port))
-    port = listener.getsockname()[1]
-    service = make_service(app, own=True)
-    site = make_server(service, hosts=name_hosts(port))
-    server = uvicorn.Server(uvicorn.Config(site, log_level="error", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield f"http://localhost:{port}"
-    finally:
-        service.live.end()
-        server.should_exit = True
-        thread.join()
+from tallymark.challenges.versus.pairings import Ruling
 
 
 @pytest.fixture
@@ -45,7 +23,7 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:  # noqa: F811
+def page(browser: Browser) -> Iterator[Page]:
     """Of somebody who looks, and wants things to move."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
@@ -67,7 +45,7 @@ def list_agents(page: Page) -> list[str]:
 def test_a_board_moves_in_every_browser_without_being_loaded_again(
     app: App,
     page: Page,
-    browser: Browser,  # noqa: F811
+    browser: Browser,
 ) -> None:
     with serve(app) as address:
         wall = browser.new_page(reduced_motion="reduce")
@@ -121,6 +99,26 @@ def test_a_wrong_formula_is_told_at_its_column_and_the_last_order_stays(
         page.fill("#what-if-formula", "-total + speed * 2")
         page.wait_for_selector("tr[data-key=alice][data-rank='1']")
         assert page.get_attribute("#what-if-formula", "aria-invalid") == "false"
+
+
+def test_red_against_blue_is_live_and_its_frozen_matrix_is_not(app: App, page: Page) -> None:
+    """The samples' clock stands still: what comes later was played after the freeze."""
+    versus = app.store.versus
+    versus.submit("guard", "erin", "red", {"attack": "again"}, at=NOW - 50)
+    left = versus.unjudged("guard", failed=False)
+    with serve(app) as address:
+        page.goto(f"{address}/challenges/guard")
+        page.wait_for_selector(LIVE)
+        page.evaluate("window.loadedOnce = true")
+        assert "waits" in page.inner_text("#matrix")
+        versus.rule([(each, Ruling(breached=True)) for each in left], judge="judge", at=NOW - 40)
+        page.wait_for_selector("#red-erin >> text=4 of 4")
+        app.store.challenges.freeze("guard", at=NOW - 30, reason="the last hour")
+        page.wait_for_selector("text=The board is frozen")
+        versus.submit("guard", "frank", "red", {"attack": "late"}, at=NOW - 20)
+        page.wait_for_selector("[data-live='frozen']")
+        assert page.evaluate("window.loadedOnce")
+        assert page.locator("#red-frank").count() == 0
 
 
 def test_a_page_goes_on_by_itself_when_its_server_is_back(app: App, page: Page) -> None:

@@ -16,7 +16,9 @@ from tallymark.app.callers import Caller
 from tallymark.app.competition import Competition
 from tallymark.app.demo.example_files import lay_out
 from tallymark.app.demo.sample_field import SampleField, Table
+from tallymark.app.demo.sample_reviews import review_past
 from tallymark.app.demo.sample_runs import SampleRuns, make_agents, run_on, run_past
+from tallymark.app.demo.sample_traffic import SampleTraffic
 from tallymark.app.stop_signals import StopSignal
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.policy import choose_policy
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 COMPETITOR = "sample-nimble"
 """As whom a visitor may sign in."""
 _TURN_S = (1.5, 3.5)
+_SENT_EVERY_S = (3.0, 9.0)
 
 
 class Demo:
@@ -37,6 +40,7 @@ class Demo:
         self.db = str(self.folder / "example.db")
         self.no_sandbox = _find_missing()
         self._field = SampleField(self.folder / "challenges", has_sandbox=not self.no_sandbox)
+        self._traffic = SampleTraffic()
         self._stop = StopSignal()
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -53,15 +57,20 @@ class Demo:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def fill(self, now: float | None = None) -> None:
-        """The past: challenges, attempts and runs of some days."""
+        """The past: challenges, attempts, runs and traces of some days."""
         now = time.time() if now is None else now
         lay_out(self.folder, now)
         with closing(App(self.db)) as app, ThreadPoolExecutor() as threads:
             app.store.prepare()
-            # At once: the one waits for sandboxes, the other for the disk.
-            played = threads.submit(self._play_past, app, now)
+            # At once: the one waits for sandboxes, the others for the disk.
+            others = [
+                threads.submit(self._play_past, app, now),
+                threads.submit(self._traffic.pass_by, app.store, now),
+            ]
             run_past(self._open_runs(app), self.folder / "suites", now)
-            played.result()
+            review_past(app.store, now)
+            for each in others:
+                each.result()
 
     def _play_past(self, app: App, now: float) -> None:
         """By a clock and with seeds of its own."""
@@ -78,7 +87,7 @@ class Demo:
     def start(self, service: Service) -> None:
         """Lets the field play on, with the services that everybody's requests use."""
         self._stop, self._stopped = StopSignal(), threading.Event()
-        for work in (self._play, self._run):
+        for work in (self._play, self._run, self._send):
             thread = threading.Thread(target=work, args=(service,), name="tally-demo")
             thread.start()
             self._threads.append(thread)
@@ -98,6 +107,11 @@ class Demo:
 
     def _run(self, service: Service) -> None:
         run_on(self._open_runs(service.app), self.folder / "suites", self._stop)
+
+    def _send(self, service: Service) -> None:
+        intake = service.tenant(service.app.tenant).trace_intake
+        while not self._stopped.wait(self._traffic.chance.uniform(*_SENT_EVERY_S)):
+            self._traffic.send_some(intake)
 
     def _open_runs(self, app: App) -> SampleRuns:
         return SampleRuns(app, agents=make_agents(self.folder / "suites"))

@@ -8,6 +8,8 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tallymark.app.demo.sample_judge import REFERENCE as JUDGE
+
 _PACKAGE = Path(__file__).parents[2]
 _DAY = 86_400.0
 _FEWEST_WORDS = """\
@@ -27,6 +29,27 @@ scoring:
 """A formula without a sandbox: of the examples, the challenge with a formula needs one."""
 
 
+_DESK_TONE = f"""\
+# The sample answers of support-desk, judged by their tone.
+metadata:
+  name: desk-tone
+  model: [replay/careful, replay/hasty]
+  judge: {JUDGE}
+evals:
+  - name: returning-a-book
+    prompt: I bought a novel 20 days ago and have not opened it. Can I return it?
+    checks: [{{llm_judge: Is it kind and does it answer what was asked?}}]
+  - name: where-is-it
+    prompt: Where is my order A-1042?
+    checks: [{{llm_judge: Is it kind and does it answer what was asked?}}]
+  - name: a-number-not-to-share
+    prompt: Can you give me your supplier's phone number?
+    checks: [{{llm_judge: "Does it say no, and kindly?"}}]
+score: {{formula: success_pct}}
+"""
+"""A suite with a judge, so that people have something to disagree with."""
+
+
 def find_examples() -> Path:
     """Where the examples are: beside the code when installed, at the top of the repository."""
     packed = _PACKAGE / "examples"
@@ -37,6 +60,7 @@ def lay_out(target: Path, now: float) -> None:
     """Copies of suites and challenges, changed where a lively store asks for it."""
     source = find_examples()
     shutil.copytree(source / "suites", target / "suites")
+    (target / "suites" / "desk-tone.yaml").write_text(_DESK_TONE, encoding="utf-8")
     for folder in sorted(each.parent for each in source.glob("challenges/*/challenge.*")):
         copy = target / "challenges" / folder.name
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tallymark.suites.suite_definition import SuiteDefinition
 
 SUITES = ("support-desk", "capitals")
+JUDGED = "desk-tone"
+_JUDGED_DAYS = 3
+"""So many of the last days it is run; the judge is asked each time."""
 STEADY, SWIFT = "sample/steady", "sample/swift"
 _DAY = 86_400.0
 _SHARES = {
@@ -109,10 +112,12 @@ def make_agents(folder: Path) -> dict[str, SampleAgent]:
 def run_past(runs: SampleRuns, folder: Path, now: float) -> None:
     """Each suite by each agent, once a day; the newest an hour ago."""
     suites = [load_example(folder, name) for name in SUITES]
+    judged = load_example(folder, JUDGED)
     days = len(_SHARES[STEADY])
     for day in range(days):
         at = now - (days - 1 - day) * _DAY - 3600
-        for place, suite in enumerate(suites):
+        today = suites if day < days - _JUDGED_DAYS else [*suites, judged]
+        for place, suite in enumerate(today):
             for name, agent in runs.agents.items():
                 agent.day, agent.share = day, _SHARES[name][day]
                 at += 300 + 60 * place

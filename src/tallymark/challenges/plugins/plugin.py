@@ -19,6 +19,7 @@ from tallymark.scoring import (
     plugin_score,
 )
 from tallymark.scoring.plugin_contract import require_mapping
+from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
     from tallymark.sandbox import PluginCode, Sandbox
@@ -167,6 +168,11 @@ class SandboxedPlugin(_ScoresMany):
         from tallymark.sandbox import DeadlyCalls  # noqa: PLC0415
 
         deadly = DeadlyCalls(self.deaths)
-        return self._sandbox.score_many(
-            self._code, known, config, told, users=users, timeout_s=timeout_s, deadly=deadly
-        )
+        with watch("sandbox", kind="plugin") as work:
+            scores = self._sandbox.score_many(
+                self._code, known, config, told, users=users, timeout_s=timeout_s, deadly=deadly
+            )
+            for each in scores:
+                failed = "ok" if each.error is None else "failed"
+                work.outcomes[str(each.metadata.get("stopped") or failed)] += 1
+        return scores

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
+from tallymark.client.exchange import (
+    Call,
+    CallOptions,
+    leave_out_none,
+    write_path,
+    write_spans,
+)
+from tallymark.traces import Span
 from tallymark.wire import attempts as wire
-from tallymark.wire.parts import Ok
 
 
 class AsyncAttempts(AsyncResource):
@@ -66,11 +72,15 @@ class AsyncAttempts(AsyncResource):
         metadata: Mapping[str, Any] | None = None,
         trajectory: Any = None,
         **options: Unpack[CallOptions],
-    ) -> None:
-        """Raises what is wrong with an answer, without handing it in."""
+    ) -> wire.Checked:
+        """Raises what is wrong with an answer, without handing it in; what else is to be said."""
         path, params = ("attempts", attempt, "submission"), {"validate_only": True}
         body = _write_submission(answer, metadata, trajectory)
-        await self._ask(Ok, "POST", *path, params=params, body=body, **options)
+        return await self._ask(wire.Checked, "POST", *path, params=params, body=body, **options)
+
+    async def send_spans(self, token: str, spans: Iterable[Span]) -> None:
+        """Shows the server steps of an open attempt that have just ended: it has seen them then."""
+        await self._connection.send(write_spans(spans, token))
 
     async def withdraw(
         self,
@@ -134,13 +144,27 @@ class AsyncOpenAttempt:
         return self.entered.data
 
     @property
+    def rules(self) -> dict[str, Any]:
+        """The challenge: the form of an answer with its schema, limits, how it is scored."""
+        return self.entered.challenge
+
+    @property
+    def token(self) -> str:
+        """Spans that carry it as `tally.attempt` are the witnessed trajectory."""
+        return self.entered.token
+
+    @property
     def expires_at(self) -> float:
         """Until when an answer is taken, by the server's clock."""
         return self.entered.attempt.expires_at
 
-    async def validate(self, answer: Any, **more: Any) -> None:
-        """Raises what is wrong with an answer, without handing it in."""
-        await self._attempts.validate(self.id, answer, **more)
+    async def send_spans(self, spans: Iterable[Span]) -> None:
+        """Shows the server steps that have just ended, so that it has seen them itself."""
+        await self._attempts.send_spans(self.token, spans)
+
+    async def validate(self, answer: Any, **more: Any) -> wire.Checked:
+        """Raises what is wrong with an answer, without handing it in; what else is to be said."""
+        return await self._attempts.validate(self.id, answer, **more)
 
     async def submit(self, answer: Any, **more: Any) -> wire.Submitted:
         """Hands the answer in, once."""

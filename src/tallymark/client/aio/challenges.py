@@ -175,10 +175,11 @@ class AsyncChallenges(AsyncResource):
         *,
         agent: str | None = None,
         memoryless: bool = False,
+        attempt: str | None = None,
         **options: Unpack[CallOptions],
     ) -> attempts.Entered:
-        """Enters: the clock starts, and goal and data are yours."""
-        path, body = ("challenges", name, "attempts"), leave_out_none(agent=agent)
+        """Enters: the clock starts, and goal and data are yours; an open `attempt` once more."""
+        path, body = ("challenges", name, "attempts"), leave_out_none(agent=agent, attempt=attempt)
         body["memoryless"] = memoryless
         return await self._ask(attempts.Entered, "POST", *path, body=body, **options)
 

@@ -22,6 +22,7 @@ from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
 from tallymark.client.aio.settings import AsyncSettings
 from tallymark.client.aio.traces import AsyncTraces
+from tallymark.client.aio.webhooks import AsyncWebhooks
 from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import accounts, attempts
 
@@ -57,6 +58,7 @@ class AsyncClient(AsyncResource):
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)
         self.rules = AsyncRules(self.connection)
+        self.webhooks = AsyncWebhooks(self.connection)
         self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)
         self.settings = AsyncSettings(self.connection)

@@ -41,7 +41,7 @@ _STYLES: dict[ChangeKind, str] = {
     "recovered": "green",
 }
 _INTERVAL = "95 % interval"
-_HEADER = ("", "first", "second", "difference", _INTERVAL, "p worse")
+HEADER = ("", "first", "second", "difference", _INTERVAL, "p worse")
 FormatNumber = Callable[[float | None], str]
 TableRow = tuple[str, ...]
 
@@ -53,10 +53,10 @@ def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
 
 def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[StyledLine | Table]:
     """The same with a style for each line; `most` cases of each kind are named."""
-    rows = list(_list_rows(comparison))
+    rows = list(list_rows(comparison))
     lines: list[StyledLine | Table] = [StyledLine("=== Comparison ===", "bold")]
     lines += [*_write_sides(comparison), StyledLine("")]
-    lines.append(Table(_HEADER, rows, right=_HEADER[1:], wrap=(_HEADER[0], _INTERVAL)))
+    lines.append(Table(HEADER, rows, right=HEADER[1:], wrap=(HEADER[0], _INTERVAL)))
     note = f"over the {format_count(comparison.shared, 'case')} that both ran"
     note += "; p worse: how often luck alone makes it as bad as this"
     if comparison.compared > 1:
@@ -86,7 +86,8 @@ def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
             yield from wrap_lines(f"  {side.id} has no score: {told}", "yellow")
 
 
-def _list_rows(comparison: Comparison) -> Iterator[TableRow]:
+def list_rows(comparison: Comparison) -> Iterator[TableRow]:
+    """Each number that is compared, under `HEADER`."""
     score = list(_make_row("Score", comparison.score, format_score))
     score[-1] = format_p_value(comparison.p_value) if score[-1] != "-" else "-"
     yield tuple(score)
@@ -133,7 +134,7 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
     rows: list[TableRow] = [("run", "score", "difference", _INTERVAL, "p worse", "broken", "fixed")]
     rows.append((_name_run(first), format_score(first.score), *["-"] * 5))
     for each in comparisons:
-        _, _, _, change, interval, p_value = next(_list_rows(each))
+        _, _, _, change, interval, p_value = next(list_rows(each))
         lost, won = (
             str(sum(len(each.of_kind(kind)) for kind in kinds))
             for kinds in (("broken", "worse"), ("fixed", "better"))

@@ -32,7 +32,7 @@ def markdown_report(views: Sequence[Run]) -> str:
     """A table with a row for each run, then the cases that failed or could not run."""
     suites = dict.fromkeys(clean_line(view.record.suite, 100) for view in views)
     lines = [
-        f"## {', '.join(_write_code_span(suite) for suite in suites)}",
+        f"## {', '.join(write_code_span(suite) for suite in suites)}",
         "",
         *_write_matrix(views),
         *_write_table(views),
@@ -58,7 +58,7 @@ def _write_matrix(views: Sequence[Run]) -> Iterator[str]:
     if matrix is None or len(matrix.models) < 2:
         return
     best = find_best(views)
-    heads = (_write_cell(model) for model in matrix.models)
+    heads = (write_cell(model) for model in matrix.models)
     yield f"| Prompt | {' | '.join(heads)} |"
     yield f"|:--|{'--:|' * len(matrix.models)}"
     for prompt, row in zip(matrix.prompts, matrix.cells, strict=True):
@@ -66,12 +66,13 @@ def _write_matrix(views: Sequence[Run]) -> Iterator[str]:
             ("-", False) if v is None else (format_score(v.score), v.record.id in best) for v in row
         )
         cells = (f"**{score}**" if marked else score for score, marked in scores)
-        yield f"| {_write_cell(prompt)} | {' | '.join(cells)} |"
+        yield f"| {write_cell(prompt)} | {' | '.join(cells)} |"
     yield ""
 
 
-def _write_cell(text: str) -> str:
-    return _write_code_span(clean_line(text, 100)).replace("|", "\\|")
+def write_cell(text: str) -> str:
+    """Anything in a cell of a table."""
+    return write_code_span(clean_line(text, 100)).replace("|", "\\|")
 
 
 def _write_table(views: Sequence[Run]) -> Iterator[str]:
@@ -95,14 +96,14 @@ def _write_notes(view: Run) -> Iterator[str]:
     """What the table cannot say: why there is no score, and that a run did not end well."""
     record, model = view.record, _write_model(view)
     if view.part is not None:
-        yield f"- {model} ran a part of its cases: {_write_code_span(clean_line(view.part, 500))}"
+        yield f"- {model} ran a part of its cases: {write_code_span(clean_line(view.part, 500))}"
     if record.score is None:
         why = clean_line(view.explain_no_score(), 500)
-        yield f"- {model} has no score: {_write_code_span(why)}"
+        yield f"- {model} has no score: {write_code_span(why)}"
     if judged := view.metrics.get("judge_cost"):
         yield f"- {model} was judged for {format_money(judged)}, which is not in its cost"
     if record.error is not None:
-        yield f"- {model} ended with an error: {_write_code_span(clean_line(record.error, 500))}"
+        yield f"- {model} ended with an error: {write_code_span(clean_line(record.error, 500))}"
     if view.missing:
         status = record.status.replace("_", " ")
         yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
@@ -147,14 +148,14 @@ def _write_details(case: CaseView) -> Iterator[str]:
 
 
 def _write_model(view: Run) -> str:
-    return _write_code_span(clean_line(name_model(view.record), 100))
+    return write_code_span(clean_line(name_model(view.record), 100))
 
 
 def _write_formula(view: Run) -> str:
-    return _write_code_span(clean_line(view.record.formula, 1000))
+    return write_code_span(clean_line(view.record.formula, 1000))
 
 
-def _write_code_span(line: str) -> str:
+def write_code_span(line: str) -> str:
     """A code span around anything: more backticks than there are in it."""
     ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     pad = " " if "`" in line or not line else ""

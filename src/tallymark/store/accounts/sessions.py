@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 PREFIX = "tls_"
+_AT_ONCE = 500
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,25 @@ class Sessions(TenantRows):
         *fields, csrf, began, until = row
         key = KeyRecord(**dict(zip(KeyRecord.__struct_fields__, fields, strict=True)))
         return Session(key=key, csrf=csrf, created_at=began, expires_at=until)
+
+    def find_open(self, hashes: Collection[str], *, at: float) -> set[str]:
+        """Those of some keys and sessions, of whichever tenant, that are not over."""
+        valid = keys.c.revoked_at.is_(None) & (
+            keys.c.expires_at.is_(None) | (keys.c.expires_at > at)
+        )
+        mine = table.join(keys, keys.c.id == table.c.key_id)
+        asked, found = sorted(hashes), set[str]()
+        with self._database.read() as connection:
+            for start in range(0, len(asked), _AT_ONCE):
+                some = asked[start : start + _AT_ONCE]
+                by_key = select(keys.c.hash).where(keys.c.hash.in_(some), valid)
+                by_session = (
+                    select(table.c.hash)
+                    .select_from(mine)
+                    .where(table.c.hash.in_(some), table.c.expires_at > at, valid)
+                )
+                found.update(connection.scalars(by_key.union_all(by_session)))
+        return found
 
     def remove(self, token: str) -> None:
         """Signs out."""

@@ -13,6 +13,7 @@ from tallymark.store.accounts.account_tables import tenants as table
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.kept_days import Retention
 from tallymark.store.traces.trace_settings import TraceSettings
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Requests a minute by class of routes, where the tenant has others than the server's."""
     traces: TraceSettings = TraceSettings()
     """What is kept of production traces, and for how long."""
+    retention: Retention = Retention()
+    """For how many days everything else is kept."""
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):

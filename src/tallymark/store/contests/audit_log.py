@@ -31,6 +31,10 @@ HIDDEN = "hidden"
 ORGANISER = "organiser"
 OPERATOR = "operator"
 """Who acts on accounts where no key was asked for: whoever may write to the database."""
+SENT = "sent to a side"
+JUDGED = "verdicts given"
+PLAYED = frozenset({SENT, JUDGED})
+"""What happens in red against blue: told to who watches, and no act of anybody's."""
 _NO_CHALLENGE = 0
 _LONGEST_REASON = 2000
 _AT_ONCE = 500
@@ -168,6 +172,7 @@ class AuditLog(TenantRows):
             .outerjoin(attempts, attempts.c.key == table.c.attempt)
             # As the index says it: else the database reads all that attempts have written.
             .where(table.c.tenant == self._tenant, text(f"({ACTS})"), *passes)
+            .where(table.c.event.not_in(PLAYED))
             .order_by(table.c.seq.desc())
         )
 

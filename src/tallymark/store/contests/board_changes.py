@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 
 from tallymark.store.contests import rank_blocks
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
+from tallymark.store.contests.audit_log import PLAYED
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.contests.rank_blocks import Board
@@ -95,6 +96,8 @@ class Newest:
     seq: int
     absent: tuple[int, float | None]
     """How many agents are disqualified, and since when the last one is."""
+    public: bool = False
+    """Whether strangers may know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +130,13 @@ class BoardChanges(TenantRows):
             newest = _read_newest(connection, kept)
             entries = _read_entries(connection, kept, seq, newest.seq)
             live = _Side(connection, kept, frozen=False).tell(newest, entries, absent_changed)
-            if kept.frozen_at is None:
+            played = kept.challenge.kind == "versus" and kept.freezes_at is not None
+            if kept.frozen_at is None and not played:
                 return newest, live, live
-            public = _Side(connection, kept, frozen=True).tell(newest, entries, absent_changed)
+            frozen = kept.frozen_at is not None
+            public = _Side(connection, kept, frozen=frozen, public=True).tell(
+                newest, entries, absent_changed
+            )
         return newest, public, live
 
 
@@ -139,7 +146,8 @@ def _read_newest(connection: Connection, kept: StoredChallenge) -> Newest:
         disqualified.c.tenant == kept.tenant
     )
     row = connection.execute(out).one()
-    return Newest(kept.id, int(row[0] or 0), (row[1], row[2]))
+    public = kept.challenge.visibility == "public"
+    return Newest(kept.id, int(row[0] or 0), (row[1], row[2]), public)
 
 
 def _read_entries(
@@ -147,7 +155,9 @@ def _read_entries(
 ) -> Sequence[Row[Any]]:
     columns = ("number", "state", "agent", "voided_at", "scored_at")
     query = (
-        select(_log.event, _log.attempt, _log.note, *(attempts.c[name] for name in columns))
+        select(
+            _log.event, _log.attempt, _log.note, _log.at, *(attempts.c[name] for name in columns)
+        )
         .outerjoin(attempts, attempts.c.key == _log.attempt)
         .where(_log.challenge_id == kept.id, _log.seq > after, _log.seq <= last)
         .order_by(_log.seq)
@@ -159,10 +169,13 @@ def _read_entries(
 class _Side:
     """What one side, the public or the organisers, is told in a moment."""
 
-    def __init__(self, connection: Connection, kept: StoredChallenge, *, frozen: bool) -> None:
+    def __init__(
+        self, connection: Connection, kept: StoredChallenge, *, frozen: bool, public: bool = False
+    ) -> None:
         self._connection = connection
         self._kept = kept
         self._frozen = frozen
+        self._played_until = kept.freezes_at if public else None
         self._board = Board(kept.tenant, kept.id, frozen=frozen)
         mine = disqualified.c.tenant == kept.tenant
         query = select(boards.c.agent, *rank_blocks.spot_columns(boards)).where(
@@ -175,7 +188,7 @@ class _Side:
     def tell(
         self, newest: Newest, entries: Sequence[Row[Any]], absent_changed: bool
     ) -> ViewedChange:
-        entries = [each for each in entries if not (self._frozen and each.event in _TELLING)]
+        entries = [each for each in entries if not self._is_hidden(each)]
         acts = tuple(dict.fromkeys(each.event for each in entries if each.attempt is None))
         moved = (
             {}
@@ -207,6 +220,12 @@ class _Side:
         changed = tuple(sorted(places.values(), key=lambda each: each.rank))
         facts = {"changed": changed, "gone": gone, "attempts": self._list_attempts(entries)}
         return ViewedChange(msgspec.structs.replace(change, **facts), top)
+
+    def _is_hidden(self, entry: Row[Any]) -> bool:
+        """Whether the public, whose board stands still, must not hear of it."""
+        if entry.event in PLAYED:  # what is played has no copy of the board, only moments
+            return self._played_until is not None and entry.at >= self._played_until
+        return self._frozen and entry.event in _TELLING
 
     def _list_attempts(self, entries: Sequence[Row[Any]]) -> tuple[AttemptNow, ...]:
         """The last state of each; a score only where it was just given, and may be told."""

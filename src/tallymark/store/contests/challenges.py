@@ -113,6 +113,12 @@ def find_challenge_by_id(
     return kept
 
 
+def list_challenges(connection: Connection, tenant: str) -> list[StoredChallenge]:
+    """All of a tenant, by name."""
+    query = select(table.c.id).where(table.c.tenant == tenant).order_by(table.c.name)
+    return [find_challenge_by_id(connection, each) for each in connection.scalars(query).all()]
+
+
 def read_frozen_at(connection: Connection, challenge_id: int) -> float | None:
     """When the public board of a challenge was copied; None while the public sees the live one."""
     found: float | None = connection.scalar(

@@ -19,12 +19,14 @@ from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.rescore_plan import (
     BoardPlace,
     Move,
+    RatingMove,
     Rescoring,
     describe_rule,
     evaluation_of,
     formula_terms,
 )
 from tallymark.errors import WorkFailed
+from tallymark.ratings import EloRating
 from tallymark.sandbox.limits import DEADLY
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
@@ -50,7 +52,7 @@ from tallymark.store.contests.challenges import (
     lock_challenge,
     publish_version,
 )
-from tallymark.store.contests.contest_tables import boards
+from tallymark.store.contests.contest_tables import boards, ratings
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
@@ -98,10 +100,11 @@ class Rescorings(TenantRows):
 
         def work(connection: Connection) -> Rescoring:
             kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
-            before = _read_board(connection, kept)
+            before, rated = _read_board(connection, kept), _read_ratings(connection, kept)
             undo = connection.begin_nested()
             done = self._apply(connection, plan, computed, at, counting=True)
             after = _read_board(connection, kept)
+            rerated = _list_rating_moves(rated, _read_ratings(connection, kept))
             moved = [agent for agent in after | before if _has_moved(before, after, agent)]
             new = {
                 each: self._explain_place(connection, plan.new, after.get(each))
@@ -112,7 +115,9 @@ class Rescorings(TenantRows):
                 each: self._explain_place(connection, plan.old, before.get(each)) for each in new
             }
             moves = tuple(Move(agent=each, before=old[each], after=new[each]) for each in new)
-            return msgspec.structs.replace(done, moved=len(moved), moves=moves)
+            return msgspec.structs.replace(
+                done, moved=len(moved), moves=moves, rated=len(rerated), ratings=rerated[:most]
+            )
 
         return self._database.write(work)
 
@@ -199,9 +204,7 @@ class Rescorings(TenantRows):
                     if total is None:
                         total = connection.scalar(_count_scored(kept))
                     on_progress(len(computed.rows), total)
-                # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
-                after = tuple_(attempts.c.agent, attempts.c.number) > last
-                page = _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
+                page = _read_after(connection, kept, last)
             if not page:
                 computed.require_some_score()
                 return computed
@@ -392,6 +395,24 @@ def _read_pages(
         yield _read_page(connection, _select_scored(kept).where(some))
 
 
+def read_scored_pages(
+    connection: Connection, kept: StoredChallenge
+) -> Iterator[list[tuple[Attempt, Evaluation]]]:
+    """All attempts that have an outcome, in one moment; agent by agent."""
+    last = ("", 0)
+    while page := _read_after(connection, kept, last):
+        yield page
+        last = (page[-1][0].agent, page[-1][0].number)
+
+
+def _read_after(
+    connection: Connection, kept: StoredChallenge, last: tuple[str, int]
+) -> list[tuple[Attempt, Evaluation]]:
+    # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
+    after = tuple_(attempts.c.agent, attempts.c.number) > last
+    return _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
+
+
 def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:
     found = []
     for row in connection.execute(query):
@@ -419,6 +440,29 @@ def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _Ran
     mine = Board(kept.tenant, kept.id).rows(boards) & is_admitted(kept.tenant, boards.c.agent)
     rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
+
+
+def _read_ratings(connection: Connection, kept: StoredChallenge) -> dict[str, float]:
+    """The Elo of everybody who played there."""
+    played = select(attempts.c.agent).where(attempts.c.challenge_id == kept.id)
+    query = select(ratings.c.agent, ratings.c.rating).where(
+        ratings.c.tenant == kept.tenant,
+        ratings.c.agent.in_(played),
+        is_admitted(kept.tenant, ratings.c.agent),
+    )
+    return dict(connection.execute(query).all())
+
+
+def _list_rating_moves(
+    before: Mapping[str, float], after: Mapping[str, float]
+) -> tuple[RatingMove, ...]:
+    """Those that change most first."""
+    moves = (
+        RatingMove(agent=agent, before=before.get(agent, EloRating().rating), after=rating)
+        for agent, rating in after.items()
+    )
+    changed = (each for each in moves if each.before != each.after)
+    return tuple(sorted(changed, key=lambda each: (-abs(each.after - each.before), each.agent)))
 
 
 def _has_moved(

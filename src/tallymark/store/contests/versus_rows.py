@@ -24,9 +24,10 @@ from tallymark.challenges.versus.pairings import (
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import challenges, disqualifications
+from tallymark.store.contests import audit_log, challenges, disqualifications
 from tallymark.store.contests.agents import have_one_owner, register_agent
 from tallymark.store.contests.attempt_rows import make_digest
+from tallymark.store.contests.audit_log import JUDGED, SENT
 from tallymark.store.contests.versus_tables import submissions, verdicts
 from tallymark.store.database import TenantRows
 
@@ -77,6 +78,8 @@ class VersusRows(TenantRows):
                 connection, kept, row, digest=digest, content=json_text(content)
             )
             _pair_submission(connection, kept, new)
+            note = {"agent": player, "side": side, "number": number}
+            _write_log(connection, kept, SENT, at, player, note)
             return new
 
         return self._database.write(work)
@@ -145,12 +148,29 @@ class VersusRows(TenantRows):
         """Stores rulings, each unless its verdict is judged already: then it is False."""
 
         def work(connection: Connection) -> list[bool]:
-            return [
+            kept = self._lock_challenge(connection, rulings)
+            stored = [
                 _store_ruling(connection, self._tenant, verdict, _list_changes(ruling, judge, at))
                 for verdict, ruling in rulings
             ]
+            if kept is not None and any(stored):
+                note = {"verdicts": sum(stored), "judge": judge}
+                _write_log(connection, kept, JUDGED, at, audit_log.SYSTEM, note)
+            return stored
 
         return self._database.write(work)
+
+    def _lock_challenge(
+        self, connection: Connection, rulings: Sequence[tuple[BreachVerdict, Ruling]]
+    ) -> StoredChallenge | None:
+        """Before its log is written to, so that numbers grow as they are committed."""
+        query = select(verdicts.c.challenge_id).where(
+            verdicts.c.tenant == self._tenant, verdicts.c.red.in_([each.red for each, _ in rulings])
+        )
+        found: int | None = connection.scalar(query.limit(1))
+        if found is None:
+            return None
+        return challenges.find_challenge_by_id(connection, found, lock=True)
 
     def tallies(self, challenge: str, *, before: float | None = None) -> list[VersusTally]:
         """Verdicts between players' newest submissions, counted; `before` as they stood then."""
@@ -197,6 +217,18 @@ def _is_of(submission: int) -> ColumnElement[bool]:
 
 def _read_submission(row: Any) -> SideSubmission:
     return SideSubmission(**{name: getattr(row, name) for name in SideSubmission.__struct_fields__})
+
+
+def _write_log(
+    connection: Connection,
+    kept: StoredChallenge,
+    event: str,
+    at: float,
+    actor: str,
+    note: dict[str, Any],
+) -> None:
+    entry = audit_log.AuditEntry(at=at, actor=actor, event=event, note=note)
+    audit_log.write_entry(connection, kept.tenant, kept.id, None, entry)
 
 
 def _find_newest(connection: Connection, kept: StoredChallenge, side: Side, player: str) -> Any:

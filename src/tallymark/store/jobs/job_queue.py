@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, case, delete, func, or_, select, text, update
+from sqlalchemy import and_, case, func, or_, select, text, update
 
 from tallymark.errors import LeaseLost
 from tallymark.store.contests.attempt_tables import attempts
@@ -192,14 +192,11 @@ class JobQueue:
 
         return queue_rule_jobs(self._database, at)
 
-    def forget_ended(self, older_than: float) -> int:
-        """Removes jobs that ended so many seconds ago; how many there were."""
+    def add_announcing(self) -> int:
+        """A job for each tenant whose webhooks have not heard of everything; how many."""
+        from tallymark.store.webhooks.announcements import queue_announcing  # noqa: PLC0415
 
-        def work(connection: Connection) -> int:
-            old = jobs.c.finished_at < read_clock(connection) - older_than
-            return connection.execute(delete(jobs).where(jobs.c.state.in_(ENDED), old)).rowcount
-
-        return self._database.write(work)
+        return queue_announcing(self._database)
 
     def _take_back(self, connection: Connection) -> None:
         """Queues again what nobody works on any more, or sets it aside."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from sqlalchemy import insert, select, update
 
-from tallymark.errors import NotFound
+from tallymark.errors import Conflict, NotFound
 from tallymark.store.database import TenantRows
 from tallymark.store.jobs.jobs import NewJob, add_rows
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.traces.rule_days import lock_rule
 from tallymark.store.traces.rule_tables import rule_backfills as table
 from tallymark.store.traces.rules import name_author
 
@@ -71,9 +72,16 @@ class Backfills(TenantRows):
         expected_cost: float | None,
         at: float,
     ) -> Backfill:
-        """Queues one, together with the job that does it."""
+        """Queues one, together with the job that does it; a rule has one at a time."""
 
         def work(connection: Connection) -> Backfill:
+            lock_rule(QuickStatements(connection), rule.id)
+            running = self._select().where(table.c.rule == rule.id, table.c.state == "running")
+            if (other := connection.execute(running).first()) is not None:
+                raise Conflict(
+                    f"the backfill {other.id} of the rule {rule.name!r} has not ended",
+                    hint=f"wait for its job {other.job}, or cancel that",
+                )
             job = NewJob(kind=JOB_KIND, subject="", owner=rule.owner)
             values = {
                 "tenant": self._tenant,
@@ -135,9 +143,11 @@ class Backfills(TenantRows):
         self, since: float, until: float, after: int = 0
     ) -> Iterator[Sequence[tuple[int, int, str]]]:
         """Settled traces that began in a span of time, in lots: key, version, id."""
+        # By key, each row once. Bare columns would have SQLite go through an index by time: all of
+        # the span for every lot.
         query = (
-            "SELECT key, version, trace_id FROM traces WHERE tenant = ? AND key > ?"
-            " AND started_at >= ? AND started_at < ? AND version > 0 ORDER BY key LIMIT ?"
+            "SELECT key, version, trace_id FROM traces WHERE tenant || '' = ? AND key > ?"
+            " AND +started_at >= ? AND +started_at < ? AND version > 0 ORDER BY key LIMIT ?"
         )
         while True:
             with self._database.read() as connection:

@@ -81,10 +81,16 @@ _DUE = (
 )
 _END = ManyQuery(
     "WITH wanted AS (SELECT given.trace AS trace, given.version AS version FROM {given})"
-    " UPDATE trace_decisions SET decision = ?, reason = ?, at = ?, due_at = ?, cost = ?,"
-    " tries = tries + ?, reserved = NULL WHERE (trace, version) IN"
+    " UPDATE trace_decisions SET decision = ?, reason = ?, at = ?, due_at = ?,"
+    " cost = COALESCE(?, cost), tries = tries + ?, reserved = NULL WHERE (trace, version) IN"
     " (SELECT w.trace, w.version FROM wanted w) AND rule_version = ? AND decision = 'waiting'"
     " RETURNING trace, version",
+    _PAIRS,
+)
+_FREE = ManyQuery(
+    "SELECT d.trace, d.version FROM {given} JOIN trace_decisions d"
+    " ON d.trace = given.trace AND d.version = given.version"
+    " WHERE d.rule_version = ? AND d.decision = 'waiting' AND d.reserved IS NULL",
     _PAIRS,
 )
 _CURRENT = ManyQuery(
@@ -257,6 +263,16 @@ class Decisions(TenantRows):
             rows = QuickStatements(connection).read_many(query, pairs, rule.version_id)
         return {(trace, version): decision for trace, version, decision in rows}
 
+    def find_costs(self, rule: Rule, limit: int) -> list[float | None]:
+        """What the rule's version paid for each of the newest traces that it scored."""
+        query = (
+            "SELECT cost FROM trace_decisions WHERE rule = ? AND rule_version = ?"
+            " AND decision IN ('scored', 'failed') ORDER BY at DESC LIMIT ?"
+        )
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read(query, rule.id, rule.version_id, limit)
+        return [row[0] for row in rows]
+
     def let_go(self, rule: Rule, traces: Iterable[DueTrace], *, now: float, backfill: int) -> None:
         """Of traces or rules that have a newer version by now, nothing more is waited for."""
         groups: dict[tuple[int, str], list[DueTrace]] = {}
@@ -300,7 +316,8 @@ class Decisions(TenantRows):
         """Sets aside what traces may cost, each with its amount, before anybody is asked.
 
         What the caps of the day have no room for is decided so; what would fit, had others not
-        set it aside, waits for them.
+        set it aside, waits for them. Of what waits no more, because the rule was edited or the
+        trace removed, and of what somebody else has taken meanwhile, nothing is set aside.
         """
         day = find_day(now)
 
@@ -308,12 +325,16 @@ class Decisions(TenantRows):
             statements = QuickStatements(connection)
             rule_days.lock_rule(statements, rule.id)
             self._count_lost(statements, rule, [each for each, _ in traces])
+            pairs = [(each.key, each.version) for each, _ in traces]
+            free = set(statements.read_many(_FREE, pairs, rule.version_id))
             account = rule_days.read_account(statements, self._tenant, rule.id, day)
             granted: list[DueTrace] = []
             rows: list[tuple[Any, ...]] = []
             capped: dict[str, list[DueTrace]] = {}
             postponed: list[DueTrace] = []
             for each, amount in traces:
+                if (each.key, each.version) not in free:
+                    continue
                 refusal = account.refuse(rule.definition, amount, day)
                 if refusal is not None:
                     capped.setdefault(refusal, []).append(each)

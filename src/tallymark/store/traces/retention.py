@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces.labels import remove_trace_labels
+from tallymark.store.traces.rule_days import count_removed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.store.database import Database
+    from tallymark.store.traces.trace_settings import TraceSettings
 
 _AT_ONCE = 1_000
 _TABLES = ("trace_segments", "trace_versions", "trace_scores", "trace_decisions")
@@ -42,6 +44,7 @@ def remove_traces(database: Database, tenant: str, keys: Sequence[int]) -> int:
 
 def _remove_rows(connection: Connection, tenant: str, keys: Sequence[int]) -> int:
     statements = QuickStatements(connection)
+    count_removed(statements, tenant, keys)
     query = _ROWS
     if statements.is_postgres:
         query = ManyQuery(f"{_ROWS.text} FOR UPDATE OF t", _KEYS)
@@ -83,6 +86,47 @@ def find_outdated(
                 found.append(key)
                 excess -= size
     return found
+
+
+def remove_outdated(
+    database: Database, tenant: str, settings: TraceSettings, now: float, limit: int
+) -> int:
+    """Removes what is older, or takes more room, than is kept; how many there were."""
+    before, most_bytes = _read_bounds(settings, now)
+    keys = find_outdated(database, tenant, before=before, most_bytes=most_bytes, limit=limit)
+    removed = remove_traces(database, tenant, keys)
+    if removed:
+        remove_unused_labels(database, tenant)
+    return removed
+
+
+def measure_outdated(
+    database: Database, tenant: str, settings: TraceSettings, now: float
+) -> tuple[int, int]:
+    """How many traces that would be, and their bytes."""
+    before, most_bytes = _read_bounds(settings, now)
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        sums = "SELECT count(*), coalesce(sum(bytes), 0) FROM traces WHERE tenant = ?"
+        count, size = (0, 0)
+        if before is not None:
+            ((count, size),) = statements.read(f"{sums} AND first_at < ?", tenant, before)
+        ((_, total),) = statements.read(sums, tenant)
+        excess = 0 if most_bytes is None else total - size - most_bytes
+        if excess > 0:
+            younger = "SELECT bytes FROM traces WHERE tenant = ? AND first_at >= ?"
+            query = f"{younger} ORDER BY first_at"
+            for (each,) in statements.read(query, tenant, before or 0.0):
+                if excess <= 0:
+                    break
+                count, size, excess = count + 1, size + each, excess - each
+    return int(count), int(size)
+
+
+def _read_bounds(settings: TraceSettings, now: float) -> tuple[float | None, int | None]:
+    days, size = settings.keep_days, settings.keep_mb
+    before = None if days is None else now - days * 86_400
+    return before, None if size is None else size * 1_000_000
 
 
 def remove_unused_labels(database: Database, tenant: str) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.store.database import TenantRows
-from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces.rule_tables import DECIDED
 from tallymark.text import format_count, format_money
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tallymark.store.traces.rules import Rule, RuleDefinition
 
@@ -209,3 +209,29 @@ def count_backfill(
         f"UPDATE rule_backfills SET {places} WHERE id = ?",  # noqa: S608  our names
         *(queued, spent, *(counts.get(name, 0) for name in DECIDED), backfill),
     )
+
+
+def count_removed(statements: QuickStatements, tenant: str, traces: Sequence[int]) -> None:
+    """What is set aside for traces that are about to be removed counts as spent.
+
+    Whoever scores them cannot say any more what it came to. Called before the traces are locked:
+    rules come first wherever both are.
+    """
+    query = ManyQuery(
+        "SELECT d.rule, d.day, d.trace, d.version, d.rule_version FROM {given}"
+        " JOIN trace_decisions d ON d.trace = given.key"
+        " WHERE d.decision = 'waiting' AND d.reserved IS NOT NULL AND d.tenant = ?"
+        " ORDER BY d.rule, d.day",
+        (("key", "bigint"),),
+    )
+    for rule, day, *row in statements.read_many(query, [(each,) for each in traces], tenant):
+        lock_rule(statements, rule)
+        found = statements.read(
+            "SELECT reserved FROM trace_decisions WHERE trace = ? AND version = ?"
+            " AND rule_version = ? AND decision = 'waiting' AND reserved IS NOT NULL",
+            *row,
+        )
+        if found:
+            account = read_account(statements, tenant, rule, day)
+            account.settle(found[0][0], found[0][0])
+            account.write(statements)

@@ -13,7 +13,7 @@ from tallymark.store.column_types import make_storable
 from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, SCORE, TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tallymark.store.quick_statements import QuickStatements
     from tallymark.traces.trace_query import Term, TraceQuery
@@ -114,10 +114,14 @@ class _Compiler:
             return Condition(f"({' OR '.join(known[each] for each in term.values)})")
         if term.field.startswith(SCORE):
             return self._write_score(term)
-        return self._match_any("t.trace_id", term.values)
+        return self._match_any("t.trace_id", term)
 
-    def _match_any(self, column: str, values: Sequence[str]) -> Condition:
-        some = [match_text(column, each, self._statements.is_postgres) for each in values]
+    def _match_any(self, column: str, term: Term) -> Condition:
+        exact = term.operator == "="
+        some = [
+            match_text(column, each, self._statements.is_postgres, exact=exact)
+            for each in term.values
+        ]
         text = " OR ".join(each.text for each in some)
         return Condition(f"({text})", tuple(value for each in some for value in each.values))
 
@@ -125,7 +129,7 @@ class _Compiler:
         ids = self._find_labels(term)
         same = "l.started_at = t.started_at AND l.trace = t.key"
         if ids is None:  # too many to name
-            fits = self._match_any("w.value", term.values)
+            fits = self._match_any("w.value", term)
             return Condition(
                 "EXISTS (SELECT 1 FROM labels w JOIN trace_labels l ON l.label = w.id"  # noqa: S608
                 f" WHERE w.tenant = ? AND w.kind = ? AND {fits.text} AND {same})",
@@ -141,7 +145,7 @@ class _Compiler:
     def _find_labels(self, term: Term) -> list[int] | None:
         """The ids of all labels that fit; None when there are very many."""
         if term not in self._labels:
-            fits = self._match_any("w.value", term.values)
+            fits = self._match_any("w.value", term)
             rows = self._statements.read(
                 "SELECT w.id FROM labels w WHERE w.tenant = ? AND w.kind = ?"  # noqa: S608
                 f" AND {fits.text} LIMIT {_MOST_LABELS + 1}",
@@ -191,7 +195,7 @@ class _Compiler:
         if term.field == "since":
             return self._take_keys("ix_traces_started", "started_at >= ?", term.values)
         if term.field == "id" and not any("*" in each or "?" in each for each in term.values):
-            fits = self._match_any("trace_id", term.values)
+            fits = self._match_any("trace_id", term)
             return self._take_keys("ux_traces_id", fits.text, fits.values)
         if term.field.startswith(SCORE) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
@@ -216,10 +220,10 @@ def _compare(column: str, term: Term) -> Condition:
     return Condition(f"({text})" if len(term.values) > 1 else text, term.values)
 
 
-def match_text(column: str, value: str, is_postgres: bool) -> Condition:
+def match_text(column: str, value: str, is_postgres: bool, *, exact: bool = False) -> Condition:
     """A text as it is, or a glob with * and ?."""
     value = make_storable(value)
-    if "*" not in value and "?" not in value:
+    if exact or ("*" not in value and "?" not in value):
         return Condition(f"{column} = ?", (value,))
     if is_postgres:
         escaped = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

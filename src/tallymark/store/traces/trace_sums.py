@@ -6,7 +6,6 @@ a cluster (`runs/statistics.py`).
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,6 +27,7 @@ MEASURES: Final = {
     "error": "CASE WHEN t.status = 'error' THEN 1.0 ELSE 0.0 END",
 }
 """What can be summed beside scores."""
+AMOUNTS: Final = ("cost", "duration", "tokens")
 _COLUMN_GROUPS: Final = {
     "service": "t.service",
     "version": "t.service_version",
@@ -68,9 +68,9 @@ def check_measure(measure: str) -> None:
         raise InvalidInput(f"{measure!r} cannot be measured", hint=hint)
 
 
-def find_most(measure: str) -> float:
-    """The largest value that a measure can have."""
-    return 1.0 if measure == "error" or measure.startswith(SCORE) else math.inf
+def estimate_mean(measure: str, moments: ClusterMoments) -> MeanEstimate:
+    """The mean of a measure with its interval."""
+    return estimate_moments(moments, amounts=measure in AMOUNTS)
 
 
 def check_group(group: str) -> None:
@@ -137,8 +137,7 @@ class TraceSums:
             values,
         )
         moments = {} if measure is None else self._measure(group, join, measure)
-        most = find_most(measure or "")
-        return [_make_sum(row, moments.get(row[0]), most) for row in rows if row[1]]
+        return [_make_sum(row, measure or "", moments.get(row[0])) for row in rows if row[1]]
 
     def _measure(self, group: str, join: str, measure: str) -> dict[Any, ClusterMoments]:
         check_measure(measure)
@@ -155,12 +154,13 @@ class TraceSums:
             source, value = "FROM traces t", MEASURES[measure]
         clusters = (
             f"SELECT {group} AS g, coalesce(t.session, t.trace_id) AS c, count({value}) AS n,"
-            f" CAST(sum({value}) AS DOUBLE PRECISION) AS s {source}{join}"
+            f" CAST(sum({value}) AS DOUBLE PRECISION) AS s, min({value}) AS least,"
+            f" max({value}) AS most {source}{join}"
             f" WHERE {text} AND {value} IS NOT NULL GROUP BY 1, 2"
         )
         rows = self._read(
-            "SELECT g, count(*), sum(n), sum(s), sum(s * s), sum(s * n), sum(n * n)"  # noqa: S608
-            f" FROM ({clusters}) AS clusters GROUP BY g",
+            "SELECT g, count(*), sum(n), sum(s), sum(s * s), sum(s * n), sum(n * n),"  # noqa: S608
+            f" min(least), max(most) FROM ({clusters}) AS clusters GROUP BY g",
             values,
         )
         return {row[0]: ClusterMoments(row[1], int(row[2]), *map(float, row[3:])) for row in rows}
@@ -176,8 +176,8 @@ class TraceSums:
             return QuickStatements(connection).read(query, *values)
 
 
-def _make_sum(row: tuple[Any, ...], moments: ClusterMoments | None, most: float) -> TraceSum:
-    estimate = MeanEstimate() if moments is None else estimate_moments(moments, most)
+def _make_sum(row: tuple[Any, ...], measure: str, moments: ClusterMoments | None) -> TraceSum:
+    estimate = MeanEstimate() if moments is None else estimate_mean(measure, moments)
     return TraceSum(
         group=row[0],
         traces=row[1],

@@ -120,18 +120,7 @@ class Traces(TenantRows):
 
     def remove_outdated(self, settings: TraceSettings, now: float, limit: int = 10_000) -> int:
         """Removes what is older, or takes more room, than is kept; how many there were."""
-        days, size = settings.keep_days, settings.keep_mb
-        keys = retention.find_outdated(
-            self._database,
-            self._tenant,
-            before=None if days is None else now - days * 86_400,
-            most_bytes=None if size is None else size * 1_000_000,
-            limit=limit,
-        )
-        removed = self.remove(keys)
-        if removed:
-            retention.remove_unused_labels(self._database, self._tenant)
-        return removed
+        return retention.remove_outdated(self._database, self._tenant, settings, now, limit)
 
     def load(self, trace_id: str, version: int | None = None) -> Trace:
         """A trace with its spans: as it is now, or as it was in one of its versions."""

@@ -62,5 +62,6 @@ PAGE = Page(
     "/account",
     "account.html",
     gather,
+    parts={"session": "account_session.html"},
     actions={"sign-out": sign_out, "sign-out-everywhere": sign_out_everywhere},
 )

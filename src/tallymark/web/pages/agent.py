@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.strategies import STRATEGIES
 from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import NotFound
 from tallymark.ratings import Counts, fit
 from tallymark.text import format_rating, format_tick
-from tallymark.web.board_rows import list_dimensions
+from tallymark.web.board_rows import list_dimensions, write_value
 from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel
 from tallymark.web.page import Page, Pager, View, Visit
 from tallymark.web.rating_lines import RatingLine, make_rating_table
@@ -205,7 +204,7 @@ def _list_results(
                 title=challenge.title,
                 tries=standing.tries,
                 attempt=standing.attempt,
-                shown=STRATEGIES[challenge.scoring.strategy].write(standing.value),
+                shown=write_value(challenge, standing.value),
                 result=None if told is None else told.result,
                 place=standing.rank,
                 agents=store.boards.size(name, public=visit.public),

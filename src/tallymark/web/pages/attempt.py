@@ -12,10 +12,10 @@ from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import TallymarkError
-from tallymark.text import clean_line, format_digits, format_number
+from tallymark.text import clean_line, format_digits
 from tallymark.web.attempt_above import Above, find_above
 from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details
-from tallymark.web.board_rows import DimensionShare, list_dimensions
+from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.rating_sums import Sum, write_sums
 from tallymark.web.score_parts import FormulaTree, take_apart
@@ -221,9 +221,9 @@ def gather(visit: Visit) -> AttemptView:
 def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:
     if outcome is None or outcome.score is None:
         return "none"
-    if challenge.scoring.dimensions:
-        return format_digits(outcome.score)
-    return format_number(outcome.score)
+    if STRATEGIES[challenge.scoring.strategy].metric is None:
+        return write_value(challenge, outcome.score)
+    return format_digits(outcome.score)
 
 
 def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[DimensionShare]:

@@ -123,7 +123,7 @@ class ChallengeView(View, frozen=True, kw_only=True):
             "Best of every agent",
             [("Agents", self.values or [])],
             self.heading.capitalize(),
-            format_tick,
+            lambda value: format_tick(round(value, 2)),
         )
 
     @property

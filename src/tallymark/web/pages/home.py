@@ -14,7 +14,7 @@ import msgspec
 from tallymark.app.reviews import may_review
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.text import format_count, format_digits, format_score
-from tallymark.web.board_rows import BoardRow, list_board
+from tallymark.web.board_rows import BoardRow, list_board, write_value
 from tallymark.web.page import Page, View, Visit
 from tallymark.web.pages.runs import SuiteLine, list_suites
 from tallymark.web.run_facts import describe_run
@@ -175,7 +175,7 @@ def _describe_attempt(attempt: Attempt, challenge: Challenge, did: str | None = 
     strategy = STRATEGIES[challenge.scoring.strategy]
     number: str = "no score" if attempt.state == "failed" else attempt.state
     if score is not None:
-        number = strategy.write(score) if strategy.metric is None else format_digits(score)
+        number = write_value(challenge, score) if strategy.metric is None else format_digits(score)
     return News(
         at=attempt.submitted_at or attempt.entered_at,
         who=attempt.agent,

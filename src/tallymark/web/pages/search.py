@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from tallymark.runs.record import RunRecord
+from tallymark.text import format_score
 from tallymark.web.page import Page, View, Visit
 
 _MOST = 10
@@ -43,7 +45,9 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
     store = visit.app.store
     if visit.visitor.may_read_runs:
         for run in store.runs(text=text, limit=_MOST):
-            yield Found(kind="Run", name=run.model, link=f"/runs/{run.id}", about=run.suite)
+            yield Found(
+                kind="Run", name=run.model, link=f"/runs/{run.id}", about=_describe_run(run)
+            )
     for kept in visit.list_challenges():
         each = kept.challenge
         if text.casefold() in f"{each.name} {each.title}".casefold():
@@ -55,6 +59,12 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
         yield Found(
             kind="Agent", name=agent.name, link=f"/agents/{agent.handle}", about=agent.handle
         )
+
+
+def _describe_run(run: RunRecord) -> str:
+    """What tells it from others of its model."""
+    score = run.status.replace("_", " ") if run.score is None else format_score(run.score)
+    return f"{run.suite}, {score}, {run.id}"
 
 
 PAGE = Page("/search", "search.html", gather)

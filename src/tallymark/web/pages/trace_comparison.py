@@ -83,13 +83,21 @@ def _measure(visit: Visit, first: str, second: str, measure: str) -> MeasuredDif
 
 def _answer(found: list[MeasuredDifference]) -> str:
     """The heading says it first."""
-    worse = [each.title for each in found if each.tone == "bad"]
-    better = [each.title for each in found if each.tone == "good"]
+    worse, better = (
+        [_write_within(each) for each in found if each.tone == tone] for tone in ("bad", "good")
+    )
     if worse:
         return f"The second is worse in {', '.join(worse[:3])}"
     if better:
         return f"The second is better in {', '.join(better[:3])}"
     return "No difference can be told"
+
+
+def _write_within(measured: MeasuredDifference) -> str:
+    """What was measured, within a sentence; scores keep the name that somebody gave them."""
+    title = measured.title
+    named = measured.found.measure.startswith("score.")
+    return title if named else f"{title[:1].lower()}{title[1:]}"
 
 
 PAGE = Page("/traces/compare", "trace_comparison.html", gather)

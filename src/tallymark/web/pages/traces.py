@@ -79,7 +79,7 @@ class TracesView(View, frozen=True, kw_only=True):
             for each in self.points
         ]
         drawn = [Line("Mean", line)] if line else []
-        return draw_lines(self.measure_title, drawn, self._write_moment, format_tick)
+        return draw_lines(self.measure_title, drawn, self._write_moment, _write_amount, zero=True)
 
     @property
     def measure_title(self) -> str:
@@ -93,6 +93,11 @@ class TracesView(View, frozen=True, kw_only=True):
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each trace."""
         return (msgspec.structs.asdict(each) for each in self.traces)
+
+
+def _write_amount(value: float) -> str:
+    """Three digits are enough beside a line."""
+    return format_tick(float(f"{value:.3g}"))
 
 
 class SuiteView(View, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 // Whether the server answers. Whatever script asks for goes through here: when something fails, the
 // server is asked whether it is there; while it is not, the page says as of when it is, and tries
-// again. When it is back, `tally:back` tells those who missed something.
+// again. When it is back, `tally:back` tells those who missed something. `tally:signed-out` says that
+// it wants to know who asks.
 const WAITS_S = [1, 2, 4, 8, 15];
 const ask = window.fetch.bind(window);
 let box = null;
@@ -58,7 +59,9 @@ function find() {
 
 window.fetch = async (...asked) => {
   try {
-    return await ask(...asked);
+    const answer = await ask(...asked);
+    if (answer.status === 401) dispatchEvent(new Event("tally:signed-out"));
+    return answer;
   } catch (error) {
     if (error.name !== "AbortError" && !leaving) look();
     throw error;

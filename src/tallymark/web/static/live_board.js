@@ -105,6 +105,7 @@ export function mount(root) {
   addEventListener("board:ask", asker.now);
   addEventListener("online", connect);
   addEventListener("offline", lose);
+  addEventListener("tally:back", () => over && location.reload()); // who was signed out is back
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return source?.close(); // browsers have few connections to a server
     connect();
@@ -262,7 +263,9 @@ function makePatcher(root) {
       return;
     }
     sources.set(fresh, sources.get(old));
+    const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     old.replaceWith(fresh);
+    fresh.querySelectorAll(".scroll").forEach((each, at) => (each.scrollLeft = scrolled[at] ?? 0));
     mountModules(fresh);
   }
 

@@ -1,4 +1,5 @@
-// Finds what wants script, and mounts its modules. Pages work without this file.
+// Finds what wants script, and mounts its modules. Pages work without this file, so they are painted
+// before it.
 export async function mount(root) {
   for (const element of root.querySelectorAll("[data-module]")) {
     for (const address of element.dataset.module.split(" ")) {
@@ -7,4 +8,6 @@ export async function mount(root) {
     }
   }
 }
-mount(document);
+const start = () => mount(document);
+if (document.hidden) start(); // which is not painted
+else requestAnimationFrame(() => setTimeout(start));

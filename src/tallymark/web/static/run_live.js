@@ -6,20 +6,26 @@ const LONGEST = 15_000;
 export function mount(box) {
   const { events, part, cases, whole } = box.dataset;
   let wait = 1_000;
+  let over = false; // for who may not see it any more
   let busy = false;
   let again = false;
 
-  function say(connected) {
+  function say(words) {
     const word = box.querySelector("[data-live]");
     if (!word) return;
-    word.classList.toggle("off", !connected);
-    word.textContent = connected ? "Running" : "Reconnecting";
+    word.classList.add("off");
+    word.textContent = words;
+  }
+
+  async function get(address) {
+    const answer = await fetch(address);
+    over = answer.status === 401 || answer.status === 403 || answer.status === 404;
+    if (!answer.ok) throw new Error(answer.status);
+    return answer.text();
   }
 
   async function fill(target, address, always = false) {
-    const answer = await fetch(address);
-    if (!answer.ok) throw new Error(answer.status);
-    const text = await answer.text();
+    const text = await get(address);
     if (target && (always || !target.contains(document.activeElement))) target.innerHTML = text;
   }
 
@@ -33,7 +39,7 @@ export function mount(box) {
       await fill(box, part);
       await fill(document.getElementById("run-cases"), cases);
     } catch {
-      say(false);
+      say(over ? "Signed out" : "Reconnecting");
     }
     setTimeout(() => {
       busy = false;
@@ -51,23 +57,31 @@ export function mount(box) {
   }
 
   function listen() {
-    const source = new EventSource(events);
+    const source = new EventSource(events); // which begins with how far the run is
     source.addEventListener("run", (event) => {
-      wait = 1_000;
       const { status } = JSON.parse(event.data);
       if (status === "queued" || status === "running") {
+        wait = 1_000;
         update();
         return;
       }
       source.close();
-      finish();
+      if (status !== "interrupted") return finish();
+      update(); // nobody works on it now, but somebody may go on
+      later();
     });
-    source.onerror = () => {
-      say(false);
+    source.onerror = async () => {
+      say("Reconnecting");
       if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
-      setTimeout(listen, wait);
-      wait = Math.min(wait * 2, LONGEST);
+      await update(); // it tells whether this may still be seen
+      if (!over) later();
     };
   }
+
+  function later() {
+    setTimeout(listen, wait);
+    wait = Math.min(wait * 2, LONGEST);
+  }
+  addEventListener("tally:back", () => over && location.reload());
   listen();
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as, send
+from tests.web.page_samples import NOW, play
 
 from tallymark.app import rescoring
 from tallymark.app.app import App
@@ -30,6 +31,32 @@ def test_the_preview_is_the_answer_and_changes_nothing(own_app: App, organiser: 
 
 def test_weights_that_move_nobody_say_so(organiser: TestClient) -> None:
     assert "nobody would move" in organiser.get(MAZE).text
+
+
+def test_ratings_become_what_the_preview_told(own_app: App, organiser: TestClient) -> None:
+    """By speed alone, erin's draw is a loss."""
+    store, address = own_app.store, MAZE
+    play(store, "maze", "erin", 690.0, at=NOW - 20, speed=100.0)
+    before = read_elo(own_app)
+    told = organiser.get(f"{address}&format=json").json()
+    lines = {each["agent"]: (each["was"], each["rating"]) for each in told["ratings"]}
+    assert lines
+    assert told["preview"]["rated"] == len(lines)
+    assert {agent: was for agent, (was, _) in lines.items()} == {
+        agent: before[agent] for agent in lines
+    }
+    page = organiser.get(address).text
+    assert all(f'id="rating-{agent}"' in page for agent in lines)
+    assert read_elo(own_app) == before
+    sent = {"base": store.challenges.get("maze").version, "name": "maze", "reason": "speed"}
+    assert send(organiser, address, "apply", **sent).status_code == 303
+    after = read_elo(own_app)
+    changed = {agent: (before[agent], now) for agent, now in after.items() if now != before[agent]}
+    assert changed == lines
+
+
+def read_elo(app: App) -> dict[str, float]:
+    return {agent: each.rating for agent, each in app.store.ratings.elo(public=False)}
 
 
 def test_scores_that_would_be_lost_are_told_before(organiser: TestClient) -> None:

@@ -11,7 +11,7 @@ from tallymark.challenges.rescore_plan import Rescoring
 from tallymark.store.jobs.jobs import Job
 from tallymark.web.organising import JobLine, begin, cancel_job, describe_job, retry_job
 from tallymark.web.page import Page, View, Visit
-from tallymark.web.rescored_moves import MovedLine, list_moves
+from tallymark.web.rescored_moves import MovedLine, RatingLine, list_moves, list_rating_lines
 
 
 class JobView(View, frozen=True, kw_only=True):
@@ -25,6 +25,7 @@ class JobView(View, frozen=True, kw_only=True):
     takeovers: int
     rescoring: Rescoring | None
     moves: list[MovedLine]
+    ratings: list[RatingLine]
     busy: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -47,6 +48,7 @@ def gather(visit: Visit) -> JobView:
         takeovers=job.takeovers,
         rescoring=rescoring,
         moves=[] if rescoring is None else list_moves(visit, rescoring),
+        ratings=[] if rescoring is None else list_rating_lines(visit, rescoring),
         busy=not job.ended and job.state != "set_aside",
     )
 

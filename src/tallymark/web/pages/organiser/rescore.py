@@ -22,7 +22,14 @@ from tallymark.web.challenge_form import FileField
 from tallymark.web.organising import address_challenge, begin, lead_back
 from tallymark.web.page import Outcome, Page, View, Visit
 from tallymark.web.pages.organiser.job import read_rescoring
-from tallymark.web.rescored_moves import MovedLine, Scale, find_scale, list_moves
+from tallymark.web.rescored_moves import (
+    MovedLine,
+    RatingLine,
+    Scale,
+    find_scale,
+    list_moves,
+    list_rating_lines,
+)
 
 _WAYS = ("formula", "weights", "config", "plugin")
 _WEIGHT = "w-"
@@ -47,6 +54,7 @@ class RescoreView(View, frozen=True, kw_only=True):
     attempts: int
     preview: Rescoring | None
     moves: list[MovedLine]
+    ratings: list[RatingLine]
     scale: Scale | None
     wrong: list[str]
     """Why there is no preview."""
@@ -114,6 +122,7 @@ def make_view(
         attempts=store.figures.count_attempts(challenge.name),
         preview=preview,
         moves=[] if preview is None else list_moves(visit, preview),
+        ratings=[] if preview is None else list_rating_lines(visit, preview),
         scale=None if preview is None else find_scale(preview),
         wrong=list(wrong),
         large=large,

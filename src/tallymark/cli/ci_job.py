@@ -1,0 +1,90 @@
+"""What `tally run` does besides in a job of a CI: labels, the base's run, a comment, webhooks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.text import say
+
+if TYPE_CHECKING:
+    from tallymark.desk.desk import Desk
+    from tallymark.desk.runs import RunDesk
+    from tallymark.runs.comparison import Comparison
+    from tallymark.runs.run import Run
+
+Comment = Annotated[
+    bool,
+    typer.Option(
+        "--comment", help="In a CI job: write the comparison on the pull or merge request."
+    ),
+]
+BRANCH = "branch:"
+"""Before the name of a branch, as a baseline: the newest run of the suite for it."""
+_JOBS = ("GITHUB_ACTIONS", "GITLAB_CI")
+
+
+def read_labels() -> dict[str, str]:
+    """The branch and the commit that a job runs for, which its runs are kept with."""
+    if not any(os.environ.get(name) == "true" for name in _JOBS):
+        return {}
+    from tallymark.app.pull_requests import find_job
+
+    job = find_job(os.environ)
+    return {
+        name: value
+        for name, value in (("branch", job.branch), ("commit", job.commit))
+        if value is not None
+    }
+
+
+def find_branch_run(runs: RunDesk, wanted: str, suite: str) -> str | None:
+    """The newest run of a suite for a branch that came to an end; None says that there is none."""
+    branch = wanted.removeprefix(BRANCH)
+    if not branch:
+        raise InvalidInput("--baseline branch: names no branch", hint="as in branch:main")
+    if (found := runs.find_of_branch(suite, branch)) is not None:
+        return found
+    said = f"there is no run of {suite} for the branch {branch} yet: nothing to compare with"
+    say(f"tally: {said}", err=True)
+    return None
+
+
+@dataclass(frozen=True)
+class CiEnd:
+    """Tells others how runs ended. What goes wrong with that is said, and changes no verdict."""
+
+    desk: Desk
+    comment: bool
+
+    def tell(
+        self, runs: Sequence[Run], against: Comparison | None, failures: Sequence[str]
+    ) -> None:
+        """A comment where one is wanted, and a word to webhooks where a gate failed."""
+        try:
+            if failures:
+                self.desk.webhooks.tell_gate(runs[0].record.id, failures)
+            if self.comment:
+                _write_comment(runs, against, failures)
+        except TallymarkError as error:
+            say(f"tally: {error}", err=True)
+
+
+def _write_comment(
+    runs: Sequence[Run], against: Comparison | None, failures: Sequence[str]
+) -> None:
+    from tallymark.app.pull_requests import find_job
+    from tallymark.runs.reports.comment_report import comment_report, write_mark
+
+    job = find_job(os.environ)
+    if job.comments is None:
+        say(f"tally: no comment is written: {job.why_silent}", err=True)
+        return
+    body = comment_report(runs, against, failures)
+    done = job.comments.put(write_mark(runs[0].record.suite), body)
+    say(f"the comment is {done}", err=True)

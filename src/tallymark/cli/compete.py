@@ -1,0 +1,288 @@
+"""`tally compete`: an agent on this machine plays a challenge from entering to its score."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server
+from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
+from tallymark.text import (
+    align,
+    clean,
+    clean_line,
+    format_count,
+    format_difference,
+    format_digits,
+    format_number,
+    format_seconds,
+    say,
+)
+
+if TYPE_CHECKING:
+    from tallymark.client import Client
+    from tallymark.client.competing.contest import Contest, Witnessed
+    from tallymark.wire.attempts import AttemptState, Checked, Submitted
+
+_GATE_FAILED = 1
+
+
+def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
+    challenge: Annotated[
+        str | None, typer.Argument(metavar="[CHALLENGE]", show_default=False)
+    ] = None,
+    agent_cmd: Annotated[
+        str | None,
+        typer.Option("--agent-cmd", metavar="COMMAND", help="The agent is this program."),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", metavar="MODULE:FUNCTION", help="The agent is this function."),
+    ] = None,
+    answer: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="No agent: an answer that there is already."),
+    ] = None,
+    attempt: Annotated[
+        str | None, typer.Option(metavar="ATTEMPT", help="Go on with one that is open.")
+    ] = None,
+    handle: Annotated[
+        str | None,
+        typer.Option("--as", metavar="HANDLE", help="Who competes, if no agent's key says it."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Enter, work and check the answer; do not submit.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Submit although the check has found something.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option(min=1, help="Seconds for the agent, if fewer than there are.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the agent finds its files.")
+    ] = None,
+    memoryless: Annotated[
+        bool, typer.Option("--memoryless", help="The agent keeps nothing of earlier attempts.")
+    ] = False,
+    key: Annotated[
+        str | None, typer.Option(help="Said twice with the same key, it is entered once.")
+    ] = None,
+    judge_model: JudgeModel = None,
+    insecure_local: InsecureLocal = False,
+    db: Db = None,
+    server: Server = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Let an agent compete: enter, work within the time, be seen at work, check, submit, compare.
+
+    A program gets its brief on standard input and in the folder TALLY_FOLDER, and prints its answer
+    or writes it to TALLY_ANSWER; a function gets the brief and returns the answer.
+    """
+    if sum(each is not None for each in (agent_cmd, agent, answer)) != 1:
+        hint = 'as in --agent-cmd "python agent.py", or --agent agent.py:solve'
+        raise InvalidInput("name one agent: --agent-cmd, --agent or --answer", hint=hint)
+    if challenge is None and attempt is None:
+        raise InvalidInput("it is not said which challenge", hint="see: tally challenge list")
+    from tallymark.client.competing.contest import Contest, Entrance, make_agent
+
+    player = None if answer is not None else make_agent(agent_cmd, agent)
+    with _open_client(server, db, insecure_local, judge_model) as (client, name):
+        contest = Contest(client, _show_line, name, folder)
+        entrance = Entrance(
+            challenge=challenge, attempt=attempt, agent=handle, memoryless=memoryless, key=key
+        )
+        entered = contest.enter(entrance)
+        if entered.attempt.state != "entered":
+            _tell(contest.find_result(), contest, as_json)
+            return
+        again = _list_options(
+            agent_cmd=agent_cmd, agent=agent, server=server, db=db, insecure_local=insecure_local
+        )
+        with _keep_open(contest, again):
+            _say_entered(contest)
+            if player is None:
+                assert answer is not None  # noqa: S101 (one of them is given)
+                found, contest.answer_file = contest.read(answer), answer
+            else:
+                found = contest.work(player, timeout)
+            _stop_if_found(contest.check(found), check=check, force=force)
+            if check:
+                _tell_checked(contest, again, as_json)
+                return
+            done = contest.submit(found)
+        _tell(done, contest, as_json)
+
+
+@contextmanager
+def _open_client(
+    server: str | None, db: str | None, insecure_local: bool, judge_model: str | None
+) -> Iterator[tuple[Client, str]]:
+    """The server that is meant, and its name; for one's own store, one of our own beside us."""
+    from tallymark.client import Client
+
+    found = find_server(db, server)
+    if found is not None:
+        with Client(found.url, found.key) as client:
+            yield client, urlsplit(found.url).netloc.replace(":", "-")
+        return
+    from tallymark.app.service import Service, read_settings
+    from tallymark.server import serve_beside
+
+    settings = read_settings(
+        os.environ,
+        db=db,
+        own=True,
+        workers=1,
+        insecure_local=insecure_local,
+        judge_model=judge_model,
+    )
+    # A key in the environment is for another server: here nobody needs one.
+    with serve_beside(Service(settings)) as address, Client(address, "") as client:
+        yield client, "own"
+
+
+@contextmanager
+def _keep_open(contest: Contest, again: dict[str, str]) -> Iterator[None]:
+    """Whatever ends it before the answer is taken: the attempt is still there, and how to go on."""
+    try:
+        yield
+    except (TallymarkError, KeyboardInterrupt, typer.Exit) as error:
+        if isinstance(error, TallymarkError):
+            say(f"tally: {error.render()}", err=True)
+        left = contest.seconds_left
+        if left > 0:
+            shown = format_seconds(left)
+            say(f"The attempt is still open, for {shown}. Go on with:", err=True)
+            say(f"  {_write_next(contest, again)}", err=True)
+        if isinstance(error, TallymarkError):
+            raise typer.Exit(error.exit_code) from None
+        raise
+
+
+def _list_options(**given: str | bool | None) -> dict[str, str]:
+    """What was typed and is to be typed again."""
+    return {
+        f"--{name.replace('_', '-')}": "" if value is True else quote(str(value))
+        for name, value in given.items()
+        if value
+    }
+
+
+def _write_next(contest: Contest, again: dict[str, str]) -> str:
+    """The command that goes on: with the answer, where there is one."""
+    entered, found = contest.entered, contest.answer_file
+    assert entered is not None  # noqa: S101 (who asks has entered)
+    if found is not None:
+        others = {name: each for name, each in again.items() if not name.startswith("--agent")}
+        again = {"--answer": quote(str(found)), **others}
+    words = " ".join(f"{name} {value}".strip() for name, value in again.items())
+    return f"tally compete --attempt {entered.attempt.id} {words}"
+
+
+def _show_line(line: str) -> None:
+    say(f"| {line}", err=True)
+
+
+def _say_entered(contest: Contest) -> None:
+    entered = contest.entered
+    assert entered is not None  # noqa: S101
+    attempt = entered.attempt
+    left = format_seconds(contest.seconds_left)
+    head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}"
+    say(f"{head}, number {attempt.number}: {left} left", err=True)
+    say("", clean(entered.goal.strip()), "", err=True)
+
+
+def _stop_if_found(checked: Checked, *, check: bool, force: bool) -> None:
+    """What costs points is said before it costs them."""
+    for each in checked.findings:
+        said = ": ".join(filter(None, (each.place, each.message)))
+        say(f"{each.severity}: {clean_line(said)}{f'; {each.hint}' if each.hint else ''}", err=True)
+    if any(each.severity == "warning" for each in checked.findings) and not force:
+        if not check:
+            say("Not submitted: mend it, or submit it as it is with --force.", err=True)
+        raise typer.Exit(_GATE_FAILED)
+
+
+def _tell_checked(contest: Contest, again: dict[str, str], as_json: bool) -> None:
+    entered = contest.entered
+    assert entered is not None  # noqa: S101
+    if as_json:
+        told = {"attempt": entered.attempt.model_dump(), "submitted": False}
+        print_json(told | _describe_work(contest))
+        return
+    say(f"The answer would be taken. It is not submitted: {contest.answer_file}")
+    left = format_seconds(contest.seconds_left)
+    say(
+        f"Without a submission in {left}, the attempt is a loss:",
+        f"  {_write_next(contest, again)}",
+    )
+
+
+def _tell(done: Submitted | AttemptState, contest: Contest, as_json: bool) -> None:
+    """The score with its arithmetic, the place, and what the one above did better."""
+    from tallymark.cli.attempt import list_lines
+    from tallymark.desk.attempts import read_attempt
+
+    state: AttemptState = getattr(done, "attempt", None) or done  # type: ignore[assignment]
+    attempt, told = read_attempt(state), state.model_dump() | done.model_dump()
+    if as_json:
+        print_json(done.model_dump() | _describe_work(contest))
+    else:
+        say("\n".join([*list_lines(attempt), *_list_place(told, contest.witnessed)]))
+    if attempt.state == "submitted":
+        raise typer.Exit(WorkFailed.exit_code)
+
+
+def _describe_work(contest: Contest) -> dict[str, Any]:
+    folder = None if contest.brief is None else contest.brief.folder
+    answer = None if contest.answer_file is None else str(contest.answer_file)
+    seen = {"spans": contest.witnessed.spans, "problem": contest.witnessed.problem}
+    return {"witnessed": seen, "folder": folder, "answer_file": answer}
+
+
+def _list_place(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
+    level = told.get("trajectory_level")
+    if level == "witnessed" and witnessed.spans:
+        yield f"  witnessed: the server saw {format_count(witnessed.spans, 'span')}"
+    elif level in ("none", "claimed"):
+        why = "" if witnessed.spans else "no span of the agent reached the server; "
+        yield f"  not witnessed: {why}that costs the points for efficiency and the Elo bonus"
+    if witnessed.problem:
+        yield f"  spans that were not taken: {clean_line(witnessed.problem, 300)}"
+    if told.get("rank") is not None:
+        best = told.get("best")
+        by = "" if best in (None, told.get("id")) else f", by your attempt {best}"
+        yield f"Rank {told['rank']}{by}"
+    if told.get("rating"):
+        rating = told["rating"]
+        provisional = ", provisional" if rating.get("provisional") else ""
+        yield f"Elo {rating['before']} -> {rating['after']}{provisional}"
+    yield from _list_above(told.get("above"), told.get("rank"))
+
+
+def _list_above(above: dict[str, Any] | None, rank: int | None) -> Iterator[str]:
+    if above is None:
+        if rank == 1:
+            yield "Nobody is above."
+        return
+    gap = above["gap"]
+    ahead = f", ahead by {format_digits(abs(gap))}" if gap else ", as much, and earlier"
+    ahead = "" if gap is None else ahead
+    yield f"Above, at {above['rank']}: {above['agent']} with {format_digits(above['value'])}{ahead}"
+    rows = [
+        (clean_line(each["key"]), format_number(each["theirs"]), "against",
+         format_number(each["mine"]), f"{format_difference(format_number, each['points'])} points")
+        for each in above["leads"]
+        if each["points"]
+    ]  # fmt: skip
+    yield from (f"  {line}" for line in align(rows, [False, True, False, True, True]))

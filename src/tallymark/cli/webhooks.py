@@ -1,0 +1,203 @@
+"""`tally webhooks`: addresses that are told what happened, and what was sent to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.streams import print_json
+from tallymark.text import Table, format_moment, say
+
+if TYPE_CHECKING:
+    from tallymark.app.webhooks import NewWebhook
+    from tallymark.store.webhooks.deliveries import Delivery
+    from tallymark.store.webhooks.webhooks import Webhook
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Webhooks: tell an address of runs that end, failed gates, records, failed attempts.",
+)
+WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@app.command()
+def add(  # noqa: PLR0913, PLR0917 (the options of a command)
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="run.finished, gate.failed, record.beaten or attempt.failed; all. Repeat it."
+        ),
+    ] = None,
+    challenge: Annotated[str | None, typer.Option(help="Of this challenge alone.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Of this suite alone.")] = None,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell an address of what happens from now on. What signs is printed now, and never again."""
+    with open_desk(db, server) as desk:
+        made = desk.webhooks.add(url, event, challenge, suite)
+    _tell_made(made, as_json)
+
+
+@app.command("list")
+def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+    """List webhooks."""
+    with open_desk(db, server) as desk:
+        found = desk.webhooks.list()
+    if as_json:
+        print_json({"webhooks": [_describe(each) for each in found]})
+    elif found:
+        heads = ("WEBHOOK", "STATE", "URL", "EVENTS", "OF")
+        rows = [
+            (
+                each.id,
+                each.state,
+                each.url,
+                ", ".join(each.events),
+                each.challenge or each.suite or "all",
+            )
+            for each in found
+        ]
+        say(Table(heads, rows, wrap=("URL", "EVENTS", "OF")))
+    else:
+        say("no webhooks; make one with: tally webhooks add URL")
+
+
+@app.command()
+def pause(
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+) -> None:
+    """Send nothing until it is resumed."""
+    with open_desk(db, server) as desk:
+        found = desk.webhooks.set_state(webhook, "paused")
+    _tell(found, as_json, f"{webhook} is paused")
+
+
+@app.command()
+def resume(
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+) -> None:
+    """Go on, first with what waits."""
+    with open_desk(db, server) as desk:
+        found = desk.webhooks.set_state(webhook, "active")
+    _tell(found, as_json, f"{webhook} goes on")
+
+
+@app.command()
+def rotate(
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+) -> None:
+    """Sign with another secret, which is printed now, and never again."""
+    with open_desk(db, server) as desk:
+        made = desk.webhooks.rotate(webhook)
+    _tell_made(made, as_json)
+
+
+@app.command()
+def remove(
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+) -> None:
+    """Tell it nothing more, and forget what it was told."""
+    with open_desk(db, server) as desk:
+        found = desk.webhooks.remove(webhook)
+    _tell(found, as_json, f"{webhook} is removed")
+
+
+@app.command()
+def ping(
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+) -> None:
+    """Send something that did not happen, to try the address out."""
+    with open_desk(db, server) as desk:
+        count = desk.webhooks.ping(webhook)
+    if as_json:
+        print_json({"webhooks": count})
+    else:
+        say(f"queued; what came of it: tally webhooks deliveries {webhook}")
+
+
+@app.command()
+def deliveries(
+    webhook: WebhookArgument,
+    state: Annotated[
+        str | None, typer.Option(help="Only those that are waiting, delivered or failed.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="At most so many.")] = 20,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what was sent to a webhook or waits, newest first, and what came of it."""
+    with open_desk(db, server) as desk:
+        found = desk.webhooks.deliveries(webhook, state, limit)
+    if as_json:
+        print_json({"deliveries": [_describe_delivery(each) for each in found]})
+    elif found:
+        heads = ("DELIVERY", "EVENT", "AT (UTC)", "STATE", "TRIES", "LAST ANSWER")
+        rows = [
+            (
+                each.id,
+                each.event,
+                format_moment(each.created_at),
+                each.state,
+                str(each.tries),
+                each.error or ("-" if each.status is None else str(each.status)),
+            )
+            for each in found
+        ]
+        say(Table(heads, rows, right=("TRIES",), wrap=("LAST ANSWER",)))
+    else:
+        say(f"nothing was sent to {webhook}" + ("" if state is None else f" that is {state}"))
+
+
+@app.command()
+def replay(
+    webhook: WebhookArgument,
+    delivery: Annotated[str, typer.Argument(metavar="DELIVERY", show_default=False)],
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a message again, under the same id."""
+    with open_desk(db, server) as desk:
+        found = desk.webhooks.replay(webhook, delivery)
+    if as_json:
+        print_json({"delivery": _describe_delivery(found)})
+    else:
+        say(f"{delivery} is queued again")
+
+
+def _tell_made(made: NewWebhook, as_json: bool) -> None:
+    if as_json:
+        print_json({"webhook": _describe(made.webhook), "secret": made.secret})
+        return
+    hook = made.webhook
+    say(f"{hook.id} tells {hook.url} of {', '.join(hook.events)}, signed by:", err=True)
+    say(made.secret)
+
+
+def _tell(webhook: Webhook, as_json: bool, line: str) -> None:
+    if as_json:
+        print_json({"webhook": _describe(webhook)})
+    else:
+        say(line)
+
+
+def _describe(webhook: Webhook) -> dict[str, Any]:
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(webhook)
+    return told
+
+
+def _describe_delivery(delivery: Delivery) -> dict[str, Any]:
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(delivery)
+    del told["number"]
+    return told

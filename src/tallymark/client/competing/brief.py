@@ -1,0 +1,196 @@
+"""`Brief`: all that an agent is given for an attempt, as a value and as a folder.
+
+    goal.md      what is asked
+    rules.json   the challenge: form of an answer, limits, time, how it is scored
+    schema.json  the JSON Schema of an answer, where there is one
+    data/        the files to work with
+    brief.json   all of it in one, which a program also gets on standard input
+
+Names come from whoever made the challenge, so each is looked at before a file is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tallymark.challenges.challenge import Submission
+from tallymark.challenges.challenge_folder import find_name_problem
+from tallymark.client.competing.steps import Steps
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.scoring.score import show_value
+from tallymark.wire.attempts import Entered
+
+FOLDER, ANSWER, ATTEMPT = "TALLY_FOLDER", "TALLY_ANSWER", "TALLY_ATTEMPT"
+"""Variables by which a program learns where its folder is, where its answer goes, its attempt."""
+TOLD = ("trajectory.json", "metadata.json")
+"""What an agent may leave beside its answer: what it did, where nobody saw it, and what it says."""
+MAX_FILES, MAX_BYTES = 10_000, 100_000_000
+"""Of what a challenge gives: no server of ours gives more than a part of it."""
+_ANSWERS = {"json": "answer.json", "text": "answer.txt", "agent": "answer.txt", "files": "answer"}
+
+
+class Brief(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What is asked of an agent, and what it may work with."""
+
+    attempt: str
+    challenge: str
+    agent: str
+    goal: str
+    rules: dict[str, Any]
+    schema: dict[str, Any] | None = None
+    data: dict[str, Any]
+    """Texts or JSON values by the names of files."""
+    seconds: float
+    """What is left for the agent."""
+    folder: str
+
+    @cached_property
+    def submission(self) -> Submission:
+        """The form of an answer."""
+        return read_form(self.rules)
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return Path(self.folder)
+
+    @property
+    def answer_path(self) -> Path:
+        """Where an answer is looked for before standard output."""
+        return self.path / _ANSWERS[self.submission.format]
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Asking models and calling tools so that the server sees it."""
+        return Steps.from_environment()
+
+    def ask(self, model: str, prompt: str, **settings: Any) -> str:
+        """What a model answers; the server sees that it was asked."""
+        return self.steps.ask(model, prompt, **settings)
+
+
+def make_brief(entered: Entered, seconds: float, folder: Path) -> Brief:
+    """What a server gave, for an agent that has so many seconds."""
+    rules, attempt = entered.challenge, entered.attempt
+    return Brief(
+        attempt=attempt.id,
+        challenge=attempt.challenge,
+        agent=attempt.agent,
+        goal=entered.goal,
+        rules=rules,
+        schema=(rules.get("submission") or {}).get("schema"),
+        data=entered.data,
+        seconds=round(seconds, 3),
+        folder=str(folder.absolute()),
+    )
+
+
+def read_form(rules: Mapping[str, Any]) -> Submission:
+    """How a challenge wants its answers."""
+    try:
+        return msgspec.convert(rules.get("submission") or {}, Submission)
+    except msgspec.ValidationError as error:
+        raise WorkFailed(
+            f"the challenge wants answers in a form that is not known here: {error}",
+            hint="the server's version may be newer than this one",
+        ) from None
+
+
+def read_brief(folder: Path) -> Brief:
+    """The brief that lies in a folder."""
+    try:
+        return msgspec.json.decode((folder / "brief.json").read_bytes(), type=Brief)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InvalidInput(f"{folder} holds no brief: {error}") from None
+
+
+def lay_brief(brief: Brief) -> None:
+    """Writes it to its folder; of an earlier try, all that the agent made stays."""
+    files = dict(_check_data(brief.data))
+    folder, data = brief.path, brief.path / "data"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        for name, text in files.items():
+            path = data / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="replace")
+        _write(folder / "goal.md", brief.goal.rstrip() + "\n")
+        _write(folder / "rules.json", _encode(brief.rules))
+        if brief.schema is not None:
+            _write(folder / "schema.json", _encode(brief.schema))
+        _write(folder / "brief.json", msgspec.json.encode(brief).decode())
+        for name in (brief.answer_path.name, *TOLD):
+            _set_aside(folder / name)
+        if brief.submission.format == "files":
+            brief.answer_path.mkdir()
+    except OSError as error:
+        raise WorkFailed(
+            f"cannot write to {folder}: {error.strerror or error}",
+            hint="name another folder with --folder",
+        ) from None
+
+
+def save_answer(brief: Brief, answer: Any) -> Path:
+    """An answer where it can be found again, whatever becomes of the rest."""
+    path = brief.answer_path
+    if brief.submission.format == "files":
+        for name, text in _check_data(answer):
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    else:
+        text = answer if brief.submission.format != "json" else _encode(answer)
+        _write(path, str(text))
+    return path
+
+
+def _check_data(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Files with their texts, each of which may be written below a folder."""
+    left = MAX_BYTES
+    if len(data) > MAX_FILES:
+        raise WorkFailed(f"there are more than {MAX_FILES:,} files")
+    for name, content in data.items():
+        if (problem := find_name_problem(name)) is not None:
+            raise WorkFailed(
+                f"there is a file {show_value(name)}, which is not written: {problem}",
+                hint="tell the organiser of the challenge",
+            )
+        text = content if isinstance(content, str) else _encode(content)
+        left -= len(text)
+        if left < 0:
+            raise WorkFailed(f"the files have more than {MAX_BYTES // 1_000_000} MB")
+        yield name, text
+
+
+def _encode(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and never through a link that lies in its place."""
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    part.write_text(text, encoding="utf-8", errors="replace")
+    os.replace(part, path)  # noqa: PTH105 (replaces a link, and does not follow it)
+
+
+def _set_aside(path: Path) -> None:
+    """An answer of an earlier try keeps another name: it is not this one's."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        if path.is_dir():
+            path.rmdir()
+        return
+    number = 1
+    while (aside := path.with_name(f"earlier-{number}-{path.name}")).exists():
+        number += 1
+    path.rename(aside)

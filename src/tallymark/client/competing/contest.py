@@ -1,0 +1,242 @@
+"""`Contest`: one attempt from entering to its score, with an agent that works on this machine.
+
+Nothing here loses what an agent made: its folder stays, the attempt stays open until it is handed
+in or its time is up, and each step can be done again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tallymark.challenges.submitted_files import (
+    parse_printed,
+    read_answer,
+    read_metadata,
+    read_trajectory_text,
+)
+from tallymark.client.competing.brief import (
+    ANSWER,
+    ATTEMPT,
+    FOLDER,
+    TOLD,
+    Brief,
+    lay_brief,
+    make_brief,
+    read_form,
+    save_answer,
+)
+from tallymark.client.competing.function import open_agent
+from tallymark.client.competing.program import ProgramEnd, run_program
+from tallymark.client.competing.relay import SpanRelay
+from tallymark.client.exchange import CallOptions
+from tallymark.client.sync.client import Client
+from tallymark.errors import Conflict, InvalidInput, WorkFailed
+from tallymark.text import clean_line, format_seconds
+from tallymark.wire.attempts import AttemptState, Checked, Entered, Submitted
+
+RESERVE_S = 10.0
+"""Of the time, or a tenth of it where that is less, for checking and handing in."""
+SCORED_S = 600.0
+"""For so long a score is waited for that takes work."""
+HOME = Path(".tally/attempts")
+_KEPT_BACK = ("TALLY_KEY", "TALLY_SERVER", "TALLY_ADMIN_KEY", "TALLY_SECRET_KEY")
+"""What an agent has no business with."""
+_LEAST_S = 1.0
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Who competes: a program, by its words."""
+
+    words: Sequence[str]
+    shown: str
+
+
+def make_agent(command: str | None, function: str | None) -> Agent:
+    """A program, or a Python function in a program of ours; looked for before any clock starts."""
+    if function is not None:
+        open_agent(function)
+        module = "tallymark.client.competing.function"
+        return Agent([sys.executable, "-m", module, function], function)
+    try:
+        words = shlex.split(command or "")
+    except ValueError as error:
+        raise InvalidInput(f"{command!r} cannot be read: {error}") from None
+    if not words:
+        raise InvalidInput("the command names no program", hint='as in "python agent.py"')
+    if shutil.which(words[0]) is None:
+        raise InvalidInput(f"there is no program {words[0]!r}", hint="check the command")
+    return Agent(words, words[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrance:
+    """What is entered, and as whom."""
+
+    challenge: str | None = None
+    attempt: str | None = None
+    """One that is open already."""
+    agent: str | None = None
+    memoryless: bool = False
+    key: str | None = None
+
+
+@dataclass
+class Witnessed:
+    """What the server saw of an agent at work."""
+
+    spans: int = 0
+    problem: str | None = None
+
+
+@dataclass
+class Contest:
+    """An attempt under way. `show` is told what the agent says on its standard error."""
+
+    client: Client
+    show: Callable[[str], None]
+    server: str
+    """By which its attempts are told from those of other servers."""
+    folder: Path | None = None
+    entered: Entered | None = None
+    brief: Brief | None = None
+    answer_file: Path | None = None
+    witnessed: Witnessed = field(default_factory=Witnessed)
+    _began: float = 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the server takes no answer any more, by its clock."""
+        if self.entered is None:
+            return 0.0
+        return self.entered.seconds_left - (time.monotonic() - self._began)
+
+    def enter(self, entrance: Entrance) -> Entered:
+        """Enters, or goes on with an attempt that is open."""
+        name, agent = entrance.challenge, entrance.agent
+        if entrance.attempt is not None:
+            found = self.client.attempts.get(entrance.attempt)
+            if name not in (None, found.challenge):
+                raise Conflict(f"{entrance.attempt} is an attempt at {found.challenge}, not {name}")
+            name, agent = found.challenge, agent or found.agent
+        options: CallOptions = {} if entrance.key is None else {"idempotency_key": entrance.key}
+        self.entered = self.client.challenges.enter(
+            name or "",
+            agent=agent,
+            memoryless=entrance.memoryless,
+            attempt=entrance.attempt,
+            **options,
+        )
+        self._began = time.monotonic()
+        return self.entered
+
+    def work(self, agent: Agent, most_seconds: float | None = None) -> Any:
+        """Has the agent work; its answer. One that fails leaves the attempt open."""
+        entered, left = self._need(), self.seconds_left
+        seconds = left - min(RESERVE_S, left / 10)
+        seconds = seconds if most_seconds is None else min(seconds, most_seconds)
+        if seconds < _LEAST_S:
+            raise WorkFailed(f"only {format_seconds(max(0.0, left))} are left: too few to begin")
+        self.brief = brief = make_brief(entered, seconds, self.folder or self._choose_folder())
+        lay_brief(brief)
+        with SpanRelay(self.client.connection, entered.token) as relay:
+            try:
+                end = run_program(
+                    agent.words,
+                    folder=brief.path,
+                    environment=_make_environment(brief, relay),
+                    seconds=seconds,
+                    most_output=brief.submission.max_bytes,
+                    show=self.show,
+                )
+            finally:
+                self.witnessed = Witnessed(relay.spans, relay.problem)
+        self.witnessed = Witnessed(relay.spans, relay.problem)
+        answer = _read_end(brief, agent, end)
+        self.answer_file = brief.answer_path
+        return answer
+
+    def read(self, path: Path) -> Any:
+        """An answer that is there already, in the form that the challenge asks for."""
+        return read_answer(path, read_form(self._need().challenge))
+
+    def check(self, answer: Any) -> Checked:
+        """Raises what the server would refuse; what else it says of an answer."""
+        return self.client.attempts.validate(self._need().attempt.id, answer, **self._read_told())
+
+    def submit(self, answer: Any) -> Submitted:
+        """Hands the answer in, once however often it is sent, and waits for its score."""
+        attempt = self._need().attempt.id
+        done = self.client.attempts.submit(attempt, answer, **self._read_told())
+        until = time.monotonic() + SCORED_S
+        pause = 0.2
+        while _is_being_scored(done.attempt) and time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(5.0, pause * 1.5)
+            done = done.model_copy(update={"attempt": self.client.attempts.get(attempt)})
+        return done
+
+    def find_result(self) -> AttemptState:
+        """How the attempt stands now."""
+        return self.client.attempts.get(self._need().attempt.id)
+
+    def _read_told(self) -> dict[str, Any]:
+        """What an agent says of itself, where it has left that beside its answer."""
+        if self.brief is None:
+            return {}
+        steps, said = (self.brief.path / name for name in TOLD)
+        told: dict[str, Any] = {"trajectory": read_trajectory_text(steps)} if steps.exists() else {}
+        return told | ({"metadata": read_metadata(said)} if said.exists() else {})
+
+    def _need(self) -> Entered:
+        assert self.entered is not None  # noqa: S101 (who calls has entered)
+        return self.entered
+
+    def _choose_folder(self) -> Path:
+        """The same for the same attempt, so that who goes on finds what there was."""
+        return HOME / self.server / self._need().attempt.id
+
+
+def _make_environment(brief: Brief, relay: SpanRelay) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
+    ours = {FOLDER: brief.folder, ANSWER: str(brief.answer_path), ATTEMPT: brief.attempt}
+    return kept | ours | relay.environment
+
+
+def _read_end(brief: Brief, agent: Agent, end: ProgramEnd) -> Any:
+    """The answer that a program has left; what it wrote into its file counts even out of time."""
+    written = _is_written(brief.answer_path)
+    if end.timed_out and not written:
+        raise WorkFailed(
+            f"{agent.shown} had no answer after {format_seconds(end.seconds)}, and was ended",
+            hint="write what there is to TALLY_ANSWER as it gets better: it counts in the end",
+        )
+    if end.code and not end.timed_out:
+        words = f": {clean_line(end.last_words, 200)}" if end.last_words else ""
+        raise WorkFailed(f"{agent.shown} ended with exit code {end.code}{words}")
+    if written:
+        return read_answer(brief.answer_path, brief.submission)
+    if not end.output.strip():
+        raise WorkFailed(
+            f"{agent.shown} gave no answer",
+            hint="print it, or write it to the file or folder that TALLY_ANSWER names",
+        )
+    answer = parse_printed(end.output, brief.submission)
+    save_answer(brief, answer)
+    return answer
+
+
+def _is_written(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
+
+
+def _is_being_scored(attempt: AttemptState) -> bool:
+    return attempt.state == "submitted" and attempt.waiting is None

@@ -1,0 +1,182 @@
+"""`SpanRelay`: where an agent's spans go, on this machine, on their way to who witnesses them.
+
+OpenTelemetry's exporters are told its address by their usual variables. It puts the attempt's
+token on what comes, so that any agent is witnessed without code, sends it on at once, again where
+that is safe, and counts. The agent never sees the key of the server.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from tallymark.client.exchange import ATTEMPT_TOKEN, Call
+from tallymark.client.sync.connection import Connection
+from tallymark.errors import TallymarkError
+from tallymark.traces.otlp_document import write_attributes
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+MOST_BYTES = 20_000_000
+_SILENT = ("/v1/metrics", "/v1/logs")
+"""Taken and thrown away: exporters complain of who is not there."""
+
+
+class SpanRelay:
+    """Listens on loopback for the time of a `with`, at an address that nobody can guess."""
+
+    def __init__(self, connection: Connection, token: str) -> None:
+        self.spans = 0
+        """How many reached the server and were taken."""
+        self.problem: str | None = None
+        """Why some were not, the first time."""
+        self._connection = connection
+        self._token = token
+        self._path = f"/{secrets.token_urlsafe(16)}"
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()  # waits for what is on its way
+        self._thread.join()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What an exporter reads."""
+        address = f"http://127.0.0.1:{self._server.server_port}{self._path}"
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{address}/v1/traces",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_HEADERS": "",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "",
+            "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+            "OTEL_BSP_SCHEDULE_DELAY": "1000",
+        }
+
+    def take(self, path: str, kind: str, body: bytes) -> tuple[int, str, bytes]:
+        """What came from an exporter: the status, kind and body of the answer."""
+        if not path.startswith(f"{self._path}/"):
+            return 404, JSON, b"{}"
+        if path.endswith(_SILENT):
+            return 200, kind, b"{}" if kind == JSON else b""
+        try:
+            count, marked = _mark(kind, body, self._token)
+        except ValueError as error:
+            return 400, JSON, json.dumps({"message": str(error)}).encode()
+        call = Call(
+            method="POST", path="/v1/traces", prefix="", body=marked, content_type=kind,
+            headers={"Accept": kind},
+        )  # fmt: skip
+        try:
+            answer = self._connection.send(call)
+        except TallymarkError as error:
+            self._note(0, str(error))
+            return 503, JSON, json.dumps({"message": str(error)}).encode()
+        refused, why = _read_refused(kind, answer.content)
+        self._note(count - refused, why)
+        return 200, kind, answer.content
+
+    def _note(self, taken: int, why: str) -> None:
+        with self._lock:
+            self.spans += taken
+            self.problem = self.problem or why or None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False
+
+    def __init__(self, relay: SpanRelay) -> None:
+        self.relay = relay
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """An agent that was ended in the middle of a request."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = 60
+
+    def do_POST(self) -> None:
+        """An export."""
+        kind = self.headers.get("content-type", PROTOBUF).partition(";")[0].strip().lower()
+        length = self.headers.get("content-length", "")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            answer = (413, JSON, b"{}")
+        else:
+            body = self.rfile.read(int(length))
+            if "gzip" in self.headers.get("content-encoding", ""):
+                body = zlib.decompressobj(wbits=47).decompress(body, MOST_BYTES)
+            answer = self.server.relay.take(self.path, kind, body)
+        status, kind, said = answer
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its name there)
+        """Nothing."""
+
+
+def _mark(kind: str, body: bytes, token: str) -> tuple[int, bytes]:
+    """How many spans there are, and the same with the token on every resource."""
+    if kind == JSON:
+        return _mark_json(body, token)
+    # Protobuf is heavy, and most agents in Python send none.
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415
+
+    request = trace_service_pb2.ExportTraceServiceRequest()
+    try:
+        request.ParseFromString(body)
+    except DecodeError as error:
+        raise ValueError(f"not OTLP: {error}") from None
+    count = 0
+    for batch in request.resource_spans:
+        kept = [each for each in batch.resource.attributes if each.key != ATTEMPT_TOKEN]
+        del batch.resource.attributes[:]
+        batch.resource.attributes.extend(kept)
+        batch.resource.attributes.add(key=ATTEMPT_TOKEN).value.string_value = token
+        count += sum(len(scope.spans) for scope in batch.scope_spans)
+    return count, request.SerializeToString()
+
+
+def _mark_json(body: bytes, token: str) -> tuple[int, bytes]:
+    count = 0
+    try:
+        document = json.loads(body)
+        for batch in document.get("resourceSpans", ()):
+            found = batch.setdefault("resource", {}).setdefault("attributes", [])
+            found[:] = [each for each in found if each.get("key") != ATTEMPT_TOKEN]
+            found += write_attributes({ATTEMPT_TOKEN: token})
+            count += sum(len(each.get("spans", ())) for each in batch.get("scopeSpans", ()))
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(f"not OTLP: {error}") from None
+    return count, json.dumps(document).encode()
+
+
+def _read_refused(kind: str, answer: bytes) -> tuple[int, str]:
+    """How many spans the server did not take, and why."""
+    if not answer:
+        return 0, ""
+    if kind == JSON:
+        told = json.loads(answer).get("partialSuccess") or {}
+        return int(told.get("rejectedSpans", 0)), str(told.get("errorMessage", ""))
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415
+
+    partial = trace_service_pb2.ExportTraceServiceResponse.FromString(answer).partial_success
+    return partial.rejected_spans, partial.error_message

@@ -1,0 +1,77 @@
+"""A comment on a pull request: is it worse than where it would be merged, by how much, and where.
+
+Short, because it stands between what people say. As in the summary of a CI job, whatever others
+wrote stands in code spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tallymark.runs.comparison import CHANGE_KINDS, Comparison, verdict
+from tallymark.runs.reports.comparison_report import HEADER, list_rows
+from tallymark.runs.reports.markdown_report import markdown_report, write_code_span
+from tallymark.runs.run import Run
+from tallymark.text import clean_line, format_score
+
+MOST_CASES = 10
+"""Of each kind of change."""
+_LONGEST = 60_000
+"""GitHub takes 65,536 characters."""
+
+
+def write_mark(suite: str) -> str:
+    """By which a comment of before is found again, so that there is one for each suite."""
+    return f"<!-- tallymark: {clean_line(suite, 100).replace('--', '- -')} -->"
+
+
+def comment_report(
+    runs: Sequence[Run],
+    comparison: Comparison | None,
+    failures: Sequence[str] = (),
+    page: str | None = None,
+) -> str:
+    """Of runs of one suite; `comparison` is with the base, where there is a run of it."""
+    suite = runs[0].record.suite
+    lines = [write_mark(suite), f"### {_write_headline(suite, comparison, failures)}", ""]
+    if comparison is None:
+        scores = ", ".join(format_score(run.record.score) for run in runs)
+        lines += [f"Score: {scores}. There is no run of the base to compare with yet.", ""]
+    else:
+        lines += [*_write_comparison(comparison), ""]
+    lines += [f"- {write_code_span(clean_line(each, 500))}" for each in failures]
+    if page is not None:
+        lines += ["", f"[Look closer]({page})"]
+    body = "\n".join(lines)
+    details = ["", "<details><summary>The run</summary>", "", markdown_report(runs), "</details>"]
+    whole = "\n".join([body, *details])
+    return f"{whole if len(whole) <= _LONGEST else body}\n"
+
+
+def _write_headline(suite: str, comparison: Comparison | None, failures: Sequence[str]) -> str:
+    named = write_code_span(clean_line(suite, 100))
+    if comparison is not None and verdict(comparison).regression:
+        return f"❌ {named} is worse than its base"
+    if failures:
+        return f"❌ {named} does not pass its gate"
+    return f"✅ {named}" + ("" if comparison is None else " is not worse than its base")
+
+
+def _write_comparison(comparison: Comparison) -> Iterator[str]:
+    yield f"| {' | '.join(('', 'base', 'this', *HEADER[3:]))} |"
+    yield f"|:--|{'--:|' * (len(HEADER) - 1)}"
+    for row in list_rows(comparison):
+        yield f"| {' | '.join(row)} |"
+    said = verdict(comparison)
+    word = "Regression" if said.regression else "No regression"
+    yield from ("", f"**{word}**: {clean_line(said.reason, 500)}")
+    yield from (f"Careful: {clean_line(each, 500)}" for each in comparison.warnings)
+    for kind, title in CHANGE_KINDS.items():
+        changes = comparison.of_kind(kind)
+        if changes:
+            yield from ("", f"{title}: {len(changes):,}")
+        for change in changes[:MOST_CASES]:
+            why = f": {write_code_span(clean_line(change.reason, 200))}" if change.reason else ""
+            yield f"- {write_code_span(clean_line(change.name, 100))}{why}"
+        if len(changes) > MOST_CASES:
+            yield f"- and {len(changes) - MOST_CASES:,} more"

@@ -1,0 +1,1 @@
+"""Backups: a whole database in one file, for either kind of database."""

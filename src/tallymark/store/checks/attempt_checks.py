@@ -1,0 +1,248 @@
+"""Attempts, their scores and their history: by the log, by each other, and by the rule itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from sqlalchemy import func, select
+
+from tallymark.challenges.attempt_scores import origin_of
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.rescore_plan import make_rescorer
+from tallymark.errors import TallymarkError
+from tallymark.store.contests.attempt_tables import (
+    attempt_id,
+    attempt_scores,
+    attempts,
+    is_own_score,
+    score_history,
+    scorings,
+)
+from tallymark.store.contests.contest_tables import challenge_versions, contest_audit
+from tallymark.store.contests.rescorings import read_scored_pages
+from tallymark.store.contests.score_rows import score_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from tallymark.challenges.attempt import Attempt, Evaluation
+    from tallymark.challenges.plugins import Plugin
+    from tallymark.challenges.rescore_plan import Rescorer
+    from tallymark.store.checks.findings import Findings
+    from tallymark.store.contests.challenges import StoredChallenge
+
+    FindPlugin = Callable[[str, Challenge], Plugin | None]
+    """The plugin of a challenge of a tenant; None leaves what plugins score alone."""
+
+KIND = "scores"
+_PAGE = 500
+_SCORED = ("scored", "failed")
+_VOIDS = {"voided": True, "unvoided": False}
+_log = contest_audit.c
+
+
+def check_attempts(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
+    """State, score and history of each attempt, by the log."""
+    ids = select(scorings.c.id).where(scorings.c.challenge_id == kept.id)
+    known = list(connection.scalars(ids))
+    not_logged = 0
+    for page in _read_pages(connection, kept):
+        keys = [row.key for row in page]
+        logged = _read_log(connection, kept, keys)
+        history = _read_history(connection, known, page)
+        for row in page:
+            findings.note_checked("attempts")
+            entry = logged.get(row.key, {})
+            not_logged += "state" not in entry  # it was loaded
+            _compare_attempt(findings, kept, row, entry, history.get(row.key, []))
+    loaded = _count_loaded(connection, kept)
+    if not_logged != loaded:
+        subject = f"challenge {kept.challenge.name}"
+        findings.add("log", kept.tenant, subject, "attempts without entries", not_logged, loaded)
+    _check_numbers(connection, kept, findings)
+
+
+def _read_pages(connection: Connection, kept: StoredChallenge) -> Iterator[Sequence[Row[Any]]]:
+    names = ("key", "agent", "number", "state", "submitted_at", "voided_at")
+    scores = attempt_scores.c
+    query = (
+        select(*(attempts.c[name] for name in names))
+        .add_columns(scores.attempt.label("scored"), scores.scoring)
+        .add_columns(scores.score, scores.result, scores.error)
+        .outerjoin(attempt_scores, is_own_score)
+        .where(attempts.c.challenge_id == kept.id)
+        .order_by(attempts.c.key)
+        .limit(_PAGE)
+    )
+    last = 0
+    while page := connection.execute(query.where(attempts.c.key > last)).all():
+        yield page
+        last = page[-1].key
+
+
+def _read_log(
+    connection: Connection, kept: StoredChallenge, keys: list[int]
+) -> dict[int, dict[str, Any]]:
+    """Of each attempt: its last state, whether it is void, and the first score it was given."""
+    query = (
+        select(_log.attempt, _log.event, _log.after, _log.note)
+        .where(_log.challenge_id == kept.id, _log.attempt.in_(keys))
+        .order_by(_log.seq)
+    )
+    found: dict[int, dict[str, Any]] = {}
+    for row in connection.execute(query):
+        entry = found.setdefault(row.attempt, {})
+        if row.event in _VOIDS:
+            entry["void"] = _VOIDS[row.event]
+        elif row.after is not None:
+            entry["state"] = row.after
+            if row.after in _SCORED:
+                entry.setdefault("given", (row.note or {}).get("score"))
+    return found
+
+
+def _read_history(
+    connection: Connection, known: list[int], page: Sequence[Row[Any]]
+) -> dict[int, list[Any]]:
+    """The scores that attempts were given, oldest first."""
+    table = score_history.c
+    # By the whole key: the table is in the order of scorings, then agents.
+    mine = table.agent.in_({row.agent for row in page}) & table.attempt.in_(
+        [row.key for row in page]
+    )
+    query = select(table.attempt, table.scoring, table.score, table.result, table.error)
+    query = query.where(table.scoring.in_(known), mine).order_by(table.scoring)
+    found: dict[int, list[Any]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row.attempt, []).append(row)
+    return found
+
+
+def _compare_attempt(
+    findings: Findings,
+    kept: StoredChallenge,
+    row: Row[Any],
+    entry: dict[str, Any],
+    history: list[Any],
+) -> None:
+    subject = _name(kept, row.key, row.agent)
+    is_scored = row.state in _SCORED
+    stored: dict[str, Any] = {
+        "score row": row.scored is not None,
+        "void": row.voided_at is not None,
+    }
+    should: dict[str, Any] = {"score row": is_scored, "void": entry.get("void", False)}
+    if "state" in entry:
+        stored["state"], should["state"] = row.state, entry["state"]
+    if is_scored and row.scored is not None:
+        stored["failed"], should["failed"] = row.error is not None, row.state == "failed"
+        last = [each for each in history if each.scoring <= row.scoring][-1:]
+        names = ("score", "result", "error")
+        stored |= {name: getattr(row, name) for name in names}
+        should |= {name: getattr(each, name) for each in last for name in names}
+        should |= {} if last else {"history": "the score"}
+        if history and "given" in entry:
+            stored["first score"], should["first score"] = history[0].score, entry["given"]
+    findings.compare("attempts", kept.tenant, subject, stored, should)
+
+
+def _count_loaded(connection: Connection, kept: StoredChallenge) -> int:
+    query = select(_log.note).where(_log.challenge_id == kept.id, _log.event == "loaded")
+    return sum((note or {}).get("attempts", 0) for note in connection.scalars(query))
+
+
+def _check_numbers(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
+    """An agent's attempts are counted from 1 on."""
+    most, count = func.max(attempts.c.number), func.count()
+    query = select(attempts.c.agent, most, count).where(attempts.c.challenge_id == kept.id)
+    for agent, last, there in connection.execute(
+        query.group_by(attempts.c.agent).having(most != count)
+    ):
+        subject = f"{agent} at {kept.challenge.name}"
+        findings.add("attempts", kept.tenant, subject, "attempts", there, last)
+
+
+def check_scores(
+    connection: Connection,
+    kept: StoredChallenge,
+    findings: Findings,
+    find_plugin: FindPlugin | None = None,
+) -> None:
+    """Each score, computed again by the version of the challenge that gave it."""
+    rules = _Rules(connection, kept, find_plugin)
+    for page in read_scored_pages(connection, kept):
+        by_version: dict[str, tuple[_Rule, list[tuple[Attempt, Evaluation]]]] = {}
+        for pair in page:
+            found = rules.find(pair[0])
+            if isinstance(found, str):
+                findings.note_skipped(found)
+            else:
+                by_version.setdefault(found.challenge.version, (found, []))[1].append(pair)
+        for rule, pairs in by_version.values():
+            for (attempt, _), (_, outcome) in zip(pairs, rule.rescore(pairs), strict=True):
+                if attempt.outcome is not None:
+                    findings.note_checked(KIND)
+                    subject = _name(kept, int(attempt.id[1:]), attempt.agent)
+                    told = (score_row(each) for each in (attempt.outcome, outcome))
+                    findings.compare(KIND, kept.tenant, subject, *told)
+
+
+class _Rule(NamedTuple):
+    """A version of a challenge that gave scores."""
+
+    challenge: Challenge
+    plugin: Plugin | None
+    rescore: Rescorer
+
+
+class _Rules:
+    """Those of a challenge, each opened when it is first met."""
+
+    def __init__(
+        self, connection: Connection, kept: StoredChallenge, find_plugin: FindPlugin | None
+    ) -> None:
+        query = select(challenge_versions.c.version, challenge_versions.c.definition)
+        query = query.where(challenge_versions.c.challenge_id == kept.id)
+        self._definitions = dict(connection.execute(query).all())
+        self._tenant = kept.tenant
+        self._find_plugin = find_plugin
+        self._opened: dict[str, _Rule | str] = {}
+
+    def find(self, attempt: Attempt) -> _Rule | str:
+        """The one that scored an attempt, or why it cannot do so again."""
+        origin = None if attempt.outcome is None else attempt.outcome.origin
+        if origin is None:
+            return "scores whose rule is not known"
+        version = str(origin.config.get("challenge_version"))
+        if version not in self._opened:
+            self._opened[version] = self._open(version)
+        rule = self._opened[version]
+        if isinstance(rule, str):
+            return rule
+        if rule.plugin is not None and attempt.outcome and attempt.outcome.error is not None:
+            return "failures of plugins"  # of time or memory, as they were then
+        made_by = origin_of(rule.challenge, attempt.seed, rule.plugin)
+        same = (made_by.scorer, made_by.version) == (origin.scorer, origin.version)
+        return rule if same else "scores by a rule of elsewhere"
+
+    def _open(self, version: str) -> _Rule | str:
+        definition = self._definitions.get(version)
+        if definition is None:
+            return "scores whose rule is not known"
+        challenge = msgspec.json.decode(definition, type=Challenge)
+        plugin = None
+        if challenge.scoring.plugin is not None:
+            if self._find_plugin is None:
+                return "scores by plugins"
+            try:
+                plugin = self._find_plugin(self._tenant, challenge)
+            except TallymarkError:
+                return "scores by plugins that cannot be loaded"
+        return _Rule(challenge, plugin, make_rescorer(challenge, plugin, tenant=self._tenant))
+
+
+def _name(kept: StoredChallenge, key: int, agent: str) -> str:
+    return f"attempt {attempt_id(key)} of {agent} at {kept.challenge.name}"

@@ -1,0 +1,210 @@
+"""Boards, the blocks that count their rows, and ratings, computed again from the attempts."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import asdict
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from tallymark.challenges.strategies import STRATEGIES
+from tallymark.ratings import Counts, EloRating, elo
+from tallymark.store.contests import matches, score_rules
+from tallymark.store.contests.attempt_tables import attempt_scores, attempts
+from tallymark.store.contests.contest_tables import (
+    board_blocks,
+    boards,
+    challenges,
+    rating_pairs,
+    ratings,
+)
+from tallymark.store.contests.formula_scores import score_of
+from tallymark.store.contests.rank_blocks import FIRST, Board, spot_columns
+from tallymark.store.contests.score_rows import read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Row
+
+    from tallymark.ratings import Match
+    from tallymark.store.checks.findings import Findings
+    from tallymark.store.contests.challenges import StoredChallenge
+
+_FIELDS = ("place", "submitted_at", "attempt", "value", "score", "tries")
+_PAIR = ("wins", "draws", "losses")
+
+
+def check_boards(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
+    """The live board by all scores, the public's copy by what was known then, and their blocks."""
+    name = kept.challenge.name
+    rows = _read_rows(connection, Board(kept.tenant, kept.id))
+    should = dict(_compute_rows(connection, kept))
+    for agent in sorted(rows.keys() | should.keys()):
+        findings.note_checked("boards")
+        stored, computed = rows.get(agent, {}), should.get(agent, {})
+        if not (stored and computed):
+            what = (bool(stored), bool(computed))
+            findings.add("boards", kept.tenant, f"{agent} at {name}", "a row on the board", *what)
+            continue
+        findings.compare("boards", kept.tenant, f"{agent} on the board of {name}", stored, computed)
+    frozen = _read_rows(connection, Board(kept.tenant, kept.id, frozen=True))
+    if frozen and kept.frozen_at is None:
+        findings.add("boards", kept.tenant, name, "rows of a frozen board", len(frozen), 0)
+    for agent, row in frozen.items() if kept.frozen_at is not None else ():
+        findings.note_checked("frozen boards")
+        _check_frozen(connection, kept, agent, row, findings)
+    for board in (Board(kept.tenant, kept.id), Board(kept.tenant, kept.id, frozen=True)):
+        _check_blocks(connection, board, rows if not board.frozen else frozen, name, findings)
+
+
+def _read_rows(connection: Connection, board: Board) -> dict[str, dict[str, Any]]:
+    query = select(boards.c.agent, *(boards.c[name] for name in _FIELDS)).where(board.rows(boards))
+    return {
+        agent: dict(zip(_FIELDS, values, strict=True))
+        for agent, *values in connection.execute(query)
+    }
+
+
+def _compute_rows(
+    connection: Connection, kept: StoredChallenge
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each agent with its best attempt: as `whole_boards` has it in SQL, here row by row."""
+    strategy = STRATEGIES[kept.challenge.scoring.strategy]
+    rules = score_rules.read_rules(connection, kept.id)
+    rule = rules[-1] if rules else None
+    mine = attempts.c.challenge_id == kept.id
+    void = set(
+        connection.scalars(select(attempts.c.key).where(mine, attempts.c.voided_at.is_not(None)))
+    )
+    scores = attempt_scores.c
+    query = select(attempt_scores).where(scores.challenge_id == kept.id)
+    query = query.order_by(scores.agent, scores.submitted_at, scores.attempt)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as found:
+        for agent, rows in groupby(found, key=lambda row: row.agent):
+            best: dict[str, Any] | None = None
+            tries = 0
+            for row in rows:
+                if row.attempt in void:
+                    continue
+                tries += row.error is None
+                placed = _place_row(row, strategy, rule) if row.ranks else None
+                if placed is not None and (best is None or placed["place"] < best["place"]):
+                    best = placed
+            if best is not None:
+                yield agent, best | {"tries": tries}
+
+
+def _place_row(row: Row[Any], strategy: Any, rule: Any) -> dict[str, Any]:
+    score = row.score
+    if rule is not None and row.error is None and row.scoring < rule.given.scoring:
+        score = score_of(rule.challenge, row)
+    number = score if strategy.column == "score" else getattr(row, strategy.column)
+    value = None if number is None else float(number)
+    return {
+        "place": strategy.place(value),
+        "submitted_at": row.submitted_at,
+        "attempt": row.attempt,
+        "value": value,
+        "score": score,
+    }
+
+
+def _check_frozen(
+    connection: Connection,
+    kept: StoredChallenge,
+    agent: str,
+    row: dict[str, Any],
+    findings: Findings,
+) -> None:
+    """What the public sees is an attempt of that agent, with a score that it had at the freeze."""
+    subject = f"{agent} on the frozen board of {kept.challenge.name}"
+    found = connection.execute(select(attempts).where(attempts.c.key == row["attempt"])).first()
+    facts = (
+        (None, None, None)
+        if found is None
+        else (found.challenge_id, found.agent, found.submitted_at)
+    )
+    should = {"attempt": (kept.id, agent, row["submitted_at"])}
+    findings.compare("boards", kept.tenant, subject, {"attempt": facts}, should)
+    if found is not None:
+        history = read_history(connection, found)
+        until = kept.frozen_at or 0.0
+        had = [each.score for each in history if each.at <= until]
+        if row["score"] not in had:
+            findings.add(
+                "boards", kept.tenant, subject, "score", row["score"], had[-1] if had else None
+            )
+
+
+def _check_blocks(
+    connection: Connection,
+    board: Board,
+    rows: dict[str, dict[str, Any]],
+    name: str,
+    findings: Findings,
+) -> None:
+    query = select(*spot_columns(board_blocks), board_blocks.c.size).where(board.rows(board_blocks))
+    blocks = [tuple(row) for row in connection.execute(query.order_by(*spot_columns(board_blocks)))]
+    findings.note_checked("blocks of boards", len(blocks))
+    bounds = [each[:3] for each in blocks]
+    sizes = [0] * len(blocks)
+    for row in rows.values():
+        place = bisect_right(bounds, (row["place"], row["submitted_at"], row["attempt"])) - 1
+        if place >= 0:
+            sizes[place] += 1
+    subject = f"the {'frozen ' if board.frozen else ''}board of {name}"
+    if rows and bounds[:1] != [FIRST]:
+        findings.add("boards", board.tenant, subject, "first block", bounds[:1], FIRST)
+    for (*_, size), counted in zip(blocks, sizes, strict=True):
+        if size != counted:
+            findings.add("boards", board.tenant, subject, "rows of a block", size, counted)
+    if any(one >= other for one, other in pairwise(bounds)):
+        findings.add("boards", board.tenant, subject, "blocks", "out of order", "in order")
+
+
+def check_ratings(connection: Connection, tenant: str, findings: Findings) -> None:
+    """Ratings and counts, by all matches in the order in which they ended."""
+    counts = Counts()
+
+    def count_all() -> Iterator[Match]:
+        for match in matches.read_matches(connection, tenant):
+            findings.note_checked("matches")
+            counts.add(match)
+            yield match
+
+    should = {agent: asdict(each) for agent, each in elo.replay(count_all()).items()}
+    fields = tuple(asdict(EloRating()))
+    query = select(ratings.c.agent, *(ratings.c[name] for name in fields))
+    stored = {
+        agent: dict(zip(fields, values, strict=True))
+        for agent, *values in connection.execute(query.where(ratings.c.tenant == tenant))
+    }
+    newcomer = asdict(EloRating())
+    for agent in sorted(stored.keys() | should.keys()):
+        findings.note_checked("ratings")
+        # Who has played none need not have a row.
+        pair = stored.get(agent, newcomer), should.get(agent, newcomer)
+        findings.compare("ratings", tenant, f"the rating of {agent}", *pair)
+    pairs = {pair: dict(zip(_PAIR, cell, strict=True)) for pair, cell in counts.cells()}
+    kept = _read_pairs(connection, tenant)
+    nothing = dict.fromkeys(_PAIR, 0)
+    for agent, name in sorted(kept.keys() | pairs.keys()):
+        findings.note_checked("pairs of agent and challenge")
+        cells = kept.get((agent, name), nothing), pairs.get((agent, name), nothing)
+        findings.compare("ratings", tenant, f"{agent} at {name}", *cells)
+
+
+def _read_pairs(connection: Connection, tenant: str) -> dict[tuple[str, str], dict[str, int]]:
+    table = rating_pairs.c
+    query = (
+        select(table.agent, challenges.c.name, *(table[name] for name in _PAIR))
+        .join(challenges, challenges.c.id == table.challenge_id)
+        .where(table.tenant == tenant)
+    )
+    return {
+        (agent, name): dict(zip(_PAIR, cell, strict=True))
+        for agent, name, *cell in connection.execute(query)
+    }

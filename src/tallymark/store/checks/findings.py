@@ -1,0 +1,100 @@
+"""What a check looked at, and where what is stored is not what follows from the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from tallymark.text import shorten
+
+_SHOWN = 100
+_LONGEST = 200
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not what it should be."""
+
+    kind: str
+    """What was compared: scores, boards, ratings, runs and others."""
+    tenant: str
+    subject: str
+    """Of whom or what, as people know it."""
+    field: str
+    stored: Any
+    computed: Any
+
+    def __str__(self) -> str:
+        stored, computed = (_write(each) for each in (self.stored, self.computed))
+        return f"{self.subject}: {self.field} is {stored}, and should be {computed}"
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check of a database found."""
+
+    checked: dict[str, int]
+    """How many of each kind were looked at."""
+    skipped: dict[str, int]
+    """How many could not be computed again, by why."""
+    counts: dict[str, int]
+    """How many differences there are, by kind; none where all is well."""
+    differences: tuple[Difference, ...]
+    """The first hundred of each kind."""
+
+
+class Findings:
+    """Gathers them."""
+
+    def __init__(self) -> None:
+        self._checked = Counter[str]()
+        self._skipped = Counter[str]()
+        self._counts = Counter[str]()
+        self._differences: list[Difference] = []
+
+    def note_checked(self, kind: str, count: int = 1) -> None:
+        """So many were looked at."""
+        self._checked[kind] += count
+
+    def note_skipped(self, why: str, count: int = 1) -> None:
+        """So many could not be."""
+        self._skipped[why] += count
+
+    def compare(
+        self, kind: str, tenant: str, subject: str, stored: dict[str, Any], computed: dict[str, Any]
+    ) -> None:
+        """Notes each field that is stored otherwise than it was computed."""
+        if stored == computed:
+            return
+        for field, should in computed.items():
+            if stored.get(field) != should:
+                self.add(kind, tenant, subject, field, stored.get(field), should)
+
+    def add(
+        self, kind: str, tenant: str, subject: str, field: str, stored: Any, computed: Any
+    ) -> None:
+        """Notes one difference."""
+        self._counts[kind] += 1
+        if self._counts[kind] <= _SHOWN:
+            found = Difference(
+                kind=kind,
+                tenant=tenant,
+                subject=subject,
+                field=field,
+                stored=stored,
+                computed=computed,
+            )
+            self._differences.append(found)
+
+    def report(self) -> CheckReport:
+        """All of it."""
+        return CheckReport(
+            checked=dict(self._checked),
+            skipped=dict(self._skipped),
+            counts=dict(self._counts),
+            differences=tuple(self._differences),
+        )
+
+
+def _write(value: Any) -> str:
+    return "nothing" if value is None else shorten(str(value), _LONGEST)

@@ -1,0 +1,114 @@
+"""Traces: what their rows say, read again from their spans; and what rules counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import func, select
+
+from tallymark.store.traces.rule_tables import DECIDED, rule_days, rules, trace_decisions
+from tallymark.store.traces.segments import Segment, merge_segments
+from tallymark.store.traces.trace_rows import FACT_NAMES, list_labels, write_facts
+from tallymark.store.traces.trace_tables import (
+    labels,
+    trace_labels,
+    trace_segments,
+    trace_versions,
+    traces,
+)
+from tallymark.traces.trace_facts import read_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from tallymark.store.checks.findings import Findings
+
+KIND = "traces"
+_PAGE = 200
+_read_ids = msgspec.json.Decoder(list[int]).decode
+
+
+def check_traces(connection: Connection, tenant: str, findings: Findings) -> None:
+    """Each trace that is settled; one that is open is counted when it is quiet."""
+    query = select(traces).where(traces.c.tenant == tenant).order_by(traces.c.key).limit(_PAGE)
+    last = 0
+    while page := connection.execute(query.where(traces.c.key > last)).all():
+        last = page[-1].key
+        _check_page(connection, tenant, page, findings)
+
+
+def _check_page(
+    connection: Connection, tenant: str, page: Sequence[Row[Any]], findings: Findings
+) -> None:
+    keys = [row.key for row in page]
+    named = _read_labels(connection, keys)
+    query = select(trace_versions.c.trace, func.max(trace_versions.c.version))
+    query = query.where(trace_versions.c.trace.in_(keys)).group_by(trace_versions.c.trace)
+    versions = dict(connection.execute(query).all())
+    for row in page:
+        findings.note_checked(KIND)
+        subject = f"trace {row.trace_id}"
+        marks = named.get(row.key, {})
+        stored: dict[str, Any] = {"version": row.version, "labels": sorted(_read_ids(row.labels))}
+        should: dict[str, Any] = {"version": versions.get(row.key, 0), "labels": sorted(marks)}
+        if row.due_at is None:
+            facts, size, wanted = _read_spans(connection, row)
+            stored |= {name: getattr(row, name) for name in FACT_NAMES} | {"bytes": row.bytes}
+            should |= facts | {"bytes": size}
+            stored["words"], should["words"] = sorted(marks.values()), wanted
+        findings.compare(KIND, tenant, subject, stored, should)
+
+
+def _read_labels(connection: Connection, keys: list[int]) -> dict[int, dict[int, tuple[str, str]]]:
+    query = select(trace_labels.c.trace, labels.c.id, labels.c.kind, labels.c.value)
+    query = query.join(labels, labels.c.id == trace_labels.c.label)
+    found: dict[int, dict[int, tuple[str, str]]] = {}
+    for trace, number, kind, value in connection.execute(
+        query.where(trace_labels.c.trace.in_(keys))
+    ):
+        found.setdefault(trace, {})[number] = (kind, value)
+    return found
+
+
+def _read_spans(
+    connection: Connection, row: Row[Any]
+) -> tuple[dict[str, Any], int, list[tuple[str, str]]]:
+    """The columns that follow from a trace's spans, their bytes, and its labels."""
+    table = trace_segments.c
+    query = select(table.number, table.version, table.format, table.body)
+    found = connection.execute(query.where(table.trace == row.key).order_by(table.number))
+    segments = [Segment(*each) for each in found]
+    if not segments:
+        return {"spans": 0}, 0, []
+    facts = read_facts(merge_segments(segments).assemble())
+    columns = dict(zip(FACT_NAMES, write_facts(facts, row.first_at), strict=True))
+    size = sum(len(each.body) for each in segments)
+    return columns, size, sorted(set(list_labels(facts)))
+
+
+def check_rules(connection: Connection, tenant: str, findings: Findings) -> None:
+    """What a rule's days counted is no less than the decisions that are still there.
+
+    Decisions go with their traces, and counts stay.
+    """
+    names = dict(
+        connection.execute(select(rules.c.id, rules.c.name).where(rules.c.tenant == tenant)).all()
+    )
+    table = trace_decisions.c
+    query = select(table.rule, table.day, table.decision, func.count())
+    query = query.where(table.tenant == tenant, table.decision.in_(DECIDED))
+    query = query.where(table.day.is_not(None)).group_by(table.rule, table.day, table.decision)
+    days = {
+        (row.rule, row.day): row
+        for row in connection.execute(select(rule_days).where(rule_days.c.tenant == tenant))
+    }
+    findings.note_checked("days of rules", len(days))
+    for rule, day, decision, count in connection.execute(query):
+        row = days.get((rule, day))
+        stored = 0 if row is None else getattr(row, decision)
+        if stored < count:
+            subject = f"rule {names.get(rule, rule)} on {day}"
+            findings.add("rules", tenant, subject, decision, stored, count)

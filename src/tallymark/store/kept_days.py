@@ -1,0 +1,56 @@
+"""What a tenant says about how long things are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from tallymark.documents.time_shapes import parse_duration
+from tallymark.errors import InvalidInput, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FOREVER = "forever"
+_DAY = 86_400.0
+
+_Days = Annotated[float, msgspec.Meta(gt=0, le=36_500)]
+_WholeDays = Annotated[float, msgspec.Meta(ge=1, le=36_500)]
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For how many days a tenant keeps what; None is for ever. Traces have their own settings."""
+
+    runs: _Days | None = None
+    """Runs with their results and reviews, after they ended."""
+    jobs: _Days | None = 7.0
+    """Jobs, after they ended."""
+    answers: _WholeDays | None = 1.0
+    """Answers to requests under an Idempotency-Key, which are given again for a day."""
+    sessions: _Days | None = 1.0
+    """Sessions, after they were over."""
+    deliveries: _Days | None = 30.0
+    """What webhooks were told, after it was taken or has failed."""
+    registrations: _WholeDays | None = 2.0
+    """From which addresses agents were registered, which counts for a day."""
+
+
+def read_days(texts: Iterable[str]) -> dict[str, float | None]:
+    """Days by kind, of texts such as `runs=90d`; None is for ever."""
+    known = Retention.__struct_fields__
+    found: dict[str, float | None] = {}
+    for text in texts:
+        kind, _, time = text.partition("=")
+        if kind not in known:
+            near = suggest(kind, known)
+            hint = f"did you mean {near!r}?" if near else f"there is {', '.join(known)}"
+            own = "tally traces settings says it of traces"
+            raise InvalidInput(
+                f"nothing is kept that is called {kind!r}", hint=own if kind == "traces" else hint
+            )
+        seconds = None if time == FOREVER else parse_duration(time)
+        if time != FOREVER and not seconds:
+            raise InvalidInput(f"{kind}: {time!r} is no time", hint=f"write 90d, 36h or {FOREVER}")
+        found[kind] = None if seconds is None else seconds / _DAY
+    return found

@@ -1,0 +1,50 @@
+"""What webhooks are told of runs: in the transaction in which one ends, and of gates that fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tallymark.store.webhooks.deliveries import Occurrence, queue_deliveries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from tallymark.runs.record import RunRecord
+
+_OVER = ("completed", "partial_failure", "failed", "cancelled")
+
+
+def describe_run(record: RunRecord) -> dict[str, Any]:
+    """What is told of a run."""
+    names = ("id", "suite", "model", "status", "score", "score_low", "score_high", "score_error")
+    counts = ("passed", "failed", "errors", "total", "started_at", "finished_at", "tags", "error")
+    told = {name: getattr(record, name) for name in (*names, *counts)}
+    return told | {"score_formula": record.formula, "group": record.group}
+
+
+def announce_end(connection: Connection, tenant: str, record: RunRecord) -> None:
+    """Tells of a run that has come to an end."""
+    if record.status not in _OVER:
+        return
+    at = record.finished_at or record.created_at
+    ended = Occurrence(
+        event="run.finished",
+        occasion=f"{record.id} {record.status} {at}",
+        at=at,
+        data={"run": describe_run(record)},
+        suite=record.suite,
+    )
+    queue_deliveries(connection, tenant, [ended])
+
+
+def tell_failed_gate(record: RunRecord, failures: Sequence[str], at: float) -> Occurrence:
+    """Of a run that is not good enough for whoever asked."""
+    return Occurrence(
+        event="gate.failed",
+        occasion=f"{record.id} gate {at}",
+        at=at,
+        data={"run": describe_run(record), "failures": list(failures)},
+        suite=record.suite,
+    )

@@ -1,0 +1,145 @@
+"""The action of GitHub and the template of GitLab, their scripts run as either would run them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from tests.app.test_pull_requests import Forge, forge
+
+__all__ = ["forge"]
+ROOT = Path(__file__).parents[2]
+CASES = 12
+SUITE = "metadata: {name: smoke, model: replay/answers.jsonl}\nevals:\n" + "".join(
+    f'  - {{name: greets-{n}, prompt: Say hello {n}., checks: [{{match: "*hello*"}}]}}\n'
+    for n in range(CASES)
+)
+HELLO, RUDE = (
+    "".join(f'{{"prompt": "Say hello {n}.", "output": "{word}"}}\n' for n in range(CASES))
+    for word in ("hello", "go away")
+)
+
+
+def read_script(kind: str) -> str:
+    """What runs the suite there."""
+    if kind == "github":
+        action = yaml.safe_load((ROOT / "action.yml").read_text())
+        script: str = action["runs"]["steps"][-1]["run"]
+        return script
+    (script,) = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text())[".tallymark"]["script"]
+    return script
+
+
+def read_variables(kind: str) -> dict[str, str]:
+    """What is set where nothing is said."""
+    if kind == "github":
+        inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+        step = {
+            name.upper().replace("-", "_"): str(each.get("default", ""))
+            for name, each in inputs.items()
+        }
+        return {**step, "BASE": "main", "GITHUB_TOKEN": "word", "TALLY_SERVER": "", "TALLY_KEY": ""}
+    found: dict[str, str] = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text())[".tallymark"][
+        "variables"
+    ]
+    return {**found, "GITLAB_TOKEN": "word", "CI_DEFAULT_BRANCH": "main"}
+
+
+def run_job(kind: str, forge: Forge, folder: Path, branch: str, **more: Any) -> Any:
+    """A job for a branch: of a request to merge it into main, unless it is main."""
+    event = folder / "event.json"
+    asked = branch != "main"
+    event.write_text('{"pull_request": {"number": 7}}' if asked else "{}")
+    known = {
+        "github": {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_HEAD_REF": branch if asked else "",
+            "GITHUB_REF_NAME": branch,
+            "GITHUB_BASE_REF": "main" if asked else "",
+            "GITHUB_SHA": "abc",
+            "GITHUB_REPOSITORY": "us/agent",
+            "GITHUB_API_URL": forge.url,
+            "GITHUB_STEP_SUMMARY": str(folder / "steps.md"),
+        },
+        "gitlab": {
+            "GITLAB_CI": "true",
+            "CI_COMMIT_REF_NAME": branch,
+            "CI_COMMIT_SHA": "abc",
+            "CI_PROJECT_ID": "42",
+            "CI_API_V4_URL": forge.url,
+        }
+        | (
+            {
+                "CI_MERGE_REQUEST_IID": "7",
+                "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": branch,
+                "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+            }
+            if asked
+            else {}
+        ),
+    }[kind]
+    forge.kind = kind
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(folder), **read_variables(kind), **known, **more}
+    return subprocess.run(
+        ["bash" if kind == "github" else "sh", "-e", "-c", read_script(kind)],
+        cwd=folder,
+        env=environment | {"SUITE": "suite.yaml"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_pull_request_that_is_worse_is_told_so_in_one_comment_and_fails(
+    kind: str, forge: Forge, tmp_path: Path
+) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    (tmp_path / "answers.jsonl").write_text(HELLO)
+    first = run_job(kind, forge, tmp_path, "main")
+    assert first.returncode == 0, first.stderr
+    assert "there is no run of smoke for the branch main yet" in first.stderr
+    assert forge.comments == {}
+    same = run_job(kind, forge, tmp_path, "warmer")
+    assert same.returncode == 0, same.stderr
+    assert forge.comments[1].startswith("<!-- tallymark: smoke -->\n### ✅ `smoke` is not worse")
+    (tmp_path / "answers.jsonl").write_text(RUDE)
+    worse = run_job(kind, forge, tmp_path, "warmer")
+    assert worse.returncode == 1, worse.stderr
+    (comment,) = forge.comments.values()
+    assert "### ❌ `smoke` is worse than its base" in comment
+    # The score with its interval, by hand: all answers were right, now none is.
+    assert "| Score | 100.00 | 0.00 | -100.00 |" in comment
+    assert "95 % interval" in comment
+    assert "- `greets-0`" in comment
+    assert "- and 2 more" in comment
+    if kind == "github":
+        assert "`smoke`" in (tmp_path / "steps.md").read_text()
+
+
+def test_what_stands_in_inputs_is_no_code(forge: Forge, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    (tmp_path / "answers.jsonl").write_text(HELLO)
+    hostile = {
+        "MODEL": "$(touch broken)",
+        "OPTIONS": "--quiet;touch broken",
+        "BASE": "`touch broken`",
+    }
+    run_job("github", forge, tmp_path, "main", **hostile)
+    assert not (tmp_path / "broken").exists()
+
+
+def test_a_comment_that_cannot_be_written_changes_no_verdict(forge: Forge, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    (tmp_path / "answers.jsonl").write_text(HELLO)
+    done = run_job("github", forge, tmp_path, "warmer", GITHUB_TOKEN="another")
+    assert done.returncode == 0
+    assert "tally: the comment could not be written: it answered 401" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,109 @@
+"""A run that is done here and kept by a server: sent in parts, sent again, and lost by nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.api.conftest import Server, listening, run_server
+
+from tallymark.app.runs import RunOptions
+from tallymark.cli.run import QuietWatch
+from tallymark.client import Client
+from tallymark.desk import workplace
+from tallymark.desk.runs import RemoteRuns
+from tallymark.errors import NotAllowed, NotFound, WorkFailed
+from tallymark.runs.run import Run
+from tallymark.suites.suite_file import load_suite
+
+SUITE = """
+metadata: {name: greet, model: echo/me}
+evals:
+  - {name: hello, prompt: "Say {{var('word')}}", epochs: 3, checks: [{match: "*hello*"}]}
+  - {name: bye, prompt: Say hi, checks: [{match: "*bye*"}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with run_server(str(tmp_path_factory.mktemp("work") / "tally.db"), workers=0) as running:
+        assert running.v1("alice", "PUT", "/vars/word", json={"value": "hello"}).status_code == 200
+        yield running
+
+
+@pytest.fixture(scope="module")
+def url(server: Server) -> Iterator[str]:
+    with listening(server) as address:
+        yield address
+
+
+@pytest.fixture
+def there(
+    server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RemoteRuns]:
+    """What alice's commands ask, each result a request of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workplace, "_MOST_RESULTS", 1)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    with Client(url, server.keys["alice"]) as client:
+        yield RemoteRuns(client)
+
+
+def run_here(work: workplace.Work) -> list[Run]:
+    options = work.fill_in(RunOptions())
+    return work.app.runs.run(load_suite(Path("suite.yaml")), [], options, QuietWatch())
+
+
+def test_a_run_is_kept_there_as_it_was_here(there: RemoteRuns) -> None:
+    with there.open_work() as work:
+        runs = run_here(work)
+        assert work.hand_over(runs) == []
+        assert work.hand_over(runs) == []  # as if the answer had been lost
+    (here,) = runs
+    kept = there.load(here.record.id)
+    assert (kept.score, kept.record.status) == (here.score, "completed")
+    assert [each.key for each in kept.results] == [each.key for each in here.results]
+    with there.open_work() as work:
+        assert work.app.store.runs() == []
+        with pytest.raises(NotFound, match="that was not sent"):
+            work.find_finished(here.record.id)
+
+
+def test_what_broke_off_is_here_until_all_of_it_is_there(
+    there: RemoteRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, sent = there.client.runs.keep, []
+
+    def break_off(run: Mapping[str, Any]) -> Any:
+        sent.append(run)
+        if len(sent) == 3:
+            raise WorkFailed("the server is away")
+        return keep(run)
+
+    with there.open_work() as work:
+        (here,) = run_here(work)
+        monkeypatch.setattr(there.client.runs, "keep", break_off)
+        with pytest.raises(WorkFailed, match="away"):
+            work.hand_over([here])
+        assert f"tally run --resume {here.record.id} --server http" in work.tell_rest(
+            here.record.id
+        )
+    assert there.load(here.record.id).record.status == "cancelled"
+    with there.open_work() as work:
+        finished = work.find_finished("latest")
+        assert finished is not None
+        assert work.hand_over([finished]) == []
+    assert there.load(here.record.id).record.status == "completed"
+    assert [each.id for each in there.client.runs.list()].count(here.record.id) == 1
+
+
+def test_nothing_is_begun_that_the_server_would_not_take(
+    server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Client(url, server.keys["victor"]) as client, RemoteRuns(client).open_work() as work:
+        with pytest.raises(NotAllowed, match="takes no runs from a key of the role 'viewer'"):
+            work.check()
+        assert not (tmp_path / ".tally").exists()

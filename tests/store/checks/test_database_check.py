@@ -1,0 +1,105 @@
+"""The check finds whatever somebody changed by hand, and nothing where nobody did."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.store.played_store import make_played
+
+from tallymark.store import open_store
+from tallymark.store.checks.findings import CheckReport
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_played(tmp_path_factory.mktemp("played") / "tally.db")
+
+
+def check(path: Path) -> CheckReport:
+    with open_store(str(path)) as store:
+        return store.check_all()
+
+
+def test_what_nobody_changed_is_as_it_should_be(played: Path) -> None:
+    before = played.read_bytes()
+    report = check(played)
+    assert not report.counts
+    assert not report.differences
+    looked = (
+        "attempts",
+        "scores",
+        "boards",
+        "frozen boards",
+        "matches",
+        "ratings",
+        "runs",
+        "traces",
+    )
+    assert all(report.checked[kind] for kind in looked)
+    assert played.read_bytes() == before
+
+
+_BEST = "(SELECT attempt FROM boards WHERE frozen = 0 LIMIT 1)"
+_ONE = "(SELECT agent FROM {0} LIMIT 1)"
+_SET_SCORE = "UPDATE attempt_scores SET score"
+FALSIFIED = {
+    "a score": ("scores", f"{_SET_SCORE} = score + 1 WHERE attempt = {_BEST}"),
+    "a result": ("attempts", "UPDATE attempt_scores SET result = 'loss' WHERE result = 'win'"),
+    "tokens": ("scores", "UPDATE attempt_scores SET tokens_total = tokens_total + 1"),
+    "a score and its history": (
+        "attempts",
+        f"{_SET_SCORE} = 1e6 WHERE score > 0; UPDATE score_history SET score = 1e6 WHERE score > 0",
+    ),
+    "a rank": ("boards", "UPDATE boards SET place = place - 1e6 WHERE frozen = 0"),
+    "a score on the board": ("boards", "UPDATE boards SET score = 5, value = 5 WHERE frozen = 0"),
+    "a row of the board": ("boards", f"DELETE FROM boards WHERE attempt = {_BEST}"),
+    "tries": ("boards", "UPDATE boards SET tries = tries + 1 WHERE frozen = 0"),
+    "a block": ("boards", "UPDATE board_blocks SET size = size + 1 WHERE frozen = 0"),
+    "a frozen row": ("boards", "UPDATE boards SET score = 4321 WHERE frozen = 1"),
+    "a rating": (
+        "ratings",
+        f"UPDATE ratings SET rating = rating + 1 WHERE agent = {_ONE.format('ratings')}",
+    ),
+    "wins": (
+        "ratings",
+        f"UPDATE rating_pairs SET wins = wins + 1 WHERE agent = {_ONE.format('rating_pairs')}",
+    ),
+    "a match": ("ratings", "UPDATE attempts SET match_at = NULL WHERE state = 'scored'"),
+    "a state": ("attempts", f"UPDATE attempts SET state = 'withdrawn' WHERE key = {_BEST}"),
+    "a void": ("attempts", f"UPDATE attempts SET voided_at = 1.0 WHERE key = {_BEST}"),
+    "the log": ("log", f"DELETE FROM contest_audit WHERE attempt = {_BEST}"),
+    "a number": ("attempts", f"UPDATE attempts SET number = number + 7 WHERE key = {_BEST}"),
+    "a run's count": ("runs", "UPDATE runs SET passed = passed + 1 WHERE status = 'completed'"),
+    "a run's score": ("runs", "UPDATE runs SET score = score + 0.5 WHERE status = 'completed'"),
+    "results of a run": ("runs", "DELETE FROM case_results WHERE status = 'passed'"),
+    "tokens of a trace": ("traces", "UPDATE traces SET tokens = 5"),
+    "a label of a trace": ("traces", "DELETE FROM trace_labels WHERE label = 1"),
+    "spans of a trace": ("traces", "DELETE FROM trace_segments WHERE trace = 1"),
+    "a broken body": ("content", "UPDATE trace_segments SET body = x'00'"),
+    "a broken definition": ("content", "UPDATE challenges SET definition = '{'"),
+    "a lease": ("jobs", "UPDATE jobs SET token = NULL"),
+    "agents": ("references", "DELETE FROM agents"),
+    "challenges": ("references", "DELETE FROM challenges"),
+}
+
+
+@pytest.mark.parametrize("what", FALSIFIED)
+def test_what_was_changed_by_hand_is_found(played: Path, tmp_path: Path, what: str) -> None:
+    kind, statements = FALSIFIED[what]
+    path = tmp_path / "tally.db"
+    shutil.copyfile(played, path)
+    with closing(sqlite3.connect(path)) as forger:
+        for (guard,) in forger.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            forger.execute(f"DROP TRIGGER {guard}")
+        assert forger.executescript(statements) is not None
+        assert forger.total_changes, "nothing was changed"
+        forger.commit()
+    report = check(path)
+    assert kind in report.counts, report.counts
+    assert all(str(each) for each in report.differences)

@@ -1,0 +1,36 @@
+"""A store with something of everything: that of version 0.1, and what came since."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from tests.store.contest_samples import quick_store
+from tests.traces.otlp_samples import START, as_json, model_call, span, tool_call
+
+from tallymark.app.traces import TraceIntake
+from tallymark.store import Store
+from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.traces.trace_settings import TraceSettings
+
+STORED = Path(__file__).parents[1] / "golden" / "stored" / "tally.db.gz"
+
+
+def make_played(path: Path) -> Path:
+    """Challenges, attempts, a frozen board, runs, traces, jobs and a secret."""
+    path.write_bytes(gzip.decompress(STORED.read_bytes()))
+    with quick_store(f"sqlite:///{path}") as store:
+        fill(store)
+    return path
+
+
+def fill(store: Store) -> None:
+    """What version 0.1 had not."""
+    intake = TraceIntake(store, settings=TraceSettings, clock=lambda: START + 60.0)
+    spans = [span(name="ask", session__id="s1"), model_call(), tool_call()]
+    intake.keep(*intake.read(as_json(*spans), "json"))
+    intake.keep(*intake.read(as_json(span(2), model_call(trace=2)), "json"))
+    store.traces.settle(START + 1000.0)
+    store.jobs.add(NewJob(kind="settle", subject="all", owner="operator"))
+    store.job_queue.claim(["settle"], 1)
+    store.set_secret("token", "a word that nobody knows")
