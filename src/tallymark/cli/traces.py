@@ -316,9 +316,8 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
     else:
         say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
         if made.unchecked:
-            say(
-                f"{made.unchecked:,} of them check nothing, as nobody said what is expected: add checks"
-            )
+            why = "as nobody said what is expected: add checks"
+            say(f"{made.unchecked:,} of them check nothing, {why}")
 
 
 @app.command()
