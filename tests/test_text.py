@@ -259,6 +259,7 @@ def test_columns_are_aligned() -> None:
 SOURCE = Path(text_module.__file__).parent
 # Where decimals are no words for people, and why.
 OTHER_DECIMALS = {
+    "app/server_logs.py": "milliseconds, in a line of a log",
     "challenges/evaluators/judge.py": "the highest rating, in a prompt",
     "charts/frame.py": "pixels and places of SVG, round steps of a scale",
     "charts/histogram.py": "the edges of bars, rounded before they are written",
@@ -268,6 +269,8 @@ OTHER_DECIMALS = {
     "runs/reports/junit_report.py": "seconds as JUnit's schema has them",
     "runs/tally.py": "a sum without the dust of binary fractions",
     "scoring/scorer_descriptions.py": "an option as it is written in code",
+    "web/pages/traces.py": "a tick, rounded before it is written",
+    "web/rendering.py": "points of a part, as the page's tables have them",
     "web/what_if_board.py": "weights as an address has them",
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from sqlalchemy import insert
 from starlette.testclient import TestClient
 from tests.api.route_table import PACKED_CHALLENGE
 
@@ -21,6 +22,7 @@ from tallymark.app.callers import Caller
 from tallymark.app.limits import RateLimits
 from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
+from tallymark.store.webhooks.webhook_tables import webhook_deliveries
 from tallymark.store.webhooks.webhooks import Webhook, make_secret
 
 ADA = "tly_" + "a" * 43
@@ -134,7 +136,17 @@ def furnish(server: Server) -> None:
         created_at=server.service.clock(),
         state="paused",
     )
-    server.service.app.store.webhooks.add(hook, make_secret())
+    store = server.service.app.store
+    store.webhooks.add(hook, make_secret())
+    told: dict[str, Any] = {
+        "id": "whd_a",
+        "webhook": "whk_a",
+        "event": "ping",
+        "occasion": "ping",
+        "body": "{}",
+    }
+    told |= {"created_at": hook.created_at, "state": "failed", "tries": 1, "tenant": "default"}
+    store._database.write(lambda c: c.execute(insert(webhook_deliveries).values(told)))
     run = {"suite": "greeting", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
     assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
 

@@ -83,7 +83,7 @@ versus: {categories: [leak], judge: {type: scorer, scorer: 'contains(values=["se
 """In the folders of both."""
 
 WON = "--metric succeeded=true --metric rating=9 --metric steps=1"
-STORIES: dict[str, tuple[str, ...]] = {
+_CHAPTERS: dict[str, tuple[str, ...]] = {
     "challenges": (
         "challenge list",
         "~ challenge publish nowhere",
@@ -325,6 +325,12 @@ STORIES: dict[str, tuple[str, ...]] = {
     ),
 }
 """Command lines; those behind ~ are for `make proof`: refusals, and the same as JSON."""
+_ONE_AFTER_THE_OTHER = ("challenges", "attempts", "boards", "versus", "accounts")
+STORIES: dict[str, tuple[str, ...]] = {
+    "contests": tuple(line for name in _ONE_AFTER_THE_OTHER for line in _CHAPTERS[name]),
+    **{name: _CHAPTERS[name] for name in _CHAPTERS if name not in _ONE_AFTER_THE_OTHER},
+}
+"""A story stands for itself: another process may play the next."""
 
 ONLY_HERE = {
     "challenge init": "writes files",

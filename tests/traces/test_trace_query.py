@@ -56,7 +56,7 @@ def test_terms_stand_in_a_row_and_what_has_no_column_scans() -> None:
         ("score.>1", 1, "write score.NAME"),
         ("cost>", 6, "has no value"),
         ("tool:a,,b", 6, "between commas"),
-        ('tool:"a', 6, "has no value"),
+        ('tool:"a', 6, "the quote is not closed"),
         ('name:"a"b', 9, "a space is missing"),
         ('"', 1, "the quote is not closed"),
     ],

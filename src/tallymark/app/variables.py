@@ -56,7 +56,12 @@ VARIABLES = (
     Variable("OTEL_SERVICE_NAME", "tallymark"),
 )
 """In the order of docs/settings.md."""
-OURS = ("TALLY_MESSAGES", "TALLY_TRIAL")
+OURS = (
+    *("TALLY_MESSAGES", "TALLY_TRIAL", "TALLY_FOLDER", "TALLY_ANSWER", "TALLY_ATTEMPT"),
+    *("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"),
+    *("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"),
+    *("OTEL_LOGS_EXPORTER", "OTEL_BSP_SCHEDULE_DELAY"),
+)
 """Set by us for programs that we start, and read by nobody else."""
 
 

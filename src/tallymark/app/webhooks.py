@@ -22,7 +22,7 @@ from tallymark.store.webhooks.announcements import EVENTS
 from tallymark.store.webhooks.deliveries import Occurrence
 from tallymark.store.webhooks.run_ends import tell_failed_gate
 from tallymark.store.webhooks.webhooks import Webhook, make_secret
-from tallymark.text import clean_line, shorten
+from tallymark.text import clean_line, format_number, shorten
 
 if TYPE_CHECKING:
     from tallymark.store import Store
@@ -208,7 +208,7 @@ async def _post(url: str, headers: dict[str, str], body: bytes, reach: Reach) ->
         ):
             status = response.status
     except TimeoutError:
-        return Answered(None, f"no answer within {_TIMEOUT_S:.0f} seconds")
+        return Answered(None, f"no answer within {format_number(_TIMEOUT_S)} seconds")
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return Answered(None, clean_line(str(error) or type(error).__name__, 200))
     if 200 <= status < 300:

@@ -19,7 +19,7 @@ from tallymark.cli.operator_session import (
 )
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import Table, format_moment, say
+from tallymark.text import Table, format_moment, format_number, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -383,7 +383,7 @@ def _write_retention(settings: Mapping[str, Any]) -> list[str]:
     usual = msgspec.structs.asdict(Retention())
     found: Mapping[str, float | None] = settings.get("retention") or {}
     return [
-        f"{kind} kept {'for ever' if days is None else f'{days:g} days'}"
+        f"{kind} kept {'for ever' if days is None else f'{format_number(days)} days'}"
         for kind, days in found.items()
         if days != usual[kind]
     ]

@@ -14,7 +14,7 @@ from tallymark.cli.app_session import Db
 from tallymark.cli.operator_session import JsonOption
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, suggest
-from tallymark.text import Table, format_count, format_utc_moment, say
+from tallymark.text import Table, format_count, format_number, format_utc_moment, say
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -139,7 +139,7 @@ def prune(
 
 
 def _write_days(days: float) -> str:
-    return format_count(int(days), "day") if days == int(days) else f"{days:g} days"
+    return format_count(int(days), "day") if days == int(days) else f"{format_number(days)} days"
 
 
 def _open_app(db: str | None) -> closing[App]:

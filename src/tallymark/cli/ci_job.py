@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN", help="A run to compare the first one with; in CI jobs also branch:NAME."
+    ),
+]
 Comment = Annotated[
     bool,
     typer.Option(

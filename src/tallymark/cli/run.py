@@ -15,12 +15,11 @@ import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
-from tallymark.cli.ci_job import BRANCH, CiEnd, Comment, find_branch_run, read_labels
+from tallymark.cli.ci_job import BRANCH, Baseline, CiEnd, Comment, find_branch_run, read_labels
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
     Alpha,
-    Baseline,
     FailOnRegression,
     Gates,
     MaxErrors,

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from tallymark.runs.run import Run
 
 Baseline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RUN", help="A run to compare the first one with; branch:NAME in a CI job."
-    ),
+    str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
 ]
 FailOnRegression = Annotated[
     bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")

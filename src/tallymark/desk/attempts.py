@@ -17,12 +17,12 @@ from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import AuditEntry
-from tallymark.store.contests.score_rows import ScoreEntry
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.client.exchange import CallOptions
     from tallymark.client.sync.client import Client
+    from tallymark.store.contests.score_rows import ScoreEntry
     from tallymark.wire.attempts import AttemptState
 
 Side = Literal["red", "blue"]
@@ -305,6 +305,8 @@ class RemoteAttempts:
         if organiser and "reason" not in more:
             hint = "leave --organiser out"
             raise NotAllowed("what may hold the truth is for organisers", hint=hint)
+        from tallymark.store.contests.score_rows import ScoreEntry  # noqa: PLC0415 (formulas)
+
         audit = msgspec.convert(more.get("audit", ()), list[AuditEntry])
         return ShownAttempt(
             attempt=read_attempt(told),

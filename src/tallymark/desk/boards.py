@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallymark.challenges.strategies import Standing
-from tallymark.challenges.tracks import Track, TrackStanding
-from tallymark.challenges.versus.standings import VersusStanding
 from tallymark.desk.answers import read_told
 from tallymark.errors import NotAllowed
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
+    from tallymark.challenges.tracks import Track, TrackStanding
+    from tallymark.challenges.versus.standings import VersusStanding
     from tallymark.client.sync.client import Client
     from tallymark.desk.attempts import Side
 
@@ -120,6 +120,8 @@ class RemoteBoards:
     def versus(self, challenge: str, side: Side, *, live: bool) -> list[VersusStanding]:
         """The players of a side, all of them."""
         found = self.client.challenges.standings(challenge, side=side, live=live)
+        from tallymark.challenges.versus.standings import VersusStanding  # noqa: PLC0415 (numpy)
+
         return [read_told(each, VersusStanding) for each in found]
 
     def track(self, path: Path, *, live: bool) -> TrackPart:
@@ -138,6 +140,8 @@ class RemoteBoards:
                 given, limit=1000, cursor=board.next, live=live
             )
             lines += board.items
+        from tallymark.challenges.tracks import TrackStanding  # noqa: PLC0415 (formulas)
+
         return TrackPart(track, [read_told(each, TrackStanding) for each in lines], board.frozen)
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.rescore_plan import Rescoring
 from tallymark.desk.answers import read_told
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 from tallymark.errors import WorkFailed
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from tallymark.app.app import App
+    from tallymark.challenges.rescore_plan import Rescoring
     from tallymark.client.sync.client import Client
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.wire.challenges import ChallengeState
@@ -191,13 +193,13 @@ class RemoteChallenges:
             name, preview=not apply, folder=folder, **scoring
         )
         if not hasattr(done, "state"):
-            return read_told(done, Rescoring)
+            return _read_rescoring(done)
         while done.state in ("queued", "running"):
             time.sleep(_LOOK_S)
             done = self.client.jobs.get(done.id)
         if done.state != "done":
             raise WorkFailed(done.error or f"job {done.id} is {done.state.replace('_', ' ')}")
-        return msgspec.convert(done.result["rescoring"], Rescoring)
+        return _convert_rescoring(done.result["rescoring"])
 
     def list_paused(self) -> Sequence[PausedAgent]:
         """Agents that a plugin is paused for."""
@@ -209,7 +211,7 @@ class RemoteChallenges:
         """Ends pauses, and has what waited for it scored."""
         refuse_judged_here(how)
         done = self.client.challenges.resume(name, agent=agent)
-        return read_told(done, Rescoring), done.paused_again
+        return _read_rescoring(done), done.paused_again
 
 
 def _tell(kept: StoredChallenge) -> KnownChallenge:
@@ -220,3 +222,15 @@ def _read(told: ChallengeState) -> KnownChallenge:
     since = {"closed": told.closed, "frozen": told.frozen}
     state = {word: at for word, at in since.items() if at is not None}
     return KnownChallenge(read_told(told, Challenge), state)
+
+
+def _read_rescoring(told: BaseModel) -> Rescoring:
+    from tallymark.challenges.rescore_plan import Rescoring  # noqa: PLC0415 (evaluators load)
+
+    return read_told(told, Rescoring)
+
+
+def _convert_rescoring(told: Any) -> Rescoring:
+    from tallymark.challenges.rescore_plan import Rescoring  # noqa: PLC0415 (evaluators load)
+
+    return msgspec.convert(told, Rescoring)
