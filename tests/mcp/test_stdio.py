@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -56,16 +58,48 @@ def test_a_servers_tools_are_handed_on_with_its_key(hall: Hall) -> None:
 def test_what_cannot_be_served_is_said_in_one_sentence(
     tmp_path: Path, arguments: list[str], environment: dict[str, str], words: str
 ) -> None:
+    said = serve(tmp_path, arguments, environment)
+    assert words in said
+
+
+def serve(folder: Path, arguments: list[str], environment: dict[str, str]) -> str:
+    """What it says of why it does not serve, in one line."""
+
     async def work() -> Any:
         return await anyio.run_process(
             [str(TALLY), "mcp", *arguments],
             check=False,
-            cwd=tmp_path,
+            cwd=folder,
             env=dict(os.environ) | environment,
         )
 
     ended = anyio.run(work)
-    said = ended.stderr.decode()
-    assert words in said
+    said: str = ended.stderr.decode()
     assert ended.returncode in (2, 3)
     assert len(said.strip().splitlines()) == 1
+    return said
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """A server of something else, that refuses in its own words."""
+
+    def do_GET(self) -> None:
+        self.send_response(400)
+        self.end_headers()
+        self.wfile.write(b'{"detail": "odd", "errors": "none"}')
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+def test_a_server_that_is_none_of_ours(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            said = serve(tmp_path, ["--server", url], {"TALLY_KEY": "tly_x"})
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "answered 400, not in our language" in said

@@ -14,9 +14,10 @@ from mcp.types import INTERNAL_ERROR
 
 from tallymark.app.callers import Caller
 from tallymark.challenges.agent_names import check_handle
+from tallymark.client import AsyncClient
 from tallymark.client.addresses import Address
 from tallymark.client.exchange import describe_failure, find_wait, read_refusal
-from tallymark.errors import NotSignedIn, TallymarkError, WorkFailed
+from tallymark.errors import TallymarkError
 from tallymark.mcp.endpoint import PATH
 from tallymark.mcp.tools import TOOLS, make_tool_server
 
@@ -52,29 +53,21 @@ def serve_remote(address: str, key: str) -> None:
 
 
 async def _forward(address: str, key: str) -> None:
-    async with httpx2.AsyncClient(
-        headers={"Authorization": f"Bearer {key}"},
-        timeout=_TIMEOUT_S,
-        transport=PatientTransport(Address(url=address)),
-    ) as client:
-        await _try_key(client, address)
-        async with (
-            streamable_http_client(address + PATH, http_client=client) as (heard, told),
-            stdio_server() as (asked, answered),
-            anyio.create_task_group() as group,
-        ):
-            group.start_soon(_pass_on, heard, answered)
-            await _pass_on(asked, told)
-            group.cancel_scope.cancel()
-
-
-async def _try_key(client: httpx2.AsyncClient, address: str) -> None:
-    """Before anything is served: a client would show no reason."""
-    found = await client.get(f"{address}/api/v1/limits")
-    if found.status_code == HTTPStatus.UNAUTHORIZED:
-        raise NotSignedIn(f"{address} does not know this key", hint="check TALLY_KEY")
-    if found.status_code >= HTTPStatus.BAD_REQUEST:
-        raise WorkFailed(found.json()["error"]["message"])
+    async with AsyncClient(address, key) as known:
+        await known.me()  # before anything is served: a client would show no reason
+    async with (
+        httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=_TIMEOUT_S,
+            transport=PatientTransport(Address(url=address)),
+        ) as client,
+        streamable_http_client(address + PATH, http_client=client) as (heard, told),
+        stdio_server() as (asked, answered),
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(_pass_on, heard, answered)
+        await _pass_on(asked, told)
+        group.cancel_scope.cancel()
 
 
 async def _pass_on(source: Any, target: Any) -> None:
