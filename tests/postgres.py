@@ -8,6 +8,7 @@ A `conftest.py` that wants it imports the fixtures:
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -33,6 +34,18 @@ class Postgres:
         return self.admin_url.replace("/postgres?", f"/{name}?")
 
 
+_ROOM = 8_000_000_000
+
+
+def _find_room() -> str | None:
+    """Memory, where there is a lot of it: hundreds of databases are made and thrown away."""
+    memory = Path("/dev/shm")
+    try:
+        return str(memory) if shutil.disk_usage(memory).free > _ROOM else None
+    except OSError:
+        return None
+
+
 def _server(folder: str, runtime: str) -> Any:
     """Its lock file in a folder of its own: in the shared one it would be the first user's."""
     Path(runtime, "python_PostgresServer").mkdir()
@@ -46,7 +59,7 @@ def _server(folder: str, runtime: str) -> Any:
 def postgres() -> Iterator[Postgres]:
     """One server for the session, started by the first test that asks for it."""
     with (
-        tempfile.TemporaryDirectory(prefix="tally-pg-") as folder,
+        tempfile.TemporaryDirectory(prefix="tally-pg-", dir=_find_room()) as folder,
         tempfile.TemporaryDirectory(prefix="tally-rt-") as runtime,
         _server(folder, runtime) as server,
     ):

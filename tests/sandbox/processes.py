@@ -21,11 +21,13 @@ def descendants(pid: int | None = None) -> set[int]:
 def children(parents: set[int]) -> set[int]:
     """Of any of these processes."""
     found: set[int] = set()
-    for parent in parents:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # Not by the children of its threads: one that is just ending has them no more, and the
+        # others not yet.
         with suppress(OSError):  # it has ended meanwhile
-            for task in list(Path("/proc", str(parent), "task").glob("*/children")):
-                with suppress(OSError):  # one of its threads has
-                    found |= {int(word) for word in task.read_text(encoding="ascii").split()}
+            _, parent, *_ = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+            if int(parent) in parents:
+                found.add(int(stat.parent.name))
     return found
 
 
