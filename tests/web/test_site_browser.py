@@ -299,7 +299,8 @@ def test_a_running_run_goes_on_when_its_server_is_back(tmp_path: Path, browser: 
         worker.create_run(going)
         worker.add_results("rlive", [a_result(0, passed=True)])
         with serve(app) as address:
-            page.goto(f"{address}/runs/rlive")
+            with page.expect_response("**/events"):  # before that, no script would miss the server
+                page.goto(f"{address}/runs/rlive")
             page.wait_for_selector("text=1 of 2 results so far")
             page.evaluate("window.loadedOnce = true")
         page.wait_for_selector("text=Reconnecting")
