@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -72,7 +72,7 @@ class Engine(ABC):
 
     def map(
         self, work: Work[Block, Result], blocks: Iterable[Block], *, ahead: int = 8
-    ) -> Iterator[BlockOutcome[Result]]:
+    ) -> Generator[BlockOutcome[Result]]:
         """The outcome of every block, as they come; closing the iterator ends the work.
 
         Blocks are asked for as there is room: none is begun that lies `ahead` blocks for each

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, WorkFailed, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,4 +63,8 @@ def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None
     if kind == "local":
         only_one = (workers or os.cpu_count() or 1) == 1
         return None if only_one else EngineChoice(workers=workers)
+    if find_spec("ray") is None:
+        raise WorkFailed(
+            "the engine ray is not installed", hint="install it: pip install 'tallymark[ray]'"
+        )
     return EngineChoice("ray", address or os.environ.get("TALLY_RAY_ADDRESS") or None, workers)

@@ -6,7 +6,6 @@ ends by itself, whatever it does: see `local_worker.py`.
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import socket
@@ -14,6 +13,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.engine.engine import BlockDone, BlockEnd, BlockFailed, BlockLost, Engine
@@ -107,7 +107,7 @@ class _Worker:
                 raise WorkFailed(f"a worker cannot be started: {error}") from None
         self.link = Connection(ours.detach())
         with suppress(OSError):
-            self.link.send((sys.path, os.getcwd(), work))
+            self.link.send((sys.path, str(Path.cwd()), work))
 
     def let_go(self) -> None:
         self.link.close()

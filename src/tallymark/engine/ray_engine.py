@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.engine.engine import (
@@ -45,7 +46,11 @@ class RayEngine(Engine):
     """Tasks of Ray: in the cluster at an address, or in one of this machine that ends with it."""
 
     def __init__(self, address: str | None, workers: int | None) -> None:
-        self._ray: Any = _import_ray()
+        import ray  # noqa: PLC0415 (heavy, and an extra: `choose_engine` has looked for it)
+        import ray.exceptions  # noqa: PLC0415
+        import ray.util  # noqa: PLC0415
+
+        self._ray: Any = ray
         self._started = not self._ray.is_initialized()
         if self._started:
             self._connect(address, workers)
@@ -111,7 +116,7 @@ class _RayCrew:
 
     def begin(self, number: int, block: Any) -> None:
         # In a list the work is not fetched with every task, but by whoever does not have it.
-        reference = self._task.remote(self._token, [self._work], os.getcwd(), block)
+        reference = self._task.remote(self._token, [self._work], str(Path.cwd()), block)
         self._under_way[reference] = number
 
     def wait(self) -> list[tuple[int, BlockEnd]]:
@@ -146,16 +151,3 @@ def _do_block(token: str, work: list[Any], folder: str, block: Any) -> tuple[str
         return "done", _bench.do(block)
     except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
         return "failed", describe_error(error)
-
-
-def _import_ray() -> Any:
-    try:
-        import ray  # noqa: PLC0415 (heavy, and an extra)
-        import ray.exceptions  # noqa: PLC0415
-        import ray.util  # noqa: PLC0415
-    except ImportError:
-        raise WorkFailed(
-            "the engine ray is not installed",
-            hint="install it with: pip install 'tallymark[ray]'",
-        ) from None
-    return ray
