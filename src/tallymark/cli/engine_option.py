@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
+
+from tallymark.engine.engine_choice import EngineChoice, choose_engine
+from tallymark.errors import InvalidInput
 
 EngineName = Annotated[
     str | None,
@@ -18,3 +22,17 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", min=1, help="How many workers; else as many as there are cores."),
 ]
+
+
+def choose_for_cases(
+    engine: str | None, workers: int | None, alone: Mapping[str, object]
+) -> EngineChoice | None:
+    """Where cases are asked; `alone` are options for which one process must see them all."""
+    given = [flag for flag, value in alone.items() if value is not None]
+    if given and not engine and not workers:
+        return None
+    choice = choose_engine(engine, workers)
+    if choice is not None and given:
+        hint = "leave it out, or --engine and --workers"
+        raise InvalidInput(f"{given[0]} needs all cases in one process", hint=hint)
+    return choice

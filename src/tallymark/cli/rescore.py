@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
+from tallymark.cli.engine_option import EngineName, Workers
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
+from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
@@ -66,6 +68,8 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         bool, typer.Option("--apply", help="Of a challenge: do it, all or nothing.")
     ] = False,
     insecure_local: InsecureLocal = False,
+    engine: EngineName = None,
+    workers: Workers = None,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -91,8 +95,13 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.challenges.agent_names import label_agent
     from tallymark.desk.judging import JudgedHere
 
-    how = JudgedHere(insecure_local=insecure_local)
     with open_desk(db, server) as desk:
+        if desk.there and (engine or workers):
+            flag = "--engine" if engine else "--workers"
+            hint = "its own workers do the work; leave it out, or work on a database: --db"
+            raise InvalidInput(f"{flag} is not for a server", hint=hint)
+        choice = None if desk.there else choose_engine(engine, workers)
+        how = JudgedHere(insecure_local=insecure_local, engine=choice)
         with show_progress("rescoring") as update:
             found = desk.challenges.rescore(
                 name, apply=apply, folder=folder, scoring=scoring, how=how, on_progress=update

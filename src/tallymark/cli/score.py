@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, closing, nullcontext, redirect_stdout
 from dataclasses import dataclass
-from itertools import count, islice
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -215,7 +216,6 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.runs.run import Run
     from tallymark.scoring import load_scorer
     from tallymark.suites.python_suites.suite_document import parse_for_scorers
-    from tallymark.traces import read_traces
 
     _refuse({"--agent": options.agent}, "is for suites in Python files")
     if not options.scorer:
@@ -229,19 +229,6 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     broken = _BrokenRecords()
     with show_progress("scoring") as update, _open_writer(options.output, names) as write:
         seen = dict[str, None]()
-
-        def read() -> Iterator[Trace]:
-            traces = read_traces(
-                [sys.stdin.buffer if path == "-" else path for path in options.paths],
-                format=options.format,
-                skip_broken=options.skip_broken,
-                on_progress=update,
-                on_broken=broken.note,
-            )
-            if (choice := options.choice) is not None:
-                traces = _choose_traces(traces, choice, seen)
-            return islice(traces, options.limit)
-
         choice = options.choice
         how: dict[str, Any] = {
             "name": _name_sources(options.paths),
@@ -253,6 +240,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             "on_broken": broken.note if options.skip_broken else None,
             "chosen_by": "" if choice is None else choice.by,
         }
+        read = partial(_read_chosen, options, seen, broken, update)
         scored, scoring_there = _open_scoring(options, read, scorers, how, broken, update)
         results: list[CaseResult] = []
         interrupted = False

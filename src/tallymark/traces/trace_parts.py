@@ -26,7 +26,7 @@ from tallymark.traces.trace_source import (
     open_source,
 )
 
-PART_BYTES = 1024 * 1024
+PART_BYTES = 256 * 1024
 
 
 class TracePart(msgspec.Struct, frozen=True, kw_only=True):
