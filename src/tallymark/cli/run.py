@@ -143,8 +143,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             "--only": only,
             "--tag": tag,
             "--failed-of": failed_of,
+            "--prompt": prompt,
+            "--env-file": env_file,
+            "--retries": retries,
         }
-        given |= {"--prompt": prompt, "--env-file": env_file, "--retries": retries}
         refuse_for_remote({**given, **kept_here, "--engine": engine, "--workers": workers})
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(baseline)

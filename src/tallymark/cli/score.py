@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractContextManager, closing, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -272,6 +272,27 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
     facts = {"broken": broken.count}
     return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+
+
+def _read_chosen(
+    options: _ScoreOptions,
+    seen: dict[str, None],
+    broken: _BrokenRecords,
+    update: ProgressUpdate | None,
+) -> Iterator[Trace]:
+    """The traces that are wanted; `seen` takes some names of those that were passed."""
+    from tallymark.traces import read_traces
+
+    traces = read_traces(
+        [sys.stdin.buffer if path == "-" else path for path in options.paths],
+        format=options.format,
+        skip_broken=options.skip_broken,
+        on_progress=update,
+        on_broken=broken.note,
+    )
+    if options.choice is not None:
+        traces = _choose_traces(traces, options.choice, seen)
+    return islice(traces, options.limit)
 
 
 def _open_scoring(
