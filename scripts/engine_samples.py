@@ -1,4 +1,4 @@
-"""What `prove_engine.py` has done: traces, attempts and a suite, the same whenever they are made."""
+"""What `prove_engine.py` has done: traces, attempts and a suite, always the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tallymark.challenges.challenge_folder import pack
 from tallymark.store import open_store
 
 CHALLENGE = "race"
-_WORDS = ["refund", "order", "sorry", "please", "thank", "you", "the", "parcel", "is", "late", "again", "we", "ship", "it", "today"]
+_WORDS = (
+    *("refund", "order", "sorry", "please", "thank", "you", "the", "parcel", "is", "late"),
+    *("again", "we", "ship", "it", "today"),
+)
 _SCORER = '''"""A scorer that takes its time: {rounds} looks at every trace."""
 
 import re
@@ -118,8 +121,9 @@ def _make_attempts(version: str, count: int) -> Iterator[Attempt]:
         )
 
 
-def write_suite(folder: Path, count: int) -> None:
+def write_suite(folder: Path, count: int, rounds: int) -> None:
     """`suite.yaml` over `rows.csv`, and the answers of `replay/samples`."""
+    (folder / "scorers.py").write_text(_SCORER.format(rounds=rounds), "utf-8")
     dice = random.Random(29)
     with (folder / "rows.csv").open("w", encoding="utf-8") as rows:
         rows.write("id,left,right,sum\n")
@@ -144,6 +148,7 @@ def write_suite(folder: Path, count: int) -> None:
         "metadata:\n  name: sums\nevals:\n  - name: sum\n    cases_from: rows.csv\n"
         "    prompt: What is {{var('left')}} + {{var('right')}}?\n    checks:\n"
         "      - match: \"*{{var('sum')}}*\"\n      - max_tokens: 40\n"
+        "      - scorer: {use: 'scorers.py:polite', threshold: 0}\n"
         "score: 100 * sum - total_cost\n",
         "utf-8",
     )

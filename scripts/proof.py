@@ -120,6 +120,11 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_engines() -> ProofSection:
+    """Whatever is lost on the way, every engine comes to the same."""
+    return ProofSection("Engines", *judge_engines())
+
+
 def prove_backups() -> ProofSection:
     """A backup under load comes back whole, and one that is cut, killed or full leaves nothing."""
     return ProofSection("Backups", *judge_backups())
@@ -173,6 +178,7 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
     "backups": prove_backups,
+    "engine": prove_engines,
     "exporters": prove_exporters,
     "faults": prove_faults,
     "mutants": prove_mutants,
