@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
+from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
 from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages

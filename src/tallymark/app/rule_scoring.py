@@ -193,6 +193,14 @@ def open_scoring(
     return made
 
 
+def open_own_scorer(said: RuleDefinition) -> Scorer:
+    """The scorer of a rule whose writer has the database, for a worker elsewhere."""
+    made = _Opener(said, None, load_scorer).open()
+    if made is None:
+        raise TypeError("a formula has no scorer")
+    return made
+
+
 def make_context(trace: Trace) -> EvalContext:
     """What a scorer sees of a trace; what is expected, a trace may say itself."""
     told = trace.metadata.get("expected")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallymark.engine.engine_choice import EngineChoice, choose_engine
 from tallymark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallymark.desk.desk import Desk
 
 EngineName = Annotated[
     str | None,
@@ -22,6 +25,17 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", min=1, help="How many workers; else as many as there are cores."),
 ]
+
+
+def choose_for_desk(engine: str | None, workers: int | None, desk: Desk) -> EngineChoice | None:
+    """Where is worked on what a database has; a server has its own workers."""
+    if not desk.there:
+        return choose_engine(engine, workers)
+    if engine or workers:
+        flag = "--engine" if engine else "--workers"
+        hint = "its own workers do the work; leave it out, or work on a database: --db"
+        raise InvalidInput(f"{flag} is not for a server", hint=hint)
+    return None
 
 
 def choose_for_cases(

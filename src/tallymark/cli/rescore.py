@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
-from tallymark.cli.engine_option import EngineName, Workers
+from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
-from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
@@ -96,11 +95,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.desk.judging import JudgedHere
 
     with open_desk(db, server) as desk:
-        if desk.there and (engine or workers):
-            flag = "--engine" if engine else "--workers"
-            hint = "its own workers do the work; leave it out, or work on a database: --db"
-            raise InvalidInput(f"{flag} is not for a server", hint=hint)
-        choice = None if desk.there else choose_engine(engine, workers)
+        choice = choose_for_desk(engine, workers, desk)
         how = JudgedHere(insecure_local=insecure_local, engine=choice)
         with show_progress("rescoring") as update:
             found = desk.challenges.rescore(

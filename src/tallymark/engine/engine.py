@@ -6,11 +6,15 @@ under a key of the block's own: so a lost worker, node or driver costs time, and
 
 from __future__ import annotations
 
+import os
+import pickle
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tallymark.errors import TallymarkError, WorkFailed
@@ -193,6 +197,28 @@ def describe_error(error: BaseException) -> str:
     return f"a worker could not go on: {type(error).__name__}" + (f": {said}" if said else "")
 
 
+@dataclass(frozen=True, slots=True)
+class PackedWork:
+    """Work on its way, with what it takes to find the user's own code."""
+
+    path: tuple[str, ...]
+    folder: str
+    work: bytes
+
+    @classmethod
+    def pack(cls, work: Work[Any, Any]) -> PackedWork:
+        """As it is here."""
+        return cls(tuple(sys.path), str(Path.cwd()), pickle.dumps(work))
+
+    def unpack(self) -> Work[Any, Any]:
+        """As it was there; what this machine has by itself comes first."""
+        sys.path += [each for each in self.path if each not in sys.path]
+        with suppress(OSError):  # on another machine it may not exist
+            os.chdir(self.folder)
+        work: Work[Any, Any] = pickle.loads(self.work)  # noqa: S301 (from our own driver)
+        return work
+
+
 class WorkBench:
     """In a worker: the work that it is ready for, opened once and kept until another comes."""
 
@@ -205,10 +231,10 @@ class WorkBench:
         """Whether it has this work open."""
         return self._do is not None and self._token == token
 
-    def open(self, token: object, work: Work[Any, Any]) -> None:
+    def open(self, token: object, work: PackedWork) -> None:
         """Gets ready for another work."""
         self.close()
-        self._opened = work.open()
+        self._opened = work.unpack().open()
         self._do, self._token = self._opened.__enter__(), token
 
     def do(self, block: Any) -> Any:

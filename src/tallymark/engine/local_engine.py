@@ -6,17 +6,22 @@ ends by itself, whatever it does: see `local_worker.py`.
 
 from __future__ import annotations
 
-import pickle
 import signal
 import socket
 import subprocess
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tallymark.engine.engine import BlockDone, BlockEnd, BlockFailed, BlockLost, Engine
+from tallymark.engine.engine import (
+    BlockDone,
+    BlockEnd,
+    BlockFailed,
+    BlockLost,
+    Engine,
+    PackedWork,
+)
 from tallymark.errors import WorkFailed
 
 if TYPE_CHECKING:
@@ -43,7 +48,7 @@ class _LocalCrew:
     """Workers, of whom those that are idle are at the end of the list."""
 
     def __init__(self, work: Work[Any, Any], count: int) -> None:
-        self._work = pickle.dumps(work)
+        self._work = PackedWork.pack(work)
         self._count = count
         self._idle: list[_Worker] = []
         self._busy: dict[Connection, _Worker] = {}
@@ -91,7 +96,7 @@ class _Worker:
     number = -1
     """Of the block that it has."""
 
-    def __init__(self, work: bytes) -> None:
+    def __init__(self, work: PackedWork) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -107,7 +112,7 @@ class _Worker:
                 raise WorkFailed(f"a worker cannot be started: {error}") from None
         self.link = Connection(ours.detach())
         with suppress(OSError):
-            self.link.send((sys.path, str(Path.cwd()), work))
+            self.link.send(work)
 
     def let_go(self) -> None:
         self.link.close()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
 import select
 import signal
-import sys
 import threading
 import time
 from multiprocessing.connection import Connection
@@ -24,14 +22,12 @@ def serve(descriptor: int) -> None:
     link = Connection(descriptor)
     bench = WorkBench()
     try:
-        path, folder, packed = link.recv()
-        sys.path[:] = path
-        os.chdir(folder)
+        work = link.recv()
         while True:
             block = link.recv()
             try:
-                if not bench.is_ready(packed):
-                    bench.open(packed, pickle.loads(packed))  # noqa: S301 (from our own driver)
+                if not bench.is_ready(work):
+                    bench.open(work, work)
                 link.send(("done", bench.do(block)))
             except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
                 link.send(("failed", describe_error(error)))

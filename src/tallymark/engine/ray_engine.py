@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.engine.engine import (
@@ -18,6 +17,7 @@ from tallymark.engine.engine import (
     BlockFailed,
     BlockLost,
     Engine,
+    PackedWork,
     WorkBench,
     describe_error,
 )
@@ -98,7 +98,7 @@ class _RayCrew:
         self._ray = ray
         self._task = task
         self._token = uuid.uuid4().hex
-        self._work = ray.put(work)
+        self._work = ray.put(PackedWork.pack(work))
         self._most = most
         self._under_way: dict[Any, int] = {}
 
@@ -116,7 +116,7 @@ class _RayCrew:
 
     def begin(self, number: int, block: Any) -> None:
         # In a list the work is not fetched with every task, but by whoever does not have it.
-        reference = self._task.remote(self._token, [self._work], str(Path.cwd()), block)
+        reference = self._task.remote(self._token, [self._work], block)
         self._under_way[reference] = number
 
     def wait(self) -> list[tuple[int, BlockEnd]]:
@@ -139,14 +139,12 @@ class _RayCrew:
         return BlockDone(said) if kind == "done" else BlockFailed(said)
 
 
-def _do_block(token: str, work: list[Any], folder: str, block: Any) -> tuple[str, Any]:
+def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
     """What a process of Ray's does."""
     try:
         if not _bench.is_ready(token):
             import ray  # noqa: PLC0415 (heavy, and loaded here already)
 
-            with suppress(OSError):  # on another machine it may not exist
-                os.chdir(folder)
             _bench.open(token, ray.get(work[0]))
         return "done", _bench.do(block)
     except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
