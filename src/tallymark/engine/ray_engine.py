@@ -6,6 +6,7 @@ processes: Ray's own retries are off, so that a block's losses are counted once.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from contextlib import suppress
@@ -64,6 +65,8 @@ class RayEngine(Engine):
     def _connect(self, address: str | None, workers: int | None) -> None:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
+        # What becomes of workers is told by us.
+        logging.getLogger("ray").addHandler(logging.NullHandler())
         here: dict[str, Any] = {
             "num_cpus": workers or os.cpu_count(),
             "include_dashboard": False,
