@@ -85,7 +85,7 @@ def test_work_that_nobody_gets_ready_for_says_why(engine: Engine) -> None:
 
 
 def test_no_more_blocks_are_begun_than_can_be_held(engine: Engine, tmp_path: Path) -> None:
-    size, asked = 1_000_000, 0
+    size, asked = 200_000, 0
 
     def cut() -> Iterator[tuple[str, int]]:
         nonlocal asked
