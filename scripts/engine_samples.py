@@ -40,7 +40,7 @@ _PLUGIN = '''"""A plugin that takes its time: {rounds} sums for every attempt.""
 
 class Heavy:
     def score(self, metrics, config, ctx):
-        if ctx["end_user_id"] == "crasher" and metrics["tokens_total"] % 3 == 0:
+        if ctx["end_user_id"] == "crasher" and metrics["tokens_total"] % 3:
             import os
 
             os._exit(3)
@@ -104,7 +104,7 @@ def _make_attempts(version: str, count: int) -> Iterator[Attempt]:
             rating=float(dice.randrange(11)),
         )
         # One that ends the plugin's process again and again, and has attempts on several pages.
-        agent = "crasher" if number % 9 == 0 else f"agent-{dice.randrange(agents):05d}"
+        agent = "crasher" if number % 5 == 0 else f"agent-{dice.randrange(agents):05d}"
         yield Attempt(
             id="",
             challenge=CHALLENGE,

@@ -10,9 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallymark.app.bulk_work import BlockCodec
-from tallymark.app.rule_scoring import make_context, open_own_scorer
+from tallymark.app.rule_scoring import make_context, open_own_scoring
 from tallymark.app.workers import JobKind, Workers, go_on_with_backfill
-from tallymark.errors import NotMeasured
 from tallymark.scoring import EvalContext, Score
 from tallymark.traces import Trace
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.engine.engine import Engine
     from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.scoring import Scorer
     from tallymark.store.traces.decisions import DueTrace
     from tallymark.store.traces.rules import RuleDefinition
 
@@ -40,15 +38,10 @@ class RuleJudging:
     @contextmanager
     def open(self) -> Iterator[Callable[[bytes], bytes]]:
         """Makes the scorer."""
-        scorer = open_own_scorer(self.said)
-        yield lambda data: _SCORES.encode([_score(scorer, each) for each in _TRACES.decode(data)])
-
-
-def _score(scorer: Scorer, trace: Trace) -> Score:
-    try:
-        return scorer.score(make_context(trace))
-    except NotMeasured as error:
-        return Score.failed(str(error))
+        scoring = open_own_scoring(self.said)
+        yield lambda data: _SCORES.encode(
+            list(scoring.score_all(map(make_context, _TRACES.decode(data))))
+        )
 
 
 def score_on_engine(
@@ -59,7 +52,8 @@ def score_on_engine(
     unread: list[tuple[DueTrace, Score]] = []
 
     def cut() -> Iterator[bytes]:
-        due, traces = list[DueTrace](), list[Trace]()
+        due: list[DueTrace] = []
+        traces: list[Trace] = []
         for each, context in loaded:
             if isinstance(context, EvalContext):
                 due.append(each)

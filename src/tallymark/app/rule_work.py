@@ -63,7 +63,7 @@ class RuleWork:
     """Whether somebody wants it to end."""
     seconds: float = SLICE
     engine: Engine | None = None
-    """Where scorers that wait for nobody score very many; None is this process."""
+    """Where scorers score very many; None is this process."""
     _began: float = field(default_factory=time.monotonic)
 
     @property
@@ -110,8 +110,8 @@ class RuleWork:
                 if scoring is None:
                     break
             lot = _QUICK_LOT if scoring.is_quick and not scoring.is_paid else _SLOW_LOT
-            if self.engine is not None and lot == _QUICK_LOT:
-                lot *= _SPREAD * self.engine.workers
+            if self.engine is not None and scoring.may_travel:
+                lot = _QUICK_LOT * _SPREAD * self.engine.workers
             due = self.store.decisions.due(rule, now=self.clock(), limit=lot, backfill=backfill)
             if not due:
                 break
@@ -222,12 +222,12 @@ class _ScoredLot:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
             numbers = (scoring.score_numbers(each.numbers) for each in granted)
             self._store(list(map(self._conclude, granted, numbers)))
+        elif self.work.engine is not None and scoring.may_travel:
+            granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
+            self._score_elsewhere(self.work.engine, granted)
         elif scoring.is_quick and not scoring.judges:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
-            if self.work.engine is not None and scoring.said.folder is not None:
-                self._score_elsewhere(self.work.engine, granted)
-            else:
-                self._store(list(self._score_quickly(granted)))
+            self._store(list(self._score_quickly(granted)))
         else:
             self._score_slowly(due)
         return self
