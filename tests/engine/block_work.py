@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,9 @@ class Doing:
 class NeverReady:
     """Work that no worker can get ready for."""
 
-    @contextmanager
-    def open(self) -> Iterator[Callable[[Any], Any]]:
+    def open(self) -> AbstractContextManager[Callable[[Any], Any]]:
         """Says why."""
         raise ValueError("there is no scorer here")
-        yield
 
 
 def _square(_: Path, number: int) -> int:
