@@ -22,17 +22,17 @@ from tallymark.text import shorten_line
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
-Taken = TypeVar("Taken", contravariant=True)
-Given = TypeVar("Given", covariant=True)
+Block_contra = TypeVar("Block_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
 MOST_LOSSES = 3
 """Workers that may die over a block before it is told as failed."""
 _TEXT_CHARS = 500
 
 
-class Work(Protocol[Taken, Given]):
+class Work(Protocol[Block_contra, Result_co]):
     """What is done to blocks. It travels to the workers, so it is small, and can be pickled."""
 
-    def open(self) -> AbstractContextManager[Callable[[Taken], Given]]:
+    def open(self) -> AbstractContextManager[Callable[[Block_contra], Result_co]]:
         """Gets a worker ready, once; what it gives does one block after another."""
 
 
