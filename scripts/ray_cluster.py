@@ -71,7 +71,7 @@ def serve(cpus: list[int]) -> None:
         cluster.remove_node(nodes.pop(), allow_graceful=False)
         sys.stdout.write("killed\n")
         sys.stdout.flush()
-    cluster.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

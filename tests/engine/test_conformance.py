@@ -87,7 +87,7 @@ def test_work_that_nobody_gets_ready_for_says_why(engine: Engine) -> None:
 def test_no_more_blocks_are_begun_than_can_be_held(engine: Engine, tmp_path: Path) -> None:
     size, asked = 200_000, 0
 
-    def cut() -> Iterator[tuple[str, int]]:
+    def cut() -> Iterator[tuple[str, Any]]:
         nonlocal asked
         for number in range(200):
             asked = number + 1

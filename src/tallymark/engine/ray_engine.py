@@ -66,7 +66,7 @@ class RayEngine(Engine):
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         # What becomes of workers is told by us.
-        logging.getLogger("ray").addHandler(logging.NullHandler())
+        logging.getLogger("ray").setLevel(logging.CRITICAL)
         here: dict[str, Any] = {
             "num_cpus": workers or os.cpu_count(),
             "include_dashboard": False,
