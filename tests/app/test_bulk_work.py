@@ -47,7 +47,7 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
         with store.open_work("w") as kept:
             found = BulkWork(engine, kept).do(Doubling(), BLOCKS)
             assert [next(found) for _ in range(4)] == DOUBLED[:4]
-            found.close()  # type: ignore[attr-defined]
+            found.close()
         before = engine.done
         with store.open_work("w") as kept:
             assert len(kept.keys) == before

@@ -28,7 +28,8 @@ class NoWatch:
 
 
 def run(app: App, folder: Path, engine: SerialEngine | None, model: str = "replay/samples") -> Run:
-    options = RunOptions(RunLimits(threads=3), engine=engine and SerialChoice(engine=engine))
+    choice = None if engine is None else SerialChoice(engine=engine)
+    options = RunOptions(RunLimits(threads=3), engine=choice)
     (found,) = app.runs.run(load_suite(folder / "suite.yaml"), [model], options, NoWatch())
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -34,7 +34,7 @@ class BulkWork:
     engine: Engine
     kept: KeptWork | None = None
 
-    def do(self, work: Work[Block, bytes], blocks: Iterable[tuple[str, Block]]) -> Iterator[bytes]:
+    def do(self, work: Work[Block, bytes], blocks: Iterable[tuple[str, Block]]) -> Generator[bytes]:
         """The results of blocks, in their order; each comes with a key that no other has."""
         known = frozenset[str]() if self.kept is None else self.kept.keys
         order: deque[str] = deque()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -241,7 +241,7 @@ def _go_on(judged: JudgedTraces, work: KeptWork, store: Store) -> None:
 
 
 def _read_results(
-    found: Iterator[bytes], scoring: TraceScoring, on_broken: Callable[[TraceError], object]
+    found: Generator[bytes], scoring: TraceScoring, on_broken: Callable[[TraceError], object]
 ) -> Iterator[CaseResult]:
     with closing(found):
         for data in found:

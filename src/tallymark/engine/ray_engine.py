@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -34,6 +35,7 @@ _BLOCKS_EACH = 2
 """For each worker: one that is done, and one that is there already when it is."""
 _STORE_BYTES = 256 * 1024 * 1024
 """Of a cluster that is started here: blocks and results are small, and few at a time."""
+_PATIENCE = 5.0
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # it would tell its makers
     "RAY_DISABLE_IMPORT_WARNING": "1",
@@ -74,6 +76,8 @@ class RayEngine(Engine):
         }
         quiet = {"log_to_driver": False, "configure_logging": False}
         try:
+            if address is not None:
+                _require_listener(address)
             # "local" starts one of its own, even where another runs on this machine.
             self._ray.init(address or "local", **({} if address else here), **quiet)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
@@ -152,3 +156,13 @@ def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
         return "done", _bench.do(block)
     except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
         return "failed", describe_error(error)
+
+
+def _require_listener(address: str) -> None:
+    """ConnectionError where nobody listens: Ray itself would wait for minutes, and not alone."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal():  # else a word that Ray knows, such as auto
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+        except OverflowError:
+            raise ConnectionError("there is no such port") from None

@@ -54,8 +54,13 @@ class KeptWork:
 
     def keep(self, block: str, result: bytes) -> None:
         """Keeps the result of a block, unless there is one."""
-        row = {"tenant": self._tenant, "work": self._work, "block": block}
-        row |= {"result": result, "at": time.time()}
+        row = {
+            "tenant": self._tenant,
+            "work": self._work,
+            "block": block,
+            "result": result,
+            "at": time.time(),
+        }
 
         def work(connection: Connection) -> None:
             self._lease.hold(connection)
