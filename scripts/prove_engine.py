@@ -1,6 +1,6 @@
 """Engines: whatever is lost on the way, all of them come to the same.
 
-    python -m scripts.prove_engine [--short] [NAME ...]
+    python -m scripts.prove_engine [--short] [--attempts N] [NAME ...]
 
 Traces are scored, attempts rescored by a plugin and a suite is run: by one process without an
 engine, by processes of this machine, and by Ray; with one of two Ray nodes killed half-way, and
@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -328,8 +328,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names of proofs; all without any")
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--attempts", type=int, help="to rescore; a million for a soak")
     given = parser.parse_args()
-    holds, _ = judge_engines(SHORT if given.short else Size(), given.names)
+    size = SHORT if given.short else Size()
+    if given.attempts is not None:
+        size = replace(size, attempts=given.attempts)
+    holds, _ = judge_engines(size, given.names)
     return int(not holds)
 
 
