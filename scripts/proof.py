@@ -19,7 +19,7 @@ from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
-from scripts.prove_engine import judge_engines
+from scripts.prove_engine import COST, RESULTS, judge_engines
 from scripts.prove_exporters import judge_exporters
 from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
@@ -133,7 +133,12 @@ def prove_recordings() -> ProofSection:
 
 def prove_engines() -> ProofSection:
     """Whatever is lost on the way, every engine comes to the same."""
-    return ProofSection("Engines", *judge_engines())
+    return ProofSection("Engines", *judge_engines(RESULTS))
+
+
+def prove_engine_cost() -> ProofSection:
+    """Ray takes little more than processes of this machine."""
+    return ProofSection("What engines cost", *judge_engines(COST))
 
 
 def prove_backups() -> ProofSection:
@@ -190,6 +195,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
     "backups": prove_backups,
     "engine": prove_engines,
+    "engine-cost": prove_engine_cost,
     "exporters": prove_exporters,
     "faults": prove_faults,
     "mutants": prove_mutants,
