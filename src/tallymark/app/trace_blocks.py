@@ -160,7 +160,7 @@ class TraceInput:
     @property
     def identity(self) -> list[Any] | None:
         """What it is that is read, as far as that can be told without reading it."""
-        if "-" in self.paths:
+        if "-" in self.paths or not all(Path(path).exists() for path in self.paths):
             return None
         facts: list[Any] = [self.format]
         for path in map(Path, self.paths):

@@ -188,6 +188,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
             done = "what is done is kept" if options.keep else "nothing is kept"
+            if options.keep and options.engine is not None:
+                done += "; type the same again to go on"
             say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
         if outcome.failures:
