@@ -14,12 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
-from scripts.prove_engine import COST, RESULTS, judge_engines
+from scripts.prove_engine import PROOFS as ENGINE_PROOFS
+from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
 from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
@@ -131,14 +133,9 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
-def prove_engines() -> ProofSection:
-    """Whatever is lost on the way, every engine comes to the same."""
-    return ProofSection("Engines", *judge_engines(RESULTS))
-
-
-def prove_engine_cost() -> ProofSection:
-    """Ray takes little more than processes of this machine."""
-    return ProofSection("What engines cost", *judge_engines(COST))
+def prove_engine(name: str) -> ProofSection:
+    """Whatever is lost on the way, every engine comes to the same, and Ray costs little more."""
+    return ProofSection(f"Engines: {name}", *judge_engines(names=[name]))
 
 
 def prove_backups() -> ProofSection:
@@ -194,8 +191,7 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
     "backups": prove_backups,
-    "engine": prove_engines,
-    "engine-cost": prove_engine_cost,
+    **{f"engine-{name}": partial(prove_engine, name) for name in ENGINE_PROOFS},
     "exporters": prove_exporters,
     "faults": prove_faults,
     "mutants": prove_mutants,
