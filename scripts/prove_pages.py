@@ -309,7 +309,7 @@ QUESTIONS: tuple[tuple[str, Role, tuple[str, ...], str], ...] = (
         "what made a score on a board",
         "guest",
         ("h2 >> text=The bean counter", "a.board-score"),
-        "text=Score by dimension",
+        "tr.sum >> text=Total",
     ),
     ("what made an Elo", "guest", ("nav >> text=Ratings", "a[href$='#elo']"), "text=It began at"),
     (
