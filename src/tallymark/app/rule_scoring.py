@@ -42,7 +42,7 @@ _ASKS = 2
 _LIKELY_OUTPUT = 300
 _BYTES_A_TOKEN = 4
 _SECONDS = 600.0
-"""For scorers that wait: judges have a time of their own for each request."""
+"""For scorers that wait; judges, which have a time of their own for each request, get more."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class RuleScoring:
     formula: Formula | None
     judges: tuple[JudgePrice, ...]
     reach: Reach | None
+    seconds: float = _SECONDS
+    """For all that is done with one trace."""
 
     @property
     def is_paid(self) -> bool:
@@ -144,7 +146,7 @@ class RuleScoring:
         from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 
         with limit_reach(self.reach):
-            for _, (score,) in score_in_loop([self.scorer], contexts, _SECONDS):
+            for _, (score,) in score_in_loop([self.scorer], contexts, self.seconds):
                 yield score
 
     def keep(self, score: Score) -> tuple[KeptScore, ...]:
@@ -188,7 +190,8 @@ def open_scoring(
     if said.formula is not None:
         formula = Formula.parse(said.formula, names=NUMBERS)
     called = name or (rule.name if rule is not None else "")
-    made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach)
+    seconds = _SECONDS + opener.seconds
+    made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach, seconds)
     _check_money(made)
     return made
 
@@ -219,6 +222,8 @@ class _Opener:
         self._reach = reach
         self._load = load
         self.judges: list[JudgePrice] = []
+        self.seconds = 0.0
+        """That judges may take for a trace, beyond what any scorer may."""
 
     def open(self) -> Scorer | None:
         said = self._said
@@ -252,16 +257,19 @@ class _Opener:
         if self._reach is not None and rubric.endswith(".toml"):
             self._reach.demand("files", "no file of this server is read for others")
         most = given.get("max_tokens", MOST_OUTPUT)
+        timeout = float(given.get("timeout", 60.0))
         pricing = given.get("pricing")
         folder: str | Path | None = self._said.folder
         judge = open_judge(reference, folder=folder, reach=self._reach, pricing=pricing)
         judge.settings = {"max_tokens": most}
+        judge.careful = True
         made = llm_judge(
             rubric,
             model=judge,
             choices=given.get("choices"),
-            timeout=float(given.get("timeout", 60.0)),
+            timeout=timeout,
         )
+        self.seconds = max(self.seconds, _ASKS * timeout)
         asked = load_rubric(rubric)
         words = tomllib.loads(read_frame())
         frame = sum(len(str(each).encode()) for each in words.values())
