@@ -8,7 +8,7 @@ and that of all of PostgreSQL's own processes.
 
     python bench/bench_ingest.py [ingest | filters] [sqlite | postgresql]...
 
-    BENCH_TRACES=10000,100000,1000000    of filters, at several sizes; the promise is for each
+    BENCH_TRACES=10000,100000,1000000    of filters, at several sizes ten times apart
 
 Exits 1 when a promise is broken.
 """
@@ -36,6 +36,7 @@ from scripts.server_process import open_postgres, read_cpu, read_family_cpu
 from tallymark.app.accounts import AccountService
 from tallymark.app.traces import TraceIntake
 from tallymark.store import Store, open_store
+from tallymark.store.all_tables import metadata
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece
 from tallymark.traces.trace_facts import TraceFacts
 from tallymark.traces.trace_query import parse_query
@@ -46,6 +47,7 @@ SIZES = {10: 100, 100: 20, 1000: 2}
 """Traces in a request, and requests in a round: an exporter sends 512 spans when it is busy."""
 ROUNDS = 7
 COUNTS = [int(each) for each in os.environ.get("BENCH_TRACES", "1000000").split(",")]
+FIRST = 10_000
 ASKED = 10
 """Pages between two looks at what PostgreSQL has used: the kernel tells it in hundredths."""
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "traces"
@@ -241,13 +243,13 @@ def bench_ingest(url: str, name: str) -> bool:
 # Filters
 
 
-def make_pieces(first: int, count: int) -> Iterator[TracePiece]:
+def make_pieces(count: int) -> Iterator[TracePiece]:
     """Traces of a month, with what production has: few errors, long tails, many sessions."""
-    drawn = random.Random(first)
+    drawn = random.Random(1)
     models = ("gpt-5", "gpt-5-mini", "claude-opus", "gemini-pro")
     tools = ("search", "fetch", "calculator", "send_mail")
-    for nth in range(first, count):
-        rare = nth % 50_000 == 7
+    for nth in range(count):
+        rare = nth % 5_000 == 7
         yield TracePiece(
             trace_id=f"{nth:032x}",
             format="otel",
@@ -278,13 +280,18 @@ def make_pieces(first: int, count: int) -> Iterator[TracePiece]:
 
 
 def fill(store: Store, filled: int, count: int) -> None:
-    """Up to so many traces, settled, half of them with a score."""
-    store.prepare()
-    pieces = make_pieces(filled, count)
-    while some := tuple(islice(pieces, 2_000)):
-        store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=some))
-    while store.traces.settle(NOW + 1000, limit=20_000):
-        pass
+    """Up to so many traces, settled, half of them with a score: ten thousand, then times ten."""
+    if not filled:
+        store.prepare()
+        pieces = make_pieces(FIRST)
+        while some := tuple(islice(pieces, 2_000)):
+            store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=some))
+        while store.traces.settle(NOW + 1000, limit=20_000):
+            pass
+        filled = FIRST
+    while filled < count:
+        multiply(store, filled)
+        filled *= 10
     scores = (
         "INSERT INTO trace_scores (trace, version, rule_version, name, author, tenant, rule, value,"
         " at, started_at, is_current) SELECT key, 1, 1, 'polite', '', tenant, 1,"
@@ -292,6 +299,47 @@ def fill(store: Store, filled: int, count: int) -> None:
         " WHERE key % 2 = 0 ON CONFLICT DO NOTHING"
     )
     store._database.write(lambda c: c.exec_driver_sql(scores.replace("%", _percent(store))))  # noqa: SLF001
+
+
+def multiply(store: Store, filled: int) -> None:
+    """Nine more of each trace, between it and the next, in sessions of their own."""
+    gap = 3 * DAY / filled
+
+    def work(connection: Any) -> None:
+        labels = connection.exec_driver_sql("SELECT max(id) FROM labels").scalar()
+        for nth in range(1, 10):
+            changed = {
+                "traces": {
+                    "key": f"key + {nth * filled}",
+                    "trace_id": f"'{filled}-{nth}-' || trace_id",
+                    "started_at": f"started_at + {nth * gap}",
+                    "session": f"session || '-{filled}-{nth}'",
+                },
+                "labels": {
+                    "id": f"id + {nth * labels}",
+                    "value": f"value || '-{filled}-{nth}'",
+                },
+                "trace_labels": {
+                    "label": "CASE WHEN label IN (SELECT id FROM labels WHERE kind = 'session')"
+                    f" THEN label + {nth * labels} ELSE label END",
+                    "started_at": f"started_at + {nth * gap}",
+                    "trace": f"trace + {nth * filled}",
+                },
+            }
+            limits = {
+                "traces": f"key <= {filled}",
+                "labels": f"id <= {labels} AND kind = 'session'",
+                "trace_labels": f"trace <= {filled}",
+            }
+            for name, columns in changed.items():
+                names = [each.name for each in metadata.tables[name].c]
+                given = ", ".join(columns.get(each, each) for each in names)
+                connection.exec_driver_sql(
+                    f"INSERT INTO {name} ({', '.join(names)}) SELECT {given} FROM {name}"
+                    f" WHERE {limits[name]}"
+                )
+
+    store._database.write(work)  # noqa: SLF001
 
 
 def _percent(store: Store) -> str:

@@ -46,9 +46,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 LimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")
 ]
-MeasureOption = Annotated[
-    str, typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME.")
-]
+_MEASURES = "cost, duration, tokens, error, score.NAME or people.NAME."
+MeasureOption = Annotated[str, typer.Option("--measure", "-m", help=_MEASURES)]
 _WIDE = 0.05
 """An interval of scores whose ends need no more than two decimals."""
 _NOTHING = "no trace is so; all of them: tally traces list"
@@ -135,7 +134,7 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     every: Annotated[str | None, typer.Option(help="minute, hour, day or week.")] = None,
     measure: Annotated[
         str | None,
-        typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME."),
+        typer.Option("--measure", "-m", help=_MEASURES),
     ] = None,
     db: Db = None,
     server: Server = None,
@@ -193,7 +192,10 @@ def compare(
 
 @app.command()
 def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
-    score: Annotated[str, typer.Argument(help="The name of a score.", show_default=False)],
+    score: Annotated[
+        str,
+        typer.Argument(help="A rule's score; people.NAME is what people gave.", show_default=False),
+    ],
     filters: FilterArgument = None,
     limit: LimitOption = 100,
     best: Annotated[bool, typer.Option("--best", help="The highest instead.")] = False,
@@ -393,7 +395,9 @@ def _make_table(found: list[ScoredTrace]) -> Table:
 
 def _write_scores(scores: list[TraceScore]) -> str:
     return ", ".join(
-        f"{each.name} {format_score(each.value)}" for each in scores if each.value is not None
+        f"{each.name} {format_score(each.value)}{f' by {each.author}' if each.author else ''}"
+        for each in scores
+        if each.value is not None
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallymark.store.column_types import make_storable
-from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, SCORE, TIMES
+from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, PEOPLE, SCORES, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,8 @@ FEW: Final = 2_000
 """So many rows are looked up one by one and sorted."""
 _MOST_LABELS = 1_000
 """Of labels that fit a glob: more are looked for row by row."""
+_ORIGIN = {True: "author <> ''", False: "author = ''"}
+"""By whether people gave a score; in the words of the index of those."""
 _INDEXED = ("cost", "duration", "tokens")
 
 
@@ -112,7 +114,7 @@ class _Compiler:
         if term.field == "state":
             known = {"open": "t.due_at IS NOT NULL", "settled": "t.due_at IS NULL"}
             return Condition(f"({' OR '.join(known[each] for each in term.values)})")
-        if term.field.startswith(SCORE):
+        if term.field.startswith(SCORES):
             return self._write_score(term)
         return self._match_any("t.trace_id", term)
 
@@ -164,10 +166,12 @@ class _Compiler:
             fits, values, sign = compared.text, compared.values, ""
         # A plus keeps SQLite from any other index than that of the trace.
         plus = "" if self._statements.is_postgres else "+"
+        name, origin = write_origin(term.field)
         return Condition(
             f"{sign}EXISTS (SELECT 1 FROM trace_scores s WHERE s.trace = t.key"  # noqa: S608
-            f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current AND {fits})",
-            (self._tenant, term.field.removeprefix(SCORE), *values),
+            f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current"
+            f" AND {plus}s.{origin} AND {fits})",
+            (self._tenant, name, *values),
         )
 
     def find_way(self, term: Term) -> Way | None:
@@ -197,12 +201,15 @@ class _Compiler:
         if term.field == "id" and not any("*" in each or "?" in each for each in term.values):
             fits = self._match_any("trace_id", term)
             return self._take_keys("ux_traces_id", fits.text, fits.values)
-        if term.field.startswith(SCORE) and term.values[0] not in ("any", "none"):
+        if term.field.startswith(SCORES) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
+            name, origin = write_origin(term.field)
+            # Those of rules are most: with a few of people's among them, all can fit.
+            people = f" AND {origin}" if term.field.startswith(PEOPLE) else ""
             return Condition(
                 "SELECT trace AS key FROM trace_scores WHERE tenant = ? AND name = ? AND is_current"  # noqa: S608
-                f" AND {fits.text}",
-                (self._tenant, term.field.removeprefix(SCORE), *fits.values),
+                f"{people} AND {fits.text}",
+                (self._tenant, name, *fits.values),
             )
         return None
 
@@ -212,6 +219,12 @@ class _Compiler:
             f"SELECT key FROM traces{by} WHERE tenant = ? AND {fits}",  # noqa: S608
             (self._tenant, *values),
         )
+
+
+def write_origin(field: str) -> tuple[str, str]:
+    """The name of a score as it is kept, and who gave it in SQL; without a prefix it is a rule."""
+    prefix = next((each for each in SCORES if field.startswith(each)), "")
+    return field.removeprefix(prefix), _ORIGIN[prefix == PEOPLE]
 
 
 def _compare(column: str, term: Term) -> Condition:

@@ -15,6 +15,7 @@ from tallymark.store.traces.trace_filters import (
     compile_filter,
     is_attribute,
     join_conditions,
+    write_origin,
 )
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.traces.lenient_json import as_text
@@ -183,10 +184,16 @@ def _read_few(
 ) -> list[tuple[Any, ...]]:
     place = [] if after is None else [Condition("(t.started_at, t.key) < (?, ?)", after)]
     where = join_conditions((*found.conditions, *place))
-    cross = "" if statements.is_postgres else "CROSS "
+    # Said so that keys are found first, and then rows one by one: PostgreSQL would rather read
+    # a whole table, or walk along time until there are enough.
+    rows = (
+        f"traces t WHERE t.key = ANY(ARRAY({way.keys.text})) AND"
+        if statements.is_postgres
+        else f"(SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
+        " CROSS JOIN traces t ON t.key = k.key WHERE"
+    )
     text = (
-        f"SELECT {_COLUMNS} FROM (SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
-        f" {cross}JOIN traces t ON t.key = k.key WHERE {where.text}"
+        f"SELECT {_COLUMNS} FROM {rows} {where.text}"  # noqa: S608
         f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
     )
     return statements.read(text, *way.keys.values, *where.values)
@@ -282,11 +289,13 @@ def list_worst(
             return []
         join = "JOIN" if statements.is_postgres else "CROSS JOIN"
         where = found.where
+        name, origin = write_origin(score)
         rows = statements.read(
             f"SELECT c.value, {_COLUMNS} FROM trace_scores c {join} traces t ON t.key = c.trace"  # noqa: S608
             " WHERE c.tenant = ? AND c.name = ? AND c.is_current AND c.value IS NOT NULL"
-            f" AND {where.text} ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
-            *(tenant, score, *where.values),
+            f" AND c.{origin} AND {where.text}"
+            f" ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
+            *(tenant, name, *where.values),
         )
     return [ScoredTrace(row[0], read_record(row[1:])) for row in rows]
 
