@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.app.rule_samples import DAY, Desk, make_trace
+from tests.app.rule_samples import DAY, NOON, Desk, make_trace
 from tests.scorers.local_server import LocalServer, Reply, serving
 
 from tallymark.app import rule_work
+from tallymark.models.token_count import count_tokens
 from tallymark.store import open_store
 
 CENT = 0.01
@@ -143,3 +144,24 @@ def test_two_workers_at_a_judge_that_answers_now_and_then_pay_no_more_than_the_c
             desk.clock.now += 900.0
     assert "waiting" not in desk.count("kind")
     assert len(judge.bodies) * CENT <= find_spent(desk) + 1e-9 <= 12 * CENT + 2e-9
+
+
+@pytest.mark.parametrize("answer", ["It was sent on Monday. " * 50, "包裹已于星期一寄出。" * 50])
+def test_what_a_backfill_says_first_is_what_tokens_cost(
+    desk: Desk, judge: LocalServer, answer: str
+) -> None:
+    """By the tokens of what the judge was really sent, and of an answer as is guessed."""
+    judge.will(VERDICT)
+    desk.load([make_trace(n, answer=answer) for n in range(4)])
+    desk.settle()
+    rule = make_rule(judge)
+    del rule["reserve"]
+    rule["judge"] |= {"pricing": {"input": 1.0, "output": 4.0}, "timeout": 30}
+    desk.rules.add(rule)
+    said = desk.rules.preview_backfill("kind", NOON, NOON + 100)
+    desk.work().backfill(desk.rules.start_backfill("kind", NOON, NOON + 100).id)
+    sent = sum(count_tokens(each["content"]) for body in judge.bodies for each in body["messages"])
+    assert said.cost == pytest.approx((sent * 1.0 + 4 * 300 * 4.0) / 1e6, rel=0.1)
+    assert said.cost_by == (
+        "prices, the length of 4 traces and a guess of 300 tokens for an answer"
+    )

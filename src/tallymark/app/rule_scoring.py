@@ -16,6 +16,7 @@ from tallymark.judging.spending import find_spending, is_unavailable
 from tallymark.judging.trace_evidence import collect_material
 from tallymark.models.model_kinds import ModelReference
 from tallymark.models.reach import Reach, limit_reach
+from tallymark.models.token_count import count_tokens
 from tallymark.models.token_prices import Pricing, find_provider_prices
 from tallymark.scorers.llm_judge import llm_judge
 from tallymark.scoring import EvalContext, Expected, Score, Scorer, composite, load_scorer
@@ -39,7 +40,8 @@ NUMBERS: dict[str, tuple[float, float]] = {
 """What formulas of rules may use. `latency` is the duration, in seconds; `failed` is 1 or 0."""
 _ASKS = 2
 """How often a judge is asked for one verdict at most."""
-_LIKELY_OUTPUT = 300
+LIKELY_OUTPUT = 300
+"""Tokens of a verdict, where nobody knows better: those that think aloud say more."""
 _BYTES_A_TOKEN = 4
 _SECONDS = 600.0
 """For scorers that wait; judges, which have a time of their own for each request, get more."""
@@ -66,14 +68,20 @@ class JudgePrice:
         """Dollars that it mostly comes to."""
         if self.price is None:
             return None
-        return self.price(self._count_bytes(ctx) // _BYTES_A_TOKEN, _LIKELY_OUTPUT)
+        shown = self._show(ctx)
+        if shown is None:
+            return 0.0
+        return self.price(self.frame // _BYTES_A_TOKEN + count_tokens(shown), LIKELY_OUTPUT)
 
     def _count_bytes(self, ctx: EvalContext) -> int:
+        shown = self._show(ctx)
+        return 0 if shown is None else self.frame + len(shown.encode("utf-8", "replace"))
+
+    def _show(self, ctx: EvalContext) -> str | None:
         try:
-            shown = collect_material(ctx, self.shows).text
+            return collect_material(ctx, self.shows).text
         except WorkFailed:  # then nobody is asked
-            return 0
-        return self.frame + len(shown.encode("utf-8", "replace"))
+            return None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tallymark.store.traces.trace_filters import (
 )
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.traces.lenient_json import as_text
-from tallymark.traces.trace_query import ATTRIBUTE
+from tallymark.traces.trace_query import ATTRIBUTE, PEOPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -290,10 +290,14 @@ def list_worst(
         join = "JOIN" if statements.is_postgres else "CROSS JOIN"
         where = found.where
         name, origin = write_origin(score)
+        known = f"tenant = ? AND name = ? AND is_current AND {origin} AND value IS NOT NULL"
+        # Several people may have scored one trace, and it is listed once.
+        mean = f"SELECT trace, avg(value) AS value FROM trace_scores WHERE {known} GROUP BY trace"  # noqa: S608
+        plain = f"SELECT trace, value FROM trace_scores WHERE {known}"  # noqa: S608
+        source = mean if score.startswith(PEOPLE) else plain
         rows = statements.read(
-            f"SELECT c.value, {_COLUMNS} FROM trace_scores c {join} traces t ON t.key = c.trace"  # noqa: S608
-            " WHERE c.tenant = ? AND c.name = ? AND c.is_current AND c.value IS NOT NULL"
-            f" AND c.{origin} AND {where.text}"
+            f"SELECT c.value, {_COLUMNS} FROM ({source}) AS c {join} traces t ON t.key = c.trace"  # noqa: S608
+            f" WHERE {where.text}"
             f" ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
             *(tenant, name, *where.values),
         )
