@@ -94,9 +94,11 @@ def _list(text: str, limit: int, where: tuple[str | None, str | None], as_json: 
         return
     if page.items:
         say(_make_table(page.items))
+    elif page.more:
+        say("none so far; look further back with until:")
     else:
         say(_NOTHING if text.strip() else _EMPTY)
-    if page.more:
+    if page.more and page.items:
         say("there are more: --limit, or a narrower filter", err=True)
     if page.scanned is not None:
         looked = format_count(page.scanned, "trace")

@@ -77,7 +77,7 @@ def compile_filter(
     statements: QuickStatements, tenant: str, query: TraceQuery, *, ways: bool = True
 ) -> TraceFilter:
     """The SQL of what columns can answer."""
-    compiler = _Compiler(statements, tenant)
+    compiler = _Compiler(statements, tenant, row_by_row=ways)
     conditions = [Condition("t.tenant = ?", (tenant,))]
     found: list[Way] = []
     for term in query.columns:
@@ -93,9 +93,12 @@ def compile_filter(
 
 
 class _Compiler:
-    def __init__(self, statements: QuickStatements, tenant: str) -> None:
+    def __init__(self, statements: QuickStatements, tenant: str, *, row_by_row: bool) -> None:
         self._statements = statements
         self._tenant = tenant
+        # PostgreSQL would join what is asked of each of a few rows as if it were asked of all; an
+        # offset, even of nothing, keeps it from that.
+        self._fence = " OFFSET 0" if row_by_row and statements.is_postgres else ""
         self._labels: dict[Term, list[int] | None] = {}
 
     def write(self, term: Term) -> Condition | None:
@@ -134,14 +137,15 @@ class _Compiler:
             fits = self._match_any("w.value", term)
             return Condition(
                 "EXISTS (SELECT 1 FROM labels w JOIN trace_labels l ON l.label = w.id"  # noqa: S608
-                f" WHERE w.tenant = ? AND w.kind = ? AND {fits.text} AND {same})",
+                f" WHERE w.tenant = ? AND w.kind = ? AND {fits.text} AND {same}{self._fence})",
                 (self._tenant, term.field, *fits.values),
             )
         if not ids:
             return Condition("1 = 0") if term.negated else None
         places = ", ".join(map(str, ids))
         return Condition(
-            f"EXISTS (SELECT 1 FROM trace_labels l WHERE l.label IN ({places}) AND {same})"  # noqa: S608
+            f"EXISTS (SELECT 1 FROM trace_labels l WHERE l.label IN ({places}) AND {same}"  # noqa: S608
+            f"{self._fence})"
         )
 
     def _find_labels(self, term: Term) -> list[int] | None:
@@ -170,7 +174,7 @@ class _Compiler:
         return Condition(
             f"{sign}EXISTS (SELECT 1 FROM trace_scores s WHERE s.trace = t.key"  # noqa: S608
             f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current"
-            f" AND {plus}s.{origin} AND {fits})",
+            f" AND {plus}s.{origin} AND {fits}{self._fence})",
             (self._tenant, name, *values),
         )
 

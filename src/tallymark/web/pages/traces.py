@@ -81,6 +81,7 @@ class TracesView(View, frozen=True, kw_only=True):
                 None if each.low is None or each.high is None else (each.low, each.high),
             )
             for each in self.points
+            if each.measured  # people score here and there
         ]
         drawn = [Line("Mean", line)] if line else []
         return draw_lines(self.measure_title, drawn, self._write_moment, _write_amount, zero=True)
@@ -123,7 +124,7 @@ def name_measure(measure: str) -> str:
         return measure.removeprefix(SCORE)
     if measure.startswith(PEOPLE):
         return f"{measure.removeprefix(PEOPLE)}, by people"
-    return {"error": "Share that failed", "cost": "Cost", "duration": "Seconds"}.get(
+    return {"error": "Share that failed", "cost": "Cost in dollars", "duration": "Seconds"}.get(
         measure, measure.capitalize()
     )
 
