@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ", ".join(f"t.{name}" for name in LISTED)
 _SCANNED_AT_ONCE = 200
-_PIECES = (1_000, 4_000, 7_000)
+_PIECES = (1_000, 4_000, 5_000)
 """Rows of an index that are looked at for one page, as long as it is not full."""
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
@@ -187,7 +187,7 @@ def _read_few(
     # Said so that keys are found first, and then rows one by one: PostgreSQL would rather read
     # a whole table, or walk along time until there are enough.
     rows = (
-        f"traces t WHERE t.key = ANY(ARRAY({way.keys.text})) AND"
+        f"(SELECT * FROM traces WHERE key = ANY(ARRAY({way.keys.text})) OFFSET 0) AS t WHERE"  # noqa: S608
         if statements.is_postgres
         else f"(SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
         " CROSS JOIN traces t ON t.key = k.key WHERE"
