@@ -22,6 +22,7 @@ from tallymark.text import (
     format_utc_moment,
     say,
 )
+from tallymark.traces.trace_query import PEOPLE, SCORE
 
 if TYPE_CHECKING:
     from tallymark.desk.traces import ScoredTrace
@@ -223,7 +224,10 @@ def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
         heads = (score.upper(), "TRACE", "STARTED (UTC)", "ASKED")
         say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",)))
     else:
-        say(f"no trace that fits has the score {score}")
+        rules = (
+            "" if score.startswith((PEOPLE, SCORE)) else f" by a rule; by people: people.{score}"
+        )
+        say(f"no trace that fits has the score {score}{rules}")
 
 
 @app.command()
