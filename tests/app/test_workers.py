@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.server_process import require_as_logged
 from sqlalchemy import update
 from tests.app.test_competition import SUMS
 from tests.challenges.challenge_folders import folder_with
@@ -454,6 +455,7 @@ def test_a_worker_killed_in_the_middle_of_each_kind(
     assert app.store.jobs.get(jobs[kind].id).takeovers == 1
     for subject in (jobs["score"].subject, jobs["settle"].subject):
         assert app.store.attempts.get(subject).state == "scored"
+    require_as_logged(app.store, "scores", "runs", "jobs")
 
 
 def test_a_run_whose_worker_is_killed_goes_on_where_it_was(
@@ -473,3 +475,4 @@ def test_a_run_whose_worker_is_killed_goes_on_where_it_was(
     record = app.store.run(run)
     assert (record.status, record.passed, record.failed) == ("completed", 1, 1)
     assert read(tmp_path / "asked") == ["hi", "ho", "ho"]  # what was answered is not asked again
+    require_as_logged(app.store, "runs", "jobs")
