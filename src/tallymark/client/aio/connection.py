@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from tallymark.client.addresses import Address
+from tallymark.client.deadlines import Deadline, await_within
 from tallymark.client.exchange import (
     Answer,
     Call,
@@ -67,10 +69,17 @@ class AsyncConnection:
             await anyio.sleep(wait)
 
     async def _receive(self, built: dict[str, Any]) -> Answer:
+        """What comes back, within the time for one request; httpx limits only each wait."""
+        seconds = built.get("timeout", self._http.timeout.read)
+        deadline = Deadline(seconds or math.inf, len(built.get("content", b"")))
+        return await await_within(deadline, self._read_whole, built, deadline)
+
+    async def _read_whole(self, built: dict[str, Any], deadline: Deadline) -> Answer:
         async with self._http.stream(**built) as response:
             answer = Answer(response.status_code, response.headers)
             async for part in response.aiter_bytes():
                 answer.take(part)
+                deadline.extend(len(part))
         return answer
 
     async def ask(self, kind: type[T], call: Call) -> T:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from tallymark.client.addresses import Address
+from tallymark.client.deadlines import Deadline, call_within
 from tallymark.client.exchange import (
     Answer,
     Call,
@@ -69,10 +71,17 @@ class Connection:
             time.sleep(wait)
 
     def _receive(self, built: dict[str, Any]) -> Answer:
+        """What comes back, within the time for one request; httpx limits only each wait."""
+        seconds = built.get("timeout", self._http.timeout.read)
+        deadline = Deadline(seconds or math.inf, len(built.get("content", b"")))
+        return call_within(deadline, self._read_whole, built, deadline)
+
+    def _read_whole(self, built: dict[str, Any], deadline: Deadline) -> Answer:
         with self._http.stream(**built) as response:
             answer = Answer(response.status_code, response.headers)
             for part in response.iter_bytes():
                 answer.take(part)
+                deadline.extend(len(part))
         return answer
 
     def ask(self, kind: type[T], call: Call) -> T:
