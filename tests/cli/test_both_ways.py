@@ -101,6 +101,7 @@ STORIES: dict[str, tuple[str, ...]] = {
         "webhooks add https://example.com/y --json",
         "webhooks add example.com",
         "webhooks add https://example.com/x --challenge nothing",
+        "webhooks add https://example.com/x --suite nothing",
         "webhooks list",
         "webhooks pause whk_nothing",
         "webhooks resume whk_nothing",
