@@ -28,6 +28,7 @@ from tallymark.errors import WorkFailed
 from tallymark.wire.parts import Listed
 
 T = TypeVar("T", bound=BaseModel)
+LARGEST_PAGE = 1000
 QUIET_S = 60.0
 """A stream of events that says nothing for so long has broken off."""
 
@@ -102,11 +103,13 @@ class AsyncConnection:
             ) from None
 
     async def page(self, kind: type[T], call: Call, limit: int | None) -> AsyncIterator[T]:
-        """Every item of a list, page by page."""
+        """Every item of a list, page by page: who wants more than the first gets large ones."""
         params, left = dict(call.params), limit
         while True:
             if left is not None:
-                params["limit"] = min(left, 1000)
+                params["limit"] = min(left, LARGEST_PAGE)
+            elif params.get("cursor") and params.get("limit") is None:
+                params["limit"] = LARGEST_PAGE
             asked = Call(method="GET", path=call.path, params=params, timeout=call.timeout)
             told: Listed[T] = self.read(Listed[kind], await self.send(asked))  # type: ignore[valid-type]
             for each in told.items:
