@@ -77,14 +77,18 @@ def read_url(text: str) -> str:
 
 def can_be_overheard(url: str) -> bool:
     """Whether a key that is sent there goes over a network as it is."""
+    return url.startswith("http://") and not is_loopback(url)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether it is plain HTTP that does not leave this machine."""
     parts = urlsplit(url)
-    if parts.scheme == "https":
-        return False
     host = parts.hostname or ""
     try:
-        return not ip_address(host).is_loopback
+        here = ip_address(host).is_loopback
     except ValueError:
-        return host != "localhost" and not host.endswith(".localhost")
+        here = host == "localhost" or host.endswith(".localhost")
+    return here and parts.scheme == "http"
 
 
 def _resolve(named: str) -> tuple[str, str | None]:
