@@ -430,7 +430,8 @@ class AccountService:
     ) -> NewKey:
         """Makes the invited an owner with a key, and registers their agent; takes one use.
 
-        Who brings the `secret` of the key has it even when this answer is lost, and may ask again.
+        Who brings the `secret` of the key has it even when this answer is lost, and may ask again:
+        docs/decisions/0057-keys-of-invitations.md.
         """
         found = self._store.invitations.find(text)
         if found is None:
