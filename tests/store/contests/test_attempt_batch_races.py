@@ -82,7 +82,7 @@ def kill_servers(url: str, times: int, servers: int, reports: int) -> None:
                 answered += kill_after(server, reports)
             assert_whole(store, answered)
         assert len(answered) >= times * servers * reports
-        require_as_logged(store, "scores", "boards", "ratings")
+        require_as_logged(store, "attempts", "boards", "ratings")
 
 
 def test_a_server_killed_under_load_has_stored_all_that_it_answered(empty_url: str) -> None:
