@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "Containerfile"
-RESOLVER = "/etc/resolv.conf"
+RESOLVER, CERTIFICATES = "/etc/resolv.conf", "/run/certificates.pem"
 TRIAL = """
 {start} 2>/data/said &
 for n in $(seq 300); do {health} 2>/dev/null && break; sleep 0.2; done
@@ -74,7 +74,7 @@ class Image:
         """What a command says, as the user of the image; `alone` without a network."""
         words = ["bwrap", "--bind", str(self.root), "/", "--proc", "/proc", "--dev", "/dev"]
         words += ["--cap-add", "ALL", "--die-with-parent", "--unshare-pid", "--clearenv"]
-        words += ["--unshare-net"] if alone else ["--ro-bind", RESOLVER, RESOLVER]
+        words += ["--unshare-net"] if alone else _share_network()
         words += ["--chdir", self.folder]
         for name, value in {"HOME": "/root", **self.env}.items():
             words += ["--setenv", name, value]
@@ -91,6 +91,14 @@ class Image:
         place.mkdir(parents=True, exist_ok=True)
         for each in sources:
             shutil.copy(each, place)
+
+
+def _share_network() -> list[str]:
+    """Where names are looked up, and the certificates of a network that has its own."""
+    words = ["--ro-bind", RESOLVER, RESOLVER]
+    if own := os.environ.get("SSL_CERT_FILE"):
+        words += ["--ro-bind", own, CERTIFICATES, "--setenv", "PIP_CERT", CERTIFICATES]
+    return words
 
 
 def _call(words: list[str]) -> str:
