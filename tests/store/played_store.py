@@ -12,7 +12,8 @@ from tallymark.app.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.traces.trace_settings import TraceSettings
-from tallymark.store.webhooks.announcements import EVENTS, Occurrence
+from tallymark.store.webhooks.announcements import EVENTS
+from tallymark.store.webhooks.deliveries import Occurrence
 from tallymark.store.webhooks.webhooks import Webhook
 
 STORED = Path(__file__).parents[1] / "golden" / "stored" / "tally.db.gz"
