@@ -198,10 +198,11 @@ class Rescorings(TenantRows):
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, plan.old.name)
             total = 0 if on_progress is None else connection.scalar(_count_scored(kept))
+        tell = on_progress or (lambda _done, _total: None)
+        tell(0, total)
         for page, rescored in plan.rescore_all(self._read_all(kept)):
-            if on_progress is not None:
-                on_progress(len(computed.rows), total)
             computed.add(kept.id, page, rescored)
+            tell(len(computed.rows), total)
         computed.require_some_score()
         return computed
 
