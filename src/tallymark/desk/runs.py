@@ -185,7 +185,7 @@ class RemoteRuns:
             limit=query.limit,
             kept=True,
         )
-        return [_read_record(each.record) for each in found]
+        return [read_record(each.record) for each in found]
 
     def find_of_branch(self, suite: str, branch: str) -> str | None:
         """The newest run of a suite that ended and was made for a branch, by its label."""
@@ -271,7 +271,7 @@ class RemoteRuns:
         self.client.runs.cancel(run)
 
     def _read(self, run: str) -> RunRecord:
-        return _read_record(self.client.runs.get(run, kept=True).record)
+        return read_record(self.client.runs.get(run, kept=True).record)
 
 
 def _list_failed(found: Iterator[tuple[str, str]]) -> list[str]:
@@ -302,7 +302,8 @@ def _find_of_branch(records: list[RunRecord], branch: str) -> str | None:
     return next((each.id for each in ended if each.tags.get("branch") == branch), None)
 
 
-def _read_record(told: dict[str, Any] | None) -> RunRecord:
+def read_record(told: dict[str, Any] | None) -> RunRecord:
+    """A run that a server told of."""
     try:
         return msgspec.convert(told, RunRecord)
     except msgspec.ValidationError:
