@@ -144,6 +144,6 @@ def test_parquet_without_pyarrow_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "tallymark.parquet_rows", raising=False)
-    with pytest.raises(InvalidInput, match=r'needs pyarrow; install it with: .*\[parquet\]"'):
+    with pytest.raises(InvalidInput, match=r'need pyarrow; install it with: .*\[parquet\]"'):
         write(tmp_path / "out.parquet", [])
     assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
 from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import InvalidInput, NotFound, TallymarkError
+from tallymark.store.contests.bulk_load import ENDED_UNSCORED
 from tallymark.store.reviews.reviews import Review
 from tallymark.store.traces.trace_scores import TraceScore
 
@@ -30,7 +31,7 @@ class LoadedAttempts(NamedTuple):
     new: int
     known: int
     left_out: int
-    """Those that were never scored."""
+    """Those that had not ended."""
 
 
 def open_traces(path: Path) -> Iterator[Trace]:
@@ -42,42 +43,43 @@ def open_traces(path: Path) -> Iterator[Trace]:
 
 
 def load_attempts(store: Store, path: Path, challenge: str | None, *, at: float) -> LoadedAttempts:
-    """Scored attempts, for the challenge that they name or for another."""
+    """Attempts that ended, for the challenge that they name or for another."""
     file = TableFile(path, ATTEMPTS)
     agents: set[str] = set()
     names: set[str] = set()
-    scored = rows = 0
+    ended = rows = 0
     for rows, each in enumerate(file, 1):
         names.add(each.challenge)
         if each.agent not in agents:
             with _placed(file, rows):
                 check_handle(each.agent)
             agents.add(each.agent)
-        if _is_scored(each):
-            scored += 1
+        ended += _has_ended(each)
     if challenge is None and len(names) > 1:
         some = ", ".join(sorted(names)[:3])
         raise InvalidInput(f"{path} has attempts at several challenges: {some}", hint="one a file")
-    if not scored:
+    if not ended:
         return LoadedAttempts(0, 0, rows)
     store.prepare()
     given = _Chosen(file)
     new = store.loads.attempts(challenge or names.pop(), given, agents, at=at)
-    return LoadedAttempts(new, scored - new, rows - scored)
+    return LoadedAttempts(new, ended - new, rows - ended)
 
 
-def _is_scored(attempt: Attempt) -> bool:
-    return attempt.outcome is not None and attempt.submitted_at is not None
+def _has_ended(attempt: Attempt) -> bool:
+    if attempt.outcome is None:
+        return attempt.state in ENDED_UNSCORED
+    return attempt.submitted_at is not None
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The attempts of a file that were scored; can be passed again."""
+    """The attempts of a file that ended; can be passed again."""
 
     file: TableFile[Attempt]
 
     def __iter__(self) -> Iterator[Attempt]:
-        return filter(_is_scored, self.file)
+        return filter(_has_ended, self.file)
 
 
 @dataclass(frozen=True)

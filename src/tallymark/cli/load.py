@@ -41,7 +41,7 @@ def traces(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Traces: files or folders of any format that tally score reads, or tally export wrote.",
+            help="Files or folders of traces: what tally score reads, or tally export wrote.",
         ),
     ],
     format_: Annotated[
@@ -112,7 +112,7 @@ def attempts(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put scored attempts onto a challenge's board, as they were. They rate nobody."""
+    """Put attempts that ended back, as they were, with their board. They rate nobody."""
     with open_desk(db, server) as desk:
         done = desk.tables.load_attempts(file, challenge)
     if as_json:
@@ -120,7 +120,9 @@ def attempts(
         return
     say(f"loaded {format_count(done.new, 'attempt')}{_tell_known(done.known)}")
     if done.left_out:
-        say(f"tally: left out {format_count(done.left_out, 'attempt')} without a score", err=True)
+        say(
+            f"tally: left out {format_count(done.left_out, 'attempt')} that had not ended", err=True
+        )
 
 
 @app.command()
@@ -129,10 +131,10 @@ def results(file: File, db: Db = None, server: Server = None, as_json: AsJson = 
     with open_desk(db, server) as desk:
         done = desk.tables.load_results(file)
     if as_json:
-        print_json({"runs": done.runs, "results": done.results})
+        print_json({"runs": done.runs, "results": done.results, "known": done.known})
         return
     told = f"{format_count(done.runs, 'run')} with {format_count(done.results, 'result')}"
-    say(f"loaded {told}")
+    say(f"loaded {told}{_tell_known(done.known)}")
 
 
 @app.command()

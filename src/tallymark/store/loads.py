@@ -45,6 +45,8 @@ class LoadedRuns(NamedTuple):
 
     runs: int
     results: int
+    known: int
+    """Runs that were there already."""
 
 
 class Loads(TenantRows):
@@ -55,9 +57,10 @@ class Loads(TenantRows):
         self._reviews = Reviews(database, tenant)
 
     def attempts(self, name: str, given: Iterable[Attempt], agents: set[str], *, at: float) -> int:
-        """Scored attempts as they were, with their numbers and versions; how many were new.
+        """Attempts that ended as they were, with their numbers and versions; how many were new.
 
-        They are no matches: who gave up or let time run out is not among them.
+        They are no matches: in which order an agent's ended, at which challenges, a file of one
+        challenge does not tell.
         """
         from tallymark.store.contests.bulk_load import BulkLoad  # noqa: PLC0415 (formulas)
 
@@ -90,7 +93,7 @@ class Loads(TenantRows):
                         count += len(some)
             for run in new:
                 self._check_run(connection, kept[run])
-            return LoadedRuns(len(new), count)
+            return LoadedRuns(len(new), count, len(kept) - len(new))
 
         return self._database.write(work)
 

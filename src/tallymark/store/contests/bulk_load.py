@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tallymark.challenges.attempt import Attempt, Outcome
+    from tallymark.challenges.attempt import Attempt, Outcome, State
 
 _CHUNK = 50_000
+ENDED_UNSCORED = ("expired", "withdrawn")
 _SAME = 1e-6
 """Seconds: as far as files tell times."""
 
@@ -68,6 +69,8 @@ class BulkLoad:
         while chunk := list(islice(left, _CHUNK)):
             agents.update(each.agent for each in chunk)
             self._insert_chunk(self._leave_out_known(chunk), rated)
+        if self._known is not None:
+            self._check_numbers()
         self._remember_scores()
         whole_boards.rebuild(self.connection, self.kept)
         if rated:
@@ -103,6 +106,17 @@ class BulkLoad:
                 )
         return new
 
+    def _check_numbers(self) -> None:
+        """An agent's attempts are counted from 1 on, as they were where they came from."""
+        most = func.max(attempts.c.number)
+        query = select(attempts.c.agent).where(attempts.c.challenge_id == self.kept.id)
+        gaps = query.group_by(attempts.c.agent).having(most != func.count()).limit(1)
+        for agent in self.connection.scalars(gaps):
+            raise InvalidInput(
+                f"some attempts of {agent!r} are missing: its numbers have gaps",
+                hint="load all that ended, as tally export writes them",
+            )
+
     def _find_version(self, attempt: Attempt) -> int:
         if self._known is None:
             return self._version
@@ -123,10 +137,16 @@ class BulkLoad:
         scores: list[dict[str, Any]] = []
         details: list[dict[str, Any]] = []
         for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
-            outcome = _require_outcome(attempt)
+            outcome = attempt.outcome
+            if outcome is None and (self._known is None or attempt.state not in ENDED_UNSCORED):
+                outcome = _require_outcome(attempt)
             row = self._make_attempt_row(key, attempt, outcome)
             row["match_at"] = attempt.submitted_at if rated else None
             rows.append(row)
+            if attempt.voided_at is not None:
+                self._log_void(key)
+            if outcome is None:
+                continue
             scores.append(self._make_score_row(row, outcome))
             if outcome.details:
                 detail = {"attempt": key, "tenant": self.kept.tenant}
@@ -137,7 +157,13 @@ class BulkLoad:
                 values = (tuple(row.values()) for row in each)
                 insert_many(self.connection, table, tuple(each[0]), values)
 
-    def _make_attempt_row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
+    def _log_void(self, key: int) -> None:
+        entry = audit_log.make_act("voided", "it was void where it came from", self.at)
+        audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, key, entry)
+
+    def _make_attempt_row(
+        self, key: int, attempt: Attempt, outcome: Outcome | None
+    ) -> dict[str, Any]:
         if self._known is None:
             self._numbers[attempt.agent] += 1
             number = self._numbers[attempt.agent]
@@ -151,15 +177,15 @@ class BulkLoad:
             "version_id": self._find_version(attempt),
             "agent": attempt.agent,
             "number": number,
-            "state": "scored" if outcome.error is None else "failed",
+            "state": attempt.state if outcome is None else _name_state(outcome),
             "seed": attempt.seed,
             "entered_at": attempt.entered_at,
             "expires_at": attempt.expires_at,
             "submitted_at": attempt.submitted_at,
-            "scored_at": self.at if attempt.scored_at is None else attempt.scored_at,
+            "scored_at": self.at if outcome and attempt.scored_at is None else attempt.scored_at,
             "verified": attempt.verified,
             "memoryless": attempt.memoryless,
-            "trajectory_level": outcome.trajectory_level,
+            "trajectory_level": "none" if outcome is None else outcome.trajectory_level,
             "voided_at": attempt.voided_at,
         }
 
@@ -201,6 +227,10 @@ class BulkLoad:
             )
             statement = insert(score_history).from_select((*names, "at"), query.where(*mine))
             self.connection.execute(statement)
+
+
+def _name_state(outcome: Outcome) -> State:
+    return "scored" if outcome.error is None else "failed"
 
 
 def _require_outcome(attempt: Attempt) -> Outcome:
