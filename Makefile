@@ -1,4 +1,4 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | screenshots | docs | client | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | sbom | proof | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PEERS := .venv-peers
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check proof bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check sbom proof bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -49,6 +49,11 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(BIN)/python -m scripts.audit
+
+# What an install brings, as CycloneDX; the wheel carries it.
+sbom: $(VENV)/.dev
+	@$(BIN)/python -m scripts.sbom
 
 # What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
 proof: $(VENV)/.dev

