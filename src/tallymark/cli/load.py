@@ -27,12 +27,14 @@ class _Kinds(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down.")
+app = typer.Typer(
+    cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down, or tally export."
+)
 
 
 @app.callback()
 def _load() -> None:
-    """Load what other tools wrote down."""
+    """Load what other tools wrote down, or tally export."""
 
 
 @app.command()
@@ -109,11 +111,10 @@ def attempts(
         str | None, typer.Option("--challenge", help="For this one, not the one that it names.")
     ] = None,
     db: Db = None,
-    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Put attempts that ended back, as they were, with their board. They rate nobody."""
-    with open_desk(db, server) as desk:
+    with open_desk(db, None) as desk:
         done = desk.tables.load_attempts(file, challenge)
     if as_json:
         print_json({"attempts": done.new, "known": done.known, "left_out": done.left_out})
@@ -126,9 +127,9 @@ def attempts(
 
 
 @app.command()
-def results(file: File, db: Db = None, server: Server = None, as_json: AsJson = False) -> None:
+def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put runs with their results back. Nothing that they name is run here."""
-    with open_desk(db, server) as desk:
+    with open_desk(db, None) as desk:
         done = desk.tables.load_results(file)
     if as_json:
         print_json({"runs": done.runs, "results": done.results, "known": done.known})
@@ -138,9 +139,9 @@ def results(file: File, db: Db = None, server: Server = None, as_json: AsJson = 
 
 
 @app.command()
-def scores(file: File, db: Db = None, server: Server = None, as_json: AsJson = False) -> None:
+def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put scores back, of traces and cases that are there."""
-    with open_desk(db, server) as desk:
+    with open_desk(db, None) as desk:
         count = desk.tables.load_scores(file)
     if as_json:
         print_json({"scores": count})
@@ -149,4 +150,4 @@ def scores(file: File, db: Db = None, server: Server = None, as_json: AsJson = F
 
 
 def _tell_known(known: int) -> str:
-    return f"; {known:,} were there already" if known else ""
+    return f"; {known:,} {'was' if known == 1 else 'were'} there already" if known else ""

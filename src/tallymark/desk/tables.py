@@ -176,5 +176,5 @@ def _read(row: dict[str, Any], how: Callable[[dict[str, Any]], Any]) -> Any:
 def _refuse(kind: str) -> NoReturn:
     raise InvalidInput(
         f"{kind} are loaded into a database, not into a server",
-        hint="name it with --db, where the server's database is",
+        hint="name the database with --db",
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -196,7 +197,8 @@ def play(tally: OldCommand) -> dict[str, Any]:
 def dump_sqlite(path: Path) -> str:
     """The whole database as SQL."""
     with sqlite3.connect(path) as connection:
-        return "\n".join(connection.iterdump()) + "\n"
+        dumped = "\n".join(connection.iterdump()) + "\n"
+    return re.sub(r"(?<=,)(-?)Inf(?=[,)])", r"\g<1>9e999", dumped)
 
 
 def dump_postgresql(url: str) -> str:
@@ -228,7 +230,7 @@ def make(version: str, commit: str, postgres_url: str) -> None:
                 dumped = dump_sqlite(folder / "tally.db")
             else:
                 dumped = dump_postgresql(url)
-            kept = json.dumps({"said": said, "dump": dumped.replace(str(folder), "/srv/desk")})
+            kept = json.dumps({"said": said, "dump": dumped}).replace(str(folder), "/srv/desk")
             name = f"{version}.{dialect}.json.gz"
             (HERE / name).write_bytes(gzip.compress(kept.encode(), 9, mtime=0))
             sys.stdout.write(f"{name}: {', '.join(said)}\n")
