@@ -82,7 +82,7 @@ def fuzz_one(name: str, seconds: int) -> NoReturn:
         words = [
             *("fuzz", folder, str(TREE / "tests" / "corpus" / name)),
             *(f"-max_total_time={seconds}", f"-max_len={_LONGEST}", f"-rss_limit_mb={_MOST_MB}"),
-            *(f"-timeout={SECONDS * 6:.0f}", "-print_final_stats=0", "-verbosity=0", "-seed=1"),
+            *(f"-timeout={SECONDS * 6:.0f}", "-print_final_stats=0", "-verbosity=0"),
             f"-artifact_prefix={TREE}/tests/corpus/{name}/",
         ]
         end = time.monotonic() + seconds

@@ -37,9 +37,12 @@ def old(tmp_path: Path) -> Iterable[Store]:
         yield store
 
 
-@pytest.fixture
-def new(tmp_path: Path) -> Iterable[Store]:
-    with quick_store(f"sqlite:///{tmp_path / 'new.db'}") as store:
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.proof)])
+def new(tmp_path: Path, request: pytest.FixtureRequest) -> Iterable[Store]:
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres_url")
+    with quick_store(url) as store:
         yield store
 
 
