@@ -10,7 +10,14 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from msgspec.structs import replace
-from tests.store.contest_samples import FULL_OUTCOME, a_challenge, an_outcome, play, quick_store
+from tests.store.contest_samples import (
+    FULL_OUTCOME,
+    a_challenge,
+    an_outcome,
+    play,
+    quick_store,
+    scored,
+)
 from tests.store.played_store import make_played
 from tests.store.run_samples import a_result
 
@@ -85,6 +92,16 @@ def test_attempts_are_as_they_were(new: Store, tmp_path: Path) -> None:
     assert load_attempts(new, path, None, at=100.0) == (0, 6, 1)
     assert not new.check_all().differences
     assert new.ratings.of("alice").matches == 0
+
+
+@pytest.mark.parametrize("number", [0, 2**31])
+def test_a_number_that_counts_no_attempt_is_refused(
+    new: Store, tmp_path: Path, number: int
+) -> None:
+    path = tmp_path / "attempts.parquet"
+    write_table(path, ATTEMPTS, [scored("alice", an_outcome(), number=number)])
+    with pytest.raises(InvalidInput, match=f"row 1: number: {number} counts no attempt"):
+        load_attempts(new, path, None, at=99.0)
 
 
 def test_attempts_of_which_some_are_missing_are_not_loaded(new: Store, tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 
+_MOST_ATTEMPTS = 2**31 - 1
+"""Of one agent at one challenge, as far as a database counts them."""
+
+
 class LoadedAttempts(NamedTuple):
     """What came of attempts in a file."""
 
@@ -54,6 +58,8 @@ def load_attempts(store: Store, path: Path, challenge: str | None, *, at: float)
             with _placed(file, rows):
                 check_handle(each.agent)
             agents.add(each.agent)
+        if not 1 <= each.number <= _MOST_ATTEMPTS:
+            raise file.refuse(rows, f"number: {each.number} counts no attempt")
         ended += _has_ended(each)
     if challenge is None and len(names) > 1:
         some = ", ".join(sorted(names)[:3])
