@@ -35,9 +35,9 @@ def read_released(version: str, dialect: str) -> dict[str, Any]:
     return found
 
 
-def test_every_version_is_there() -> None:
-    assert set(VERSIONS) == list_versions() - NEVER_RELEASED
-    assert VERSIONS[-1] == CURRENT, "python -m tests.store.released.make, before it is released"
+def test_every_version_but_the_last_is_there() -> None:
+    """When another comes, the one before it is made: python -m tests.store.released.make."""
+    assert set(VERSIONS) | {CURRENT} == list_versions() - NEVER_RELEASED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
