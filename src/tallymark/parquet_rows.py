@@ -175,6 +175,7 @@ class ParquetRows:
         if kind == "moment":
             whole = column.cast(_moment).cast(pa.int64()).to_pylist()
             return [None if each is None else each / _MICRO for each in whole]
+        flat: Iterable[tuple[int, Any]] = ()
         if kind == "numbers":
             found = [None if each is None else _read_pairs(each) for each in column.to_pylist()]
             flat = (
@@ -182,7 +183,7 @@ class ParquetRows:
             )
         else:
             found = column.cast(_TYPES[kind]).to_pylist()
-            flat = enumerate(found) if kind == "number" else iter(())
+            flat = enumerate(found) if kind == "number" else ()
         for nth, value in flat:
             if value is not None and not math.isfinite(value):
                 hint = "null says that nothing was measured"
