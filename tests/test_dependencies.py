@@ -38,9 +38,9 @@ def test_a_service_that_does_not_answer_is_said_and_is_no_finding(
 
 def test_what_a_service_knows_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     told = json.dumps({"results": [{}, {"vulns": [{"id": "PYSEC-1"}, {"id": "CVE-2"}]}]})
-    monkeypatch.setattr(audit.urllib.request, "urlopen", lambda *_, **__: open_text(told))
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: open_text(told))
     assert audit.ask_service({"a": "1", "b": "2"}) == ["b 2: PYSEC-1, CVE-2"]
-    monkeypatch.setattr(audit.urllib.request, "urlopen", lambda *_, **__: open_text("<html>"))
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: open_text("<html>"))
     assert audit.ask_service({"a": "1"}) is None
 
 

@@ -90,9 +90,9 @@ _WORDS: dict[Kind, str] = {
 
 @contextmanager
 def open_parquet_rows(
-    file: IO[bytes], columns: Columns, notes: Mapping[str, str] | None = None
+    file: IO[bytes], columns: Columns, write_notes: Callable[[], Mapping[str, str]] = dict
 ) -> Iterator[Callable[[Iterable[Any]], None]]:
-    """A function that writes one row; `notes` are read when all rows are written."""
+    """A function that writes one row; notes are written when all rows are."""
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
     moments = [nth for nth, kind in enumerate(columns.values()) if kind == "moment"]
     rows: list[list[Any]] = []
@@ -124,7 +124,7 @@ def open_parquet_rows(
         yield write
         if rows:
             flush()
-        writer.add_key_value_metadata(dict(notes or {}))
+        writer.add_key_value_metadata(dict(write_notes()))
 
 
 class ParquetRows:

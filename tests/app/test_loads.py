@@ -140,7 +140,7 @@ def export_results(store: Store, path: Path) -> None:
     records = [store.run(each.id) for each in store.runs(limit=None)]
     for each in records:
         notes.gather(each)
-    write_table(path, RESULTS, stream_results(store, records), notes)
+    write_table(path, RESULTS, stream_results(store, records), notes.write)
 
 
 def show_runs(store: Store) -> list[Any]:
@@ -199,7 +199,7 @@ def test_of_a_wrong_file_nothing_is_kept(
     notes.gather(record)
     path = tmp_path / "results.parquet"
     given = [RunResult(replace(record, id=run), result) for run, result in results]
-    write_table(path, RESULTS, given, notes)
+    write_table(path, RESULTS, given, notes.write)
     with pytest.raises(InvalidInput) as caught:
         load_results(new, path)
     assert said in str(caught.value)

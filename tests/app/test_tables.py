@@ -211,7 +211,7 @@ def test_runs_are_told_with_their_results(tmp_path: Path) -> None:
         notes.gather(FULL_RUN)
         yield RunResult(FULL_RUN, a_result())
 
-    write_table(path, RESULTS, tell(), notes)
+    write_table(path, RESULTS, tell(), notes.write)
     assert read_runs(TableFile(path, RESULTS)) == [FULL_RUN]
 
 

@@ -40,18 +40,21 @@ class Table(Generic[T]):
 
 
 def write_table(
-    path: Path, table: Table[T], found: Iterable[T], notes: Mapping[str, str] | None = None
+    path: Path,
+    table: Table[T],
+    found: Iterable[T],
+    write_notes: Callable[[], Mapping[str, str]] = dict,
 ) -> int:
     """Writes a file, which takes its name when it is whole; how many rows it has.
 
-    `notes` are looked at when all rows are written, so that they may tell of them.
+    Notes come when all rows are written, so that they may tell of them.
     """
     if path.suffix.lower() != SUFFIX:
         raise InvalidInput(f"{path} is no name of a table", hint=f"one ends in {SUFFIX}")
     count = 0
     with (
         open_whole_file(path) as file,
-        open_parquet_rows(file, table.columns, notes) as write,
+        open_parquet_rows(file, table.columns, write_notes) as write,
     ):
         for count, each in enumerate(found, 1):
             told = table.tell(each)
@@ -223,11 +226,6 @@ def _read_result(row: dict[str, Any]) -> RunResult:
 RESULTS = Table("results", {**_RUN, **_RESULT, "scores": "numbers"}, _tell_result, _read_result)
 
 
-def write_runs(records: Iterable[RunRecord]) -> str:
-    """The note with the runs of a file of results."""
-    return msgspec.json.encode(list(records)).decode()
-
-
 def read_runs(file: TableFile[RunResult]) -> list[RunRecord]:
     """The runs that a file of results is of."""
     try:
@@ -240,17 +238,16 @@ def read_runs(file: TableFile[RunResult]) -> list[RunRecord]:
     raise InvalidInput(problem, hint=hint)
 
 
-class RunNotes(dict[str, str]):
+class RunNotes:
     """Gathers the runs while their results are written."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._records: dict[str, RunRecord] = {}
+        self._records: list[RunRecord] = []
+        self.gather = self._records.append
 
-    def gather(self, record: RunRecord) -> None:
-        """One more run, with or without results."""
-        self._records[record.id] = record
-        self[_RUNS] = write_runs(self._records.values())
+    def write(self) -> dict[str, str]:
+        """The note that tells of them, those without results too."""
+        return {_RUNS: msgspec.json.encode(self._records).decode()}
 
 
 # Traces

@@ -64,7 +64,7 @@ def results(
     _write(
         *(output, RESULTS, db, server, as_json),
         lambda desk: desk.results(runs or (), notes.gather),
-        notes,
+        notes.write,
     )
 
 
@@ -103,12 +103,12 @@ def _write(  # noqa: PLR0913, PLR0917 (what every kind is told)
     server: str | None,
     as_json: bool,
     find: Callable[[TableDesk], Iterable[Any]],
-    notes: dict[str, str] | None = None,
+    write_notes: Callable[[], dict[str, str]] = dict,
 ) -> None:
     from tallymark.app.tables import write_table
 
     with open_desk(db, server) as desk:
-        count = write_table(path, table, find(desk.tables), notes)
+        count = write_table(path, table, find(desk.tables), write_notes)
     if as_json:
         print_json({"file": str(path), table.name: count})
         return

@@ -177,7 +177,7 @@ class OldCommand:
         if done.returncode > 1:
             sys.stderr.write(f"   {words[-1][:90]}: {done.stderr.strip()[-150:]}\n")
             return None
-        return done.stdout
+        return str(done.stdout)
 
 
 def play(tally: OldCommand) -> dict[str, Any]:
