@@ -89,6 +89,7 @@ attempts = st.builds(
     agent=words,
     outcome=outcomes | maybe(),
     at=moments,
+    expires_at=moments,
     seed=wholes,
     voided_at=moments | maybe(),
     state=st.sampled_from(["entered", "scored", "failed", "expired"]),
