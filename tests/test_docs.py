@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from scripts import api_reference
 from scripts.docs_tables import TABLES, page_with_tables
 from tests import shell_blocks, tutorials
 from tests.cli.tally_process import Tally
@@ -157,11 +160,25 @@ def test_a_table_is_up_to_date(name: str) -> None:
     assert page_with_tables(text) == text, "run `make docs`"
 
 
-def test_links_lead_somewhere() -> None:
-    for page in [*PAGES, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if not target.startswith(("http://", "https://")):
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_the_reference_of_the_api_is_up_to_date() -> None:
+    assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.write_page(), (
+        "run `make docs`"
+    )
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("page", "code"), blocks("py"))
+def test_code_of_other_libraries_does_what_the_page_says(
+    page: Path, code: str, tmp_path: Path
+) -> None:
+    """Comparisons are with what was run, not with what was read."""
+    script = tmp_path / "block.py"
+    script.write_text(code, encoding="utf-8")
+    env = os.environ | {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES"}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{page.name}:\n{done.stderr}"
 
 
 def test_the_container_file_copies_what_is_there() -> None:

@@ -75,6 +75,7 @@ def list_faults(page: Page, *rules: str) -> list[str]:
 AXE = (
     "/", "/runs/rntwo", "/compare?run=rnone&run=rntwo", "/formula?formula=wrong",
     "/challenges/maze", "/challenges/guard", "/attempts/a1", "/attempts/a8/answer", "/review",
+    "/docs/formulas",
 )  # fmt: skip
 """Of each kind of page one; `make proof` looks at all of them in every role."""
 

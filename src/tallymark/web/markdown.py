@@ -164,7 +164,10 @@ def _lead_link(token: Token, target: str, resolve: Resolve) -> str:
     found = resolve(target)
     if found is None:
         path = target.replace("../", "")
-        token.tag, token.attrs = "span", {"class": "elsewhere", "data-tip": f"Not here: {path}"}
+        token.tag, token.attrs = (
+            "span",
+            {"class": "elsewhere", "data-tip": f"In the repository: {path}"},
+        )
     else:
         token.attrs = {"href": found}
     return token.tag

@@ -52,8 +52,9 @@ class DocsPage:
 
     def __init__(self, tree: DocsTree, name: str, path: str) -> None:
         self.name = name
+        self.path = path
+        """From the root on."""
         self._tree = tree
-        self._path = path
 
     @property
     def address(self) -> str:
@@ -61,11 +62,11 @@ class DocsPage:
 
     @cached_property
     def source(self) -> str:
-        return (self._tree.root / self._path).read_text(encoding="utf-8")
+        return (self._tree.root / self.path).read_text(encoding="utf-8")
 
     @cached_property
     def read(self) -> MarkdownPage:
-        return read_page(self.source, partial(self._tree.resolve, self._path))
+        return read_page(self.source, partial(self._tree.resolve, self.path))
 
     @property
     def title(self) -> str:
