@@ -17,7 +17,7 @@ from tallymark.web.code_blocks import draw_code
         ),
         ("yaml", "a: 1 # why\n", '<span class="k">a</span>: 1 <span class="c"># why</span>'),
         ("text", "<b> & $ x\n", "&lt;b&gt; &amp; $ x"),
-        ("sh", "tally run # it\n", '<span class="c"># it</span>'),
+        ("sh", "tally run # it\n", '<span class="c"># it'),
         ("no-such-language", "<x>\n", "&lt;x&gt;"),
     ],
 )

@@ -125,6 +125,19 @@ def test_no_attack_is_run(odd_app: App, odd_address: str, page: Page) -> None:
     assert asked == []
 
 
+def test_the_docs_are_searched_as_is_typed_and_their_code_is_copied(
+    address: str, page: Page
+) -> None:
+    page.goto(f"{address}/docs/formulas")
+    page.wait_for_selector(".sample button")
+    page.keyboard.press("/")
+    page.keyboard.type("frozen boa")
+    page.wait_for_selector("#docs-found mark")
+    page.click("#docs-found .docs-hits a")
+    page.wait_for_selector(".docs-text")
+    assert not page.url.endswith("/docs/formulas")
+
+
 def test_a_formula_is_answered_as_it_is_typed(address: str, page: Page) -> None:
     page.goto(f"{address}/formula?run=rntwo")
     page.fill("#formula", "success_pct + succes")

@@ -44,7 +44,7 @@ def test_joined_words_are_found_whole_and_in_parts(index: DocsIndex, text: str) 
     assert find(index, text) == ["/docs/b"]
 
 
-@pytest.mark.parametrize("text", ["", "   ", "zzzz", "(", "<script>", '"', "\\", "[a-", "*" * 500])
+@pytest.mark.parametrize("text", ["", "   ", "zzzz", "(", "<script>", '"', "\\", "[q-", "*" * 500])
 def test_what_is_nowhere_finds_nothing_and_breaks_nothing(index: DocsIndex, text: str) -> None:
     assert find(index, text) == []
 

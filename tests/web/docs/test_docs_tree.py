@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tallymark.errors import NotFound
-from tallymark.web.docs.docs_tree import DECISIONS, DocsTree, load_docs
+from tallymark.web.docs.docs_tree import DECISIONS, FRONT, DocsTree, load_docs
 
 ROOT = Path(__file__).parents[3]
 EXTERNAL = ("http://", "https://", "mailto:")
@@ -30,7 +30,7 @@ def test_no_link_and_no_anchor_is_dead(tree: DocsTree) -> None:
     anchors = {
         page.address: {each.heading.anchor for each in page.read.sections}
         for page in tree.list_pages()
-    }
+    } | {FRONT: {group.anchor for group in tree.groups}}
     dead = []
     for page in tree.list_pages():
         for target in page.read.targets:

@@ -16,7 +16,7 @@ import msgspec
 from markupsafe import Markup
 
 from tallymark.errors import NotFound, suggest
-from tallymark.web.markdown import Heading, MarkdownPage, read_page
+from tallymark.web.markdown import Heading, MarkdownPage, make_anchor, read_page
 
 FRONT = "/docs"
 DECISIONS = "decisions"
@@ -45,6 +45,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     entries: list[Entry]
+
+    @property
+    def anchor(self) -> str:
+        return make_anchor(self.title)
 
 
 class DocsPage:
