@@ -70,13 +70,13 @@ class DocsIndex:
             number = len(self._places)
             self._places.append(_Place(page, section.heading, section.text))
             first = section.heading.rank == 1
-            counted: Counter[str] = Counter()
+            counted: defaultdict[str, float] = defaultdict(float)
             for word, times in Counter(_read_words(section.text)).items():
-                counted[word] += _TEXT * (1 + math.log(times))  # type: ignore[assignment]
+                counted[word] += _TEXT * (1 + math.log(times))
             for word in set(_read_words(section.heading.text)):
-                counted[word] += _TITLE if first else _HEADING  # type: ignore[assignment]
+                counted[word] += _TITLE if first else _HEADING
             for word in title - set(counted):
-                counted[word] = _TEXT / 2  # type: ignore[assignment]
+                counted[word] = _TEXT / 2
             for word, weight in counted.items():
                 self._weights[word][number] = weight * factor
 
@@ -86,15 +86,14 @@ class DocsIndex:
         if not wanted:
             return []
         found = [self._find(word) for word in wanted]
-        scores: Counter[int] = Counter()
-        for each in found:
-            scores.update(each)  # type: ignore[arg-type]
         having = Counter(number for each in found for number in each)
         most = max(having.values(), default=0)
-        best = sorted(
-            (number for number in scores if having[number] == most),
-            key=lambda number: (-scores[number], number),
-        )
+        scores = {
+            number: sum(each.get(number, 0.0) for each in found)
+            for number, times in having.items()
+            if times == most
+        }
+        best = sorted(scores, key=lambda number: (-scores[number], number))
         return [_show(self._places[number], wanted) for number in best[:MOST]]
 
     def _find(self, word: str) -> dict[int, float]:

@@ -24,6 +24,7 @@ PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 _PACKAGE = Path(__file__).parents[2]
 _GROUP = re.compile(r"^## (.+)$")
 _ENTRY = re.compile(r"^- \[(.+?)\]\(([^)#]+)\)(?:: (.*))?$")
+_MANY_HEADINGS = 60
 _BESIDE = {"README.md": "readme", "CHANGELOG.md": "changelog"}
 """Pages that lie above `docs/`."""
 
@@ -79,8 +80,10 @@ class DocsPage:
 
     @property
     def headings(self) -> list[Heading]:
-        """What is on the page, below its title."""
-        return [each.heading for each in self.read.sections if each.heading.rank in (2, 3)]
+        """What is on the page, below its title; of many, the larger ones."""
+        found = [each.heading for each in self.read.sections if each.heading.rank in (2, 3)]
+        larger = [each for each in found if each.rank == 2]
+        return found if len(found) <= _MANY_HEADINGS else larger
 
 
 class DocsTree:
