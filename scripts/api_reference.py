@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.docs_tables import list_routes, write_table
+from scripts.docs_tables import list_routes, open_api, write_table
 
-from tallymark.app.service import Service, ServiceSettings
-from tallymark.server import PREFIX, make_api
+from tallymark.server import PREFIX
 
 PAGE = Path(__file__).parents[1] / "docs" / "api-reference.md"
 _HEAD = """\
@@ -32,8 +31,7 @@ Schema = Mapping[str, Any]
 
 def write_page() -> str:
     """The whole page."""
-    service = Service(ServiceSettings())
-    document = make_api(service).openapi()
+    document = open_api().openapi()
     who = {(method, path): allowed for method, path, allowed, _ in list_routes()}
     parts = [_HEAD]
     tags: dict[str, list[str]] = {}

@@ -9,10 +9,11 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 
+from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from tallymark import sandbox
@@ -106,9 +107,15 @@ def reports() -> str:
     return write_table(("ending", "function", "for", "what it gives"), rows)
 
 
+@lru_cache(maxsize=1)
+def open_api() -> FastAPI:
+    """The API, which takes a while to make."""
+    return make_api(Service(ServiceSettings()))
+
+
 def list_routes() -> Iterator[tuple[str, str, str, str]]:
     """Every route of the API: its method and path, who may, and what it does."""
-    for each in iter_route_contexts(make_api(Service(ServiceSettings())).routes):
+    for each in iter_route_contexts(open_api().routes):
         route = each.original_route
         if isinstance(route, ApiRoute) and (each.path or "").startswith(PREFIX):
             who = next(name for roles, name in _WHO.items() if roles == route.allow.roles)
