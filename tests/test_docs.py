@@ -22,6 +22,9 @@ from tests.cli.tally_process import Tally
 from tests.golden.stage import shared_zygote
 from tests.golden.zygote import Call
 
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.suites.suite_file import load_suite
+
 ROOT = Path(__file__).parents[1]
 STRICT = "import sys, warnings; sys.path[0] = ''; warnings.simplefilter('error')\n"
 """As `python -W error -c`."""
@@ -158,6 +161,28 @@ def test_a_table_is_up_to_date(name: str) -> None:
     text = page.read_text(encoding="utf-8")
     assert f"<!-- {name}, made by `make docs` -->" in text
     assert page_with_tables(text) == text, "run `make docs`"
+
+
+def test_what_comparisons_show_of_ours_is_valid(tmp_path: Path) -> None:
+    """Each suite and challenge, with empty files where it names some."""
+    (tmp_path / "capitals.csv").write_text("country,capital\nPeru,Lima\n", encoding="utf-8")
+    for name in ("generate.py", "evaluate.py", "truth.json", "countries.json", "agent.py"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    shown = set()
+    for page in sorted((ROOT / "docs").glob("compare-*.md")):
+        text = page.read_text(encoding="utf-8")
+        for name, body in re.findall(
+            r"^```yaml ([^\n]+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+        ):
+            path = tmp_path / name.split()[0]
+            if name == "suite.yaml":
+                path.write_text(body, encoding="utf-8")
+                assert load_suite(path).evals, page.name
+            elif name.endswith("Tallymark"):
+                path.write_text(body, encoding="utf-8")
+                assert load_challenge(tmp_path).goal, page.name
+            shown.add(page.stem)
+    assert len(shown) >= 5
 
 
 def test_the_reference_of_the_api_is_up_to_date() -> None:
