@@ -182,9 +182,9 @@ class DocsTree:
 
 def _name_decision(name: str, title: str) -> str:
     """Decisions number themselves in several ways; here in one."""
-    number = int(name.removeprefix(f"{DECISIONS}/")[:4])
+    number = re.match(rf"{DECISIONS}/(\d+)", name)
     words = re.sub(r"^\d+[.:] *", "", title)
-    return f"{number}. {words[:1].upper()}{words[1:]}"
+    return f"{int(number[1])}. {words[:1].upper()}{words[1:]}" if number else title
 
 
 @lru_cache(maxsize=1)
