@@ -61,7 +61,7 @@ def test_html_in_a_page_of_ours_is_text_and_its_comments_are_not_shown() -> None
 
 def test_a_table_and_code_that_are_too_wide_are_reached_by_keys() -> None:
     page = read_page("# T\n\n| a |\n|---|\n| b |\n\n```sh\nx\n```\n", {}.get)
-    assert '<div class="wide" tabindex="0" role="region"' in page.html
+    assert '<div class="wide" tabindex="0" role="group"' in page.html
     assert '<pre tabindex="0"' in page.html
 
 

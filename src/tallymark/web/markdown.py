@@ -72,7 +72,8 @@ def read_page(text: str, resolve: Resolve) -> MarkdownPage:
     tokens = parser.parse(text)
     sections = list(_cut_sections(tokens))
     targets = list(_lead_links(tokens, resolve))
-    html = Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704 (ours)
+    html = parser.renderer.render(tokens, parser.options, {})
+    html = Markup(html.replace("<th></th>", "<td></td>"))  # noqa: S704 (ours); heads nothing
     title = sections[0].heading.text if sections else ""
     return MarkdownPage(title=title, html=html, sections=sections, targets=targets)
 
@@ -230,9 +231,9 @@ def _show_fence(
 def _open_table(
     self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
 ) -> str:
-    # A region that scrolls is reached by the keyboard too.
-    region = '<div class="wide" tabindex="0" role="region" aria-label="Table">'
-    return region + self.renderToken(tokens, place, options, env)
+    # What scrolls is reached by the keyboard too.
+    box = '<div class="wide" tabindex="0" role="group" aria-label="Table">'
+    return box + self.renderToken(tokens, place, options, env)
 
 
 def _close_table(
