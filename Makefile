@@ -76,6 +76,7 @@ screenshots: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/docs_tables.py
+	$(BIN)/python -m scripts.api_reference
 	$(BIN)/python -m tests.tutorials
 
 # The client without event loops, from the one with.
