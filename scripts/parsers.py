@@ -8,6 +8,7 @@ for why it is there. A new parser is a function and a row here, and a few files 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -257,7 +258,10 @@ def parse_backup(data: bytes) -> None:
 
 def _sign_blocks(data: bytes) -> bytes:
     """Blocks of a kind and some content each, with the digests that make them readable."""
-    from backports import zstd
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
 
     made, digest = b"", b""
     for block in re.split(rb"\n--\n", data)[:20]:
