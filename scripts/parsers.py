@@ -8,6 +8,7 @@ for why it is there. A new parser is a function and a row here, and a few files 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def parse_answer(data: bytes) -> None:
     for form in ("json", "text", "files", "agent"):
         for name in (None, "answer.json", "main.py"):
             try:
-                parse_sent(data, name, Submission(format=form))  # type: ignore[arg-type]
+                parse_sent(data, name, Submission(format=form))
             except TallymarkError as error:
                 refused = error
     if refused is not None:
@@ -170,12 +171,16 @@ def _parse_export(encoding: Any) -> Callable[[bytes], None]:
     return parse
 
 
+def _pass_over(_: TallymarkError) -> None:
+    """What is broken, where reading goes on."""
+
+
 def parse_traces(data: bytes) -> None:
     """A file of traces of any dialect, compressed or not."""
     from tallymark.traces import read_traces
     from tallymark.traces.trace_facts import read_facts
 
-    for trace in read_traces(BytesIO(data), skip_broken=True, on_broken=str):
+    for trace in read_traces(BytesIO(data), skip_broken=True, on_broken=_pass_over):
         read_facts(trace)
         trace.to_dict()
     for trace in read_traces(BytesIO(data)):
@@ -253,7 +258,10 @@ def parse_backup(data: bytes) -> None:
 
 def _sign_blocks(data: bytes) -> bytes:
     """Blocks of a kind and some content each, with the digests that make them readable."""
-    from tallymark.store.backups.backup_file import zstd
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
 
     made, digest = b"", b""
     for block in re.split(rb"\n--\n", data)[:20]:

@@ -145,7 +145,8 @@ def ask(path: Path, sql: str) -> list[Any]:
 
 def test_duckdb_gets_our_board(tmp_path: Path) -> None:
     """Best score of each agent; who had it first is before who had it later."""
-    scores = {"alice": [3.0, 5.0], "bob": [5.0, 1.0], "charlie": [None, 2.0], "dora": [7.5]}
+    scores: dict[str, list[float | None]] = {"alice": [3.0, 5.0], "bob": [5.0, 1.0]}
+    scores |= {"charlie": [None, 2.0], "dora": [7.5]}
     tries = [(who, score) for who, given in scores.items() for score in given]
     with quick_store(f"sqlite:///{tmp_path / 'tally.db'}") as store:
         store.challenges.publish(a_challenge(), b"", at=0.0)
