@@ -56,7 +56,7 @@ def test_a_page_of_ours_has_anchors_sections_and_links() -> None:
 
 def test_html_in_a_page_of_ours_is_text_and_its_comments_are_not_shown() -> None:
     page = read_page(
-        "# T\n\n<!-- made -->\n\n<script>x</script>\n\na <!-- b --> <i>c</i>\n", {}.get
+        "# T\n\n<!-- made -->\n\n<script>x</script>\n\na <!-- b --> <i>c</i>\n", find_nothing
     )
     assert "made" not in page.html
     assert "<script>" not in page.html
