@@ -243,7 +243,6 @@ def test_a_page_says_that_its_server_is_away_and_goes_on_when_it_is_back(
     app: App, browser: Browser
 ) -> None:
     context = browser.new_context(reduced_motion="reduce")
-    context.add_init_script(HURRY)
     page = context.new_page()
     with serve(app) as address:
         page.goto(f"{address}/formula?run=rntwo")

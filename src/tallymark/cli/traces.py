@@ -401,7 +401,7 @@ def _make_table(found: list[ScoredTrace]) -> Table:
 
 def _write_scores(scores: list[TraceScore]) -> str:
     return ", ".join(
-        f"{each.name} {format_score(each.value)}{f' by {each.author}' if each.author else ''}"
+        f"{each.name} {format_score(each.value)}{' by people' if each.author else ''}"
         for each in scores
         if each.value is not None
     )

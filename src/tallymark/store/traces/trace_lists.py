@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ", ".join(f"t.{name}" for name in LISTED)
 _SCANNED_AT_ONCE = 200
-_PIECES = (1_000, 4_000, 5_000)
+_PIECES = (1_000, 3_000, 3_500)
 """Rows of an index that are looked at for one page, as long as it is not full."""
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
