@@ -140,8 +140,8 @@ def _name_plain_type(schema: Schema) -> str:
         return f"list of {_name_type(item)}" if item else "list"
     if kind == "object":
         if fields := schema.get("properties"):
-            named = (f"`{name}`: {_name_type(each)}" for name, each in fields.items())
-            return f"mapping with {', '.join(named)}"
+            inside = (f"`{name}`: {_name_type(each)}" for name, each in fields.items())
+            return f"mapping with {', '.join(inside)}"
         inner = schema.get("additionalProperties")
         if isinstance(inner, Mapping) and inner:
             return f"mapping of {_name_type(inner)}"

@@ -36,6 +36,10 @@ def test_a_picture_is_asked_for_by_nobody() -> None:
     assert "<img" not in render_markdown("![x](https://evil.example/pixel.png)")
 
 
+def find_nothing(_target: str) -> None:
+    """A site without pages."""
+
+
 def test_a_page_of_ours_has_anchors_sections_and_links() -> None:
     page = read_page(
         "# Title\n\n[a](a.md), [b](b.md).\n\n## Two words\n\ntext `code`\n\n## Two words\n",
@@ -52,7 +56,7 @@ def test_a_page_of_ours_has_anchors_sections_and_links() -> None:
 
 def test_html_in_a_page_of_ours_is_text_and_its_comments_are_not_shown() -> None:
     page = read_page(
-        "# T\n\n<!-- made -->\n\n<script>x</script>\n\na <!-- b --> <i>c</i>\n", {}.get
+        "# T\n\n<!-- made -->\n\n<script>x</script>\n\na <!-- b --> <i>c</i>\n", find_nothing
     )
     assert "made" not in page.html
     assert "<script>" not in page.html
@@ -60,7 +64,7 @@ def test_html_in_a_page_of_ours_is_text_and_its_comments_are_not_shown() -> None
 
 
 def test_a_table_and_code_that_are_too_wide_are_reached_by_keys() -> None:
-    page = read_page("# T\n\n| a |\n|---|\n| b |\n\n```sh\nx\n```\n", {}.get)
+    page = read_page("# T\n\n| a |\n|---|\n| b |\n\n```sh\nx\n```\n", find_nothing)
     assert '<div class="wide" tabindex="0" role="group"' in page.html
     assert '<pre tabindex="0"' in page.html
 

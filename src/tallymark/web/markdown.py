@@ -72,8 +72,8 @@ def read_page(text: str, resolve: Resolve) -> MarkdownPage:
     tokens = parser.parse(text)
     sections = list(_cut_sections(tokens))
     targets = list(_lead_links(tokens, resolve))
-    html = parser.renderer.render(tokens, parser.options, {})
-    html = Markup(html.replace("<th></th>", "<td></td>"))  # noqa: S704 (ours); heads nothing
+    rendered = str(parser.renderer.render(tokens, parser.options, {}))
+    html = Markup(rendered.replace("<th></th>", "<td></td>"))  # noqa: S704 (ours; heads nothing)
     title = sections[0].heading.text if sections else ""
     return MarkdownPage(title=title, html=html, sections=sections, targets=targets)
 
@@ -115,7 +115,8 @@ def _make_page_parser() -> MarkdownIt:
 def _cut_sections(tokens: Sequence[Token]) -> Iterator[Section]:
     """Names every heading, and gives what stands below each."""
     taken: dict[str, int] = {}
-    heading, found = None, list[str]()
+    heading: Heading | None = None
+    found: list[str] = []
     for place, token in enumerate(tokens):
         if token.type == "heading_open":
             if heading is not None:
@@ -165,10 +166,8 @@ def _lead_link(token: Token, target: str, resolve: Resolve) -> str:
     found = resolve(target)
     if found is None:
         path = target.replace("../", "")
-        token.tag, token.attrs = (
-            "span",
-            {"class": "elsewhere", "data-tip": f"In the repository: {path}"},
-        )
+        token.tag = "span"
+        token.attrs = {"class": "elsewhere", "data-tip": f"In the repository: {path}"}
     else:
         token.attrs = {"href": found}
     return token.tag
