@@ -9,6 +9,7 @@ whose infinity could vanish on the way: divisors, and what goes into `min`, `exp
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 from tallymark.formula.functions import FUNCTIONS
@@ -84,6 +85,8 @@ class _RowWriter:
         self.write(f"result = {self.value(self.tree)}")
         # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
         # Returning 0.0 there also makes -0.0 and 0.0 one, as in every other way to evaluate.
+        if not self.guards:  # two comparisons: what most rows of most formulas need
+            self.write(f"if 0.0 < result <= {sys.float_info.max!r}: return result")
         self.write(f"if result and {_write_finite_test('result', *self.guards)}: return result")
         finite = _write_finite_test("result", *self.guards, *self.root_divisors)
         self.write(f"return 0.0 if result == 0.0 and {finite} else None")
