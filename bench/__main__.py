@@ -1,6 +1,8 @@
 """Runs benches, each module in a process of its own, and writes what they found.
 
-    python -m bench [NAME ...]      all of them, or some: the others keep their results
+    python -m bench [--quick] [NAME ...]    all, or some: the others keep their results
+
+`--quick` measures the smallest size only and keeps nothing: to see whether a bench works.
 
 A broken promise does not stop it: it is told at the end, and the exit code is 1.
 """
@@ -32,7 +34,7 @@ from bench.results import (
     tell_row,
 )
 
-ALONE = "--alone"
+ALONE, QUICK = "--alone", "--quick"
 
 
 def list_modules() -> list[str]:
@@ -43,7 +45,9 @@ def list_modules() -> list[str]:
 def main(words: Sequence[str]) -> int:
     """0 when every promise is kept."""
     if words[:1] == [ALONE]:
-        return measure_module(words[1], Path(words[2]))
+        return measure_module(words[1], Path(words[2]), quick=QUICK in words)
+    quick = QUICK in words
+    words = [word for word in words if word != QUICK]
     modules = list_modules()
     if unknown := [name for name in words if name not in modules]:
         sys.stderr.write(f"there is no bench {unknown[0]!r}; there are {', '.join(modules)}\n")
@@ -54,15 +58,16 @@ def main(words: Sequence[str]) -> int:
     kept["benches"] = {name: each for name, each in kept["benches"].items() if name in modules}
     done = {}
     for name in words or modules:
-        done[name] = kept["benches"][name] = run_module(name)
-        keep_results(kept)  # what is cut off has kept what it found
+        done[name] = kept["benches"][name] = run_module(name, quick=quick)
+        if not quick:
+            keep_results(kept)  # what is cut off has kept what it found
     broken = list(list_broken(done))
     rows = [row for benches in done.values() for row in benches]
     print("\n" + "\n".join(broken or ["every promise is kept"]))
     return int(any(map(is_broken, rows)))
 
 
-def run_module(name: str) -> list[Row]:
+def run_module(name: str, *, quick: bool) -> list[Row]:
     """In a process of its own: what it loads and leaves behind is nobody else's."""
     print(f"\n## {name}", flush=True)
     # One thread each: what is counted is the CPU of all.
@@ -71,6 +76,7 @@ def run_module(name: str) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
         path = Path(folder, "rows.json")
         command = [sys.executable, "-W", "ignore", "-m", "bench", ALONE, name, str(path)]
+        command += [QUICK] if quick else []
         done = subprocess.run(command, env=os.environ | threads, cwd=FOLDER.parent, check=False)
         rows: list[Row] = json.loads(path.read_text("utf-8")) if path.is_file() else []
     if done.returncode:
@@ -80,14 +86,14 @@ def run_module(name: str) -> list[Row]:
     return rows
 
 
-def measure_module(name: str, path: Path) -> int:
+def measure_module(name: str, path: Path, *, quick: bool) -> int:
     """Each bench of it; one that fails does not keep the others from being measured."""
     benches: Sequence[Bench] = import_module(f"bench.bench_{name}").BENCHES
     before = {row["name"]: row for row in load_results()["benches"].get(name, [])}
     rows: list[Row] = []
     for bench in benches:
         try:
-            row = make_row(bench, measure_bench(bench), before.get(bench.name))
+            row = make_row(bench, measure_bench(bench, quick=quick), before.get(bench.name))
         except Exception as error:  # noqa: BLE001 (told on the page, and the others are measured)
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             row = {"name": bench.name, "claim": bench.claim, "error": said, "promises": []}

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 OURS = "tallymark"
@@ -29,7 +30,7 @@ class Side:
     """Some work, and for how many things it is done: the cost is that of one."""
 
     work: Work
-    count: int = 1
+    count: float = 1
     rounds: int | None = None
     """In how many rounds it takes part, if not in all: for what takes long."""
     told: bool = False
@@ -89,18 +90,23 @@ class Found:
             return None
         return statistics.linear_regression(*zip(*points, strict=True)).slope
 
-    def get_value(self, promise: Promise) -> float | None:
-        """What the promise is about, None where the peer is not there."""
-        last = max(self.costs)
+    def get_value(self, promise: Promise, size: int) -> float | None:
+        """What the promise is about, None where that was not measured."""
         if promise.against:
-            return self.ratios[last].get(promise.against)
-        return self.costs[last][OURS]
+            return self.ratios.get(size, {}).get(promise.against)
+        return self.costs.get(size, {}).get(OURS)
 
 
-def measure_bench(bench: Bench) -> Found:
-    """All sizes, one after another."""
+def read_peak() -> float:
+    """The most megabytes that this process has held; `getrusage` would count its parent's too."""
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def measure_bench(bench: Bench, *, quick: bool = False) -> Found:
+    """All sizes, one after another; only the smallest to see quickly whether it works."""
     found = Found()
-    for size in bench.sizes:
+    for size in bench.sizes[:1] if quick else bench.sizes:
         with bench.sides(size) as sides:
             measure_size(bench, size, sides, found)
     return found
@@ -144,7 +150,7 @@ def compare(ours: list[float], theirs: list[float]) -> float:
 
 
 def prepare_turn(side: Side, clock: Callable[[], float]) -> Callable[[], float]:
-    """Does it once, so that it is loaded; how often a turn repeats it depends on how long it took."""
+    """Does it once, so that it is loaded; a turn repeats what took less than enough."""
     if side.told:
         return lambda: side.work() / side.count
     began = clock()

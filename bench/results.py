@@ -18,11 +18,29 @@ from bench.measurement import OURS, Bench, Found
 
 FOLDER = Path(__file__).parent
 PACKAGES = (
-    "tallymark numpy sqlalchemy pydantic-evals inspect-ai deepeval simpleeval numexpr cel-python "
-    "common-expression-language arena-rank evalica openskill"
-).split()
+    "tallymark",
+    "numpy",
+    "sqlalchemy",
+    "arena-rank",
+    "cel-python",
+    "common-expression-language",
+    "deepeval",
+    "evalica",
+    "inspect-ai",
+    "numexpr",
+    "openskill",
+    "pydantic-evals",
+    "simpleeval",
+)
 WORSE = 1.15
 """A ratio that grew by more than this since the last results is shown: less is within the noise."""
+
+HOW_TO_READ = f"""\
+What we cost, and that as a part of what each peer costs in the same run: less than 1 is less than
+theirs. It is CPU time unless a claim says otherwise, the median of rounds in which all take turns.
+`worse` marks a ratio that grew by more than {WORSE - 1:.0%} since the results before. Promises are
+held at the largest size.
+"""
 
 Row: TypeAlias = dict[str, Any]
 """A bench as it is kept: what was measured, what was promised and how that ended."""
@@ -55,7 +73,7 @@ def make_row(bench: Bench, found: Found, before: Row | None) -> Row:
     """A bench with its numbers, and where a ratio is worse than it was."""
     promises = []
     for promise in bench.promises:
-        value = found.get_value(promise)
+        value = found.get_value(promise, bench.sizes[-1])
         kept = None if value is None else value <= promise.limit
         promises.append(
             {
@@ -158,10 +176,7 @@ def tell_page(kept: Row) -> str:
         "# What `make bench` found\n",
         f"Last on {kept['date']}: {machine}.\n",
         f"Versions: {versions}.\n",
-        "What we cost, and that as a part of what each peer costs in the same run: less than 1 is "
-        "less than theirs. It is CPU time unless a claim says otherwise, the median of rounds in "
-        f"which all take turns. `worse` marks a ratio that grew by more than {WORSE - 1:.0%} since "
-        "the results before; promises are held at the largest size.\n",
+        HOW_TO_READ,
         tell_summary(rows),
     ]
     for module, benches in sorted(rows.items()):
