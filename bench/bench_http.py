@@ -236,8 +236,8 @@ BENCHES = (
     ),
     Bench(
         "a run",
-        f"A case asked over HTTP, checked and stored, {CONNECTIONS} at once: at most 1.25 times the "
-        "CPU of a loop that only asks and reads.",
+        f"A case asked over HTTP, checked and stored, {CONNECTIONS} at once: at most 1.25 times "
+        "the CPU of a loop that only asks and reads.",
         runs,
         (100, 1_000, 10_000),
         "cases",

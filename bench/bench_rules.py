@@ -1,24 +1,18 @@
 """A rule over 100,000 kept traces: looked at, loaded, scored, stored, on SQLite and PostgreSQL.
 
 Beside it, in the same run and process, a plain loop opens the same bodies, decodes them and calls
-the same scorer, and keeps nothing. The rule may take four times its CPU.
-
-    python bench/bench_rules.py [sqlite | postgresql]...      BENCH_TRACES=100000
-
-Exits 1 when the promise is broken.
+the same scorer, and keeps nothing.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from scripts.server_process import open_postgres
+from bench.databases import POSTGRESQL, SQLITE, open_database
+from bench.measurement import OURS, Bench, Promise, Side, Sides
 
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.rule_scoring import make_context
@@ -26,15 +20,12 @@ from tallymark.app.rule_work import RuleWork
 from tallymark.app.rules import RuleService
 from tallymark.app.traces import TraceIntake
 from tallymark.scoring import load_scorer
-from tallymark.store import Store, open_store
+from tallymark.store import Store
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.segments import Segment, read_segment
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace
 
-MOST_OF_PLAIN = 4.0
-COUNT = int(os.environ.get("BENCH_TRACES", "100000"))
-ROUNDS = 3
 SCORER = 'contains(values=["sorry"])'
 NOW = 1_790_000_000.0
 SPANS = 6
@@ -64,10 +55,10 @@ def make_trace(number: int) -> Trace:
     return Trace(trace_id=f"{number:032x}", name="desk", duration_ms=900.0, spans=spans)
 
 
-def keep_traces(store: Store) -> None:
+def keep_traces(store: Store, count: int) -> None:
     """All of them, settled, and looked at before there is a rule."""
     intake = TraceIntake(store, settings=TraceSettings, clock=lambda: NOW)
-    intake.load(make_trace(number) for number in range(COUNT))
+    intake.load(make_trace(number) for number in range(count))
     while store.traces.settle(NOW + 1, 5000):
         pass
     RuleWork(store, RemoteRules(), lambda: NOW + 1, seconds=1e9).decide()
@@ -80,64 +71,62 @@ def read_bodies(store: Store) -> list[Segment]:
         return [Segment(*row) for row in QuickStatements(connection).read(query)]
 
 
-def score_plainly(bodies: list[Segment]) -> float:
-    """Seconds of CPU of a loop over decoded traces."""
+def score_plainly(bodies: list[Segment]) -> None:
+    """A loop over decoded traces."""
     scorer = load_scorer(SCORER)
-    began = time.process_time()
     values = [scorer.score(make_context(read_segment(body).assemble())).value for body in bodies]
-    spent = time.process_time() - began
-    if sum(value == 1.0 for value in values) != sum(1 for n in range(COUNT) if n % 3):
-        raise RuntimeError("the plain loop is wrong")
-    return spent
+    assert sum(value == 1.0 for value in values) == sum(1 for n in range(len(bodies)) if n % 3)
 
 
-def score_by_rule(store: Store, round_: int) -> float:
-    """Seconds of CPU of a backfill by a new rule: all that is stored is committed."""
+_numbers = itertools.count()
+
+
+def score_by_rule(store: Store, count: int) -> None:
+    """A backfill by a new rule: all that is stored is committed."""
     rules = RuleService(store, RemoteRules(), own=True, clock=lambda: NOW + 2)
-    name = f"polite-{round_}"
+    name = f"polite-{next(_numbers)}"
     rules.add({"name": name, "scorer": SCORER})
     begun = store.backfills.add(
-        store.rules.get(name), since=0, until=NOW + 1, expected=COUNT, expected_cost=0.0, at=NOW
+        store.rules.get(name), since=0, until=NOW + 1, expected=count, expected_cost=0.0, at=NOW
     )
-    began = time.process_time()
     done = RuleWork(store, RemoteRules(), lambda: NOW + 2, seconds=1e9).backfill(begun.id)
-    spent = time.process_time() - began
-    if done["scored"] != COUNT:
-        raise RuntimeError(f"the rule scored {done}")
-    return spent
+    assert done["scored"] == count, done
 
 
-def measure(name: str, url: str) -> bool:
-    """Whether the promise holds on a database."""
-    with closing(open_store(url)) as store:
-        keep_traces(store)
-        bodies = read_bodies(store)
-        pairs = [(score_plainly(bodies), score_by_rule(store, nth)) for nth in range(ROUNDS)]
-    plain, ruled = (min(times) for times in zip(*pairs, strict=True))
-    ratio: float = ruled / plain
-    sys.stdout.write(
-        f"{name}: {COUNT:,} traces of {SPANS} spans, {1e6 * plain / COUNT:.0f} µs each by a loop, "
-        f"{1e6 * ruled / COUNT:.0f} µs by a rule: {ratio:.2f} times (at most {MOST_OF_PLAIN:g})\n"
+def backfills(name: str) -> Callable[[int], Any]:
+    """On one database; what PostgreSQL's own processes spend is counted."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with open_database(name) as database:
+            keep_traces(database.store, size)
+            bodies = read_bodies(database.store)
+
+            def score() -> float:
+                return database.spend(lambda: score_by_rule(database.store, size))
+
+            def loop() -> float:
+                return database.spend(lambda: score_plainly(bodies))
+
+            yield {
+                OURS: Side(score, size, told=True),
+                "a plain loop": Side(loop, size, told=True),
+            }
+
+    return make
+
+
+BENCHES = tuple(
+    Bench(
+        f"a rule on {name}",
+        f"A kept trace of {SPANS} spans scored by a rule, the score stored: at most {most:g} times "
+        "a loop that keeps nothing.",
+        backfills(name),
+        (500, 5_000, 50_000),
+        "traces",
+        (Promise(most, "a plain loop"),),
+        each="trace",
+        rounds=3,
     )
-    return ratio <= MOST_OF_PLAIN
-
-
-def open_databases(wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Each that is asked for, empty."""
-    if "sqlite" in wanted:
-        with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-            yield "SQLite", f"sqlite:///{Path(folder) / 'tally.db'}"
-    if "postgresql" in wanted:
-        with open_postgres() as url:
-            yield "PostgreSQL", url
-
-
-def main() -> int:
-    """0 when it holds everywhere."""
-    wanted = set(sys.argv[1:]) or {"sqlite", "postgresql"}
-    held = [measure(*each) for each in open_databases(wanted)]
-    return 0 if all(held) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for name, most in ((SQLITE, 4.0), (POSTGRESQL, 4.0))
+)
