@@ -38,8 +38,12 @@ ALONE, QUICK = "--alone", "--quick"
 
 
 def list_modules() -> list[str]:
-    """By name, without `bench_`."""
-    return sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+    """Those that declare benches, by name without `bench_`."""
+    return sorted(
+        path.stem.removeprefix("bench_")
+        for path in FOLDER.glob("bench_*.py")
+        if "\nBENCHES = " in path.read_text("utf-8")
+    )
 
 
 def main(words: Sequence[str]) -> int:

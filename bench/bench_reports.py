@@ -141,8 +141,8 @@ WAYS: dict[str, tuple[str, Way, tuple[int, int, int], float]] = {
 BENCHES = tuple(
     Bench(
         name,
-        "A reported attempt stored, scored, ranked, rated and logged; with HTTP around it there are "
-        "0.8 ms in all on SQLite and 1.2 on PostgreSQL.",
+        "A reported attempt stored, scored, ranked, rated and logged, PostgreSQL's own processes "
+        "counted.",
         ways(database, way),
         sizes,
         "reports",
