@@ -71,6 +71,12 @@ class Bench:
     seconds: float = 6.0
     """When a size has taken so long, no more than `LEAST_ROUNDS` are begun."""
 
+    def __post_init__(self) -> None:
+        """Refuses sizes from which no growth could be told."""
+        small, middle, large = self.sizes
+        if not small * 100 == middle * 10 == large:
+            raise ValueError(f"{self.name}: the sizes {self.sizes} are not a decade apart")
+
 
 @dataclass(slots=True)
 class Found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -32,6 +33,7 @@ PACKAGES = (
     "pydantic-evals",
     "simpleeval",
 )
+PROMPTFOO = Path(sys.prefix, "node", "node_modules", "promptfoo", "package.json")
 WORSE = 1.15
 """A ratio that grew by more than this since the last results is shown: less is within the noise."""
 
@@ -66,6 +68,8 @@ def list_versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
+    if PROMPTFOO.is_file():
+        found["promptfoo"] = json.loads(PROMPTFOO.read_text("utf-8"))["version"]
     return found
 
 

@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "golden/test_golden.py": "the command and the public names, whatever lies behind them",
     "golden/test_masks.py": "what the golden corpus leaves out of its comparisons",
     "golden/test_update.py": "how the golden corpus is brought up to date",
+    "test_bench.py": "how benches are measured and told",
     "test_docs.py": "the documents, which show users what to write",
     "test_exports.py": "what `import tallymark` gives",
     "test_layers.py": "all rooms together",
