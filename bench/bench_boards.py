@@ -132,9 +132,7 @@ def pages(question: Question, times: int = 100) -> Callable[[int], object]:
         yield {
             OURS: Side(lambda: ask(postgres), told=True),
             SQLITE: Side(lambda: ask(lite), told=True),
-            "window functions": Side(
-                lambda: postgres.spend(lambda: ask_by_window(postgres)), told=True, rounds=3
-            ),
+            "window functions": postgres.side(lambda: ask_by_window(postgres), rounds=3),
         }
 
     return make

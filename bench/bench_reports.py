@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.databases import POSTGRESQL, SQLITE, Database, open_database
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, Promise, Sides
 from sqlalchemy import Column, Float, Integer, MetaData, Table, Text, create_engine, insert
 
 from tallymark.app.competition import AttemptReport, Competition
@@ -113,17 +113,11 @@ def ways(name: str, way: Way) -> Callable[[int], Any]:
             if way is report_at_once:
                 database.store.start_writer()
 
-            def report() -> float:
-                return database.spend(lambda: way(games, dice, size))
-
-            def insert() -> float:
-                return database.spend(lambda: insert_plainly(database, dice, size))
-
-            report()
-            insert()
+            way(games, dice, size)
+            insert_plainly(database, dice, size)
             yield {
-                OURS: Side(report, size, told=True),
-                "plain rows": Side(insert, size, told=True),
+                OURS: database.side(lambda: way(games, dice, size), size),
+                "plain rows": database.side(lambda: insert_plainly(database, dice, size), size),
             }
             games.close()
 

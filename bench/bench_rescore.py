@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from bench.bench_boards import SIZES, agent, open_loaded
 from bench.databases import POSTGRESQL, SQLITE
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, Promise, Sides
 
 from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
 from tallymark.formula import Formula
@@ -82,11 +82,9 @@ def rescorings(size: int) -> Iterator[Sides]:
     lite, _ = open_loaded(SQLITE, size)
     with plain_update(size) as update:
         yield {
-            OURS: Side(lambda: lite.spend(lambda: apply(lite.store)), told=True),
-            "a plain UPDATE": Side(lambda: lite.spend(update), told=True),
-            "through Python": Side(
-                lambda: lite.spend(lambda: plain(lite.store)), told=True, rounds=1
-            ),
+            OURS: lite.side(lambda: apply(lite.store)),
+            "a plain UPDATE": lite.side(update),
+            "through Python": lite.side(lambda: plain(lite.store), rounds=1),
         }
     check(lite.store)
 
@@ -96,8 +94,8 @@ def on_both(size: int) -> Iterator[Sides]:
     """On PostgreSQL beside SQLite."""
     lite, postgres = (open_loaded(name, size)[0] for name in (SQLITE, POSTGRESQL))
     yield {
-        OURS: Side(lambda: postgres.spend(lambda: apply(postgres.store)), told=True),
-        SQLITE: Side(lambda: lite.spend(lambda: apply(lite.store)), told=True),
+        OURS: postgres.side(lambda: apply(postgres.store)),
+        SQLITE: lite.side(lambda: apply(lite.store)),
     }
     check(postgres.store)
 

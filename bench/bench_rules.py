@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.databases import POSTGRESQL, SQLITE, open_database
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, Promise, Sides
 
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.rule_scoring import make_context
@@ -101,16 +101,9 @@ def backfills(name: str) -> Callable[[int], Any]:
         with open_database(name) as database:
             keep_traces(database.store, size)
             bodies = read_bodies(database.store)
-
-            def score() -> float:
-                return database.spend(lambda: score_by_rule(database.store, size))
-
-            def loop() -> float:
-                return database.spend(lambda: score_plainly(bodies))
-
             yield {
-                OURS: Side(score, size, told=True),
-                "a plain loop": Side(loop, size, told=True),
+                OURS: database.side(lambda: score_by_rule(database.store, size), size),
+                "a plain loop": database.side(lambda: score_plainly(bodies), size),
             }
 
     return make

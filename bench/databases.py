@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.measurement import Side
 from scripts.server_process import read_cpu, read_family_cpu
 
 from tallymark.store import Store, open_store
@@ -38,6 +39,10 @@ class Database:
             work()
         return (self.read_cpu() - began) / times
 
+    def side(self, work: Callable[[], object], count: int = 1, rounds: int | None = None) -> Side:
+        """Some work for so many, by the CPU of both."""
+        return Side(lambda: self.spend(work), count, rounds, told=True)
+
 
 @contextmanager
 def open_database(name: str) -> Iterator[Database]:
@@ -60,10 +65,3 @@ def open_database(name: str) -> Iterator[Database]:
                 postmaster, *_ = read_cpu(connection.info.backend_pid)
             with open_store(url) as store:
                 yield Database(name, url, store, postmaster)
-
-
-@contextmanager
-def open_both() -> Iterator[tuple[Database, Database]]:
-    """SQLite and PostgreSQL, empty."""
-    with open_database(SQLITE) as lite, open_database(POSTGRESQL) as postgres:
-        yield lite, postgres
