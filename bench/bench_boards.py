@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 
 from bench.databases import POSTGRESQL, SQLITE, Database, open_database
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.challenge import Challenge, Evaluator
@@ -116,7 +116,7 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
-def pages(question: Question, times: int = 100) -> Callable[[int], object]:
+def pages(question: Question, times: int = 100) -> MakeSides:
     """A question to PostgreSQL, beside the same to SQLite and beside window functions."""
 
     @contextmanager

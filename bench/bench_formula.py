@@ -10,7 +10,7 @@ import cel
 import celpy
 import numexpr
 import numpy as np
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from simpleeval import SimpleEval
 
 from tallymark.formula import Formula
@@ -20,7 +20,7 @@ NAMES = ("a", "b", "success_pct", "avg_latency", "total_cost")
 PAGE = "docs/formulas.md"
 
 
-def single_rows(text: str) -> Callable[[int], Any]:
+def single_rows(text: str) -> MakeSides:
     """Each row by itself, from a dict of its values; slow peers get a hundredth of them."""
 
     @contextmanager
@@ -58,7 +58,7 @@ def single_rows(text: str) -> Callable[[int], Any]:
     return make
 
 
-def columns(text: str) -> Callable[[int], Any]:
+def columns(text: str) -> MakeSides:
     """All rows at once, from arrays."""
 
     @contextmanager

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 SIZES = (1_000, 10_000, 100_000)
 PAGE = "docs/reports.md"
@@ -79,7 +78,7 @@ def memory(size: int) -> Iterator[Sides]:
     yield {OURS: Side(lambda: make_runs(size)[1], told=True)}
 
 
-def look(words: Callable[[str, str], tuple[str, ...]]) -> Callable[[int], Any]:
+def look(words: Callable[[str, str], tuple[str, ...]]) -> MakeSides:
     """CPU of a command about runs that are kept."""
 
     @contextmanager

@@ -128,7 +128,8 @@ def by_evalica(log: Log) -> Callable[[], Array]:
     def run() -> Array:
         found = evalica.bradley_terry(xs, ys, winners, weights=weights, limit=10_000)
         scores = {int(name): value for name, value in found.scores.items()}
-        return SCALE * np.log([scores[number] for number in range(sum(log.shape))])
+        values: Array = SCALE * np.log([scores[number] for number in range(sum(log.shape))])
+        return values
 
     return run
 

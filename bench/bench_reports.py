@@ -11,10 +11,9 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from bench.databases import POSTGRESQL, SQLITE, Database, open_database
-from bench.measurement import OURS, Bench, Promise, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 from sqlalchemy import Column, Float, Integer, MetaData, Table, Text, create_engine, insert
 
 from tallymark.app.competition import AttemptReport, Competition
@@ -100,7 +99,7 @@ def insert_plainly(database: Database, dice: random.Random, count: int) -> None:
 Way = Callable[[Competition, random.Random, int], None]
 
 
-def ways(name: str, way: Way) -> Callable[[int], Any]:
+def ways(name: str, way: Way) -> MakeSides:
     """So many reports at once on a database that knows the agents, beside plain rows."""
 
     @contextmanager

@@ -7,12 +7,11 @@ the same scorer, and keeps nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from bench.databases import POSTGRESQL, SQLITE, open_database
-from bench.measurement import OURS, Bench, Promise, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.rule_scoring import make_context
@@ -93,7 +92,7 @@ def score_by_rule(store: Store, count: int) -> None:
     assert done["scored"] == count, done
 
 
-def backfills(name: str) -> Callable[[int], Any]:
+def backfills(name: str) -> MakeSides:
     """On one database; what PostgreSQL's own processes spend is counted."""
 
     @contextmanager

@@ -12,9 +12,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from typing import Any
 
-from bench.measurement import OURS, Bench, Promise, Side, Sides, read_peak
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides, read_peak
 
 os.environ |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1"}
 SIZES = (100, 1_000, 10_000)
@@ -68,12 +69,12 @@ def pydantic_evals(cases: int, at_once: int | None = None) -> Callable[[Any], ob
 
 
 def deepeval(cases: int) -> Callable[[Any], object]:
-    from deepeval import evaluate
+    from deepeval.evaluate import evaluate
     from deepeval.evaluate.configs import AsyncConfig, CacheConfig, DisplayConfig
     from deepeval.metrics import BaseMetric
     from deepeval.test_case import LLMTestCase
 
-    class Contains(BaseMetric):  # type: ignore[misc]  # it has no types of its own
+    class Contains(BaseMetric):  # type: ignore[no-untyped-call]  # it has no types of its own
         threshold = 0.5
 
         def measure(self, test_case: Any, *_: Any, **__: Any) -> float:
@@ -90,10 +91,11 @@ def deepeval(cases: int) -> Callable[[Any], object]:
     def work(agent: Any) -> object:
         asked = [(f"question {n}", agent({})) for n in range(cases)]
         given = [LLMTestCase(input=question, actual_output=said) for question, said in asked]
+        metrics: list[BaseMetric] = [Contains()]
         with redirect_stdout(io.StringIO()):  # it praises itself whatever it is told
             report = evaluate(
                 given,
-                [Contains()],
+                metrics,
                 async_config=AsyncConfig(run_async=False),
                 display_config=DisplayConfig(show_indicator=False, print_results=False),
                 cache_config=CacheConfig(write_cache=False),
@@ -111,14 +113,13 @@ SIDES: dict[str, Callable[[int], Callable[[Any], object]]] = {
 }
 
 
-def seconds(kind: str) -> Callable[[int], Any]:
+def seconds(kind: str) -> MakeSides:
     """CPU of all cases; DeepEval gets few, because each takes milliseconds, and only calls."""
 
     @contextmanager
     def make(size: int) -> Iterator[Sides]:
         agent = AGENTS[kind]
-        works = {name: side(size) for name, side in SIDES.items()}
-        sides = {name: Side(lambda work=work: work(agent), size) for name, work in works.items()}
+        sides = {name: Side(partial(side(size), agent), size) for name, side in SIDES.items()}
         if kind == "sync":
             few = deepeval(100)
             sides["DeepEval"] = Side(lambda: few(agent), 100, rounds=3)
@@ -135,7 +136,7 @@ def memory(size: int) -> Iterator[Sides]:
         words = [sys.executable, "-W", "ignore", "-m", "bench.bench_run", name, str(size)]
         return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
-    yield {name: Side(lambda name=name: measure(name), told=True) for name in SIDES}
+    yield {name: Side(partial(measure, name), told=True) for name in SIDES}
 
 
 BENCHES = (

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 from tallymark.scoring import EvalContext, Scorer, load_scorer, scorer
 from tallymark.suites import ScoredTraces
@@ -139,7 +139,7 @@ def smooth(ctx: EvalContext) -> float:
     return 1 - len(ctx.trace.errors) / len(ctx.spans)
 
 
-def scoring(ours: Callable[[Path], tuple[list[float], int]]) -> Callable[[int], Any]:
+def scoring(ours: Callable[[Path], tuple[list[float], int]]) -> MakeSides:
     """One of our ways beside the loop; both must find the same."""
 
     @contextmanager
@@ -175,7 +175,7 @@ def stays(_: EvalContext) -> float:
     return 1.0
 
 
-def calls(called: Scorer, timeout: float | None) -> Callable[[int], Any]:
+def calls(called: Scorer, timeout: float | None) -> MakeSides:
     """One call after another in an event loop."""
 
     @contextmanager

@@ -23,7 +23,7 @@ import aiohttp
 import msgspec
 from bench import bench_sandbox
 from bench.bench_boards import attempts as make_attempts
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from scripts.report_load import AGENTS, make_reports
 from scripts.server_process import (
     ADMIN_KEY,
@@ -251,7 +251,7 @@ def load_once(count: int) -> str:
     return load_million(Path(_folder.name), count)
 
 
-def board_pages(ask_board: Callable[[str, int, int], object], count: int) -> Callable[[int], Any]:
+def board_pages(ask_board: Callable[[str, int, int], object], count: int) -> MakeSides:
     """A server with so many attempts, asked for boards."""
 
     @contextmanager

@@ -24,7 +24,7 @@ from bench.bench_ingest import (
     take_in,
 )
 from bench.databases import POSTGRESQL, SQLITE, Database, open_database
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.traces import TraceIntake
@@ -35,7 +35,7 @@ SETTLED = 1000.0
 _seeds = itertools.count()
 
 
-def ingest(name: str) -> Callable[[int], Any]:
+def ingest(name: str) -> MakeSides:
     """Requests of so many traces, the same for both."""
 
     @contextmanager
@@ -85,7 +85,7 @@ def keep_traces(database: Database, count: int) -> None:
         pass
 
 
-def filters(name: str) -> Callable[[int], Any]:
+def filters(name: str) -> MakeSides:
     """The filter that costs most, of all kinds."""
 
     @contextmanager

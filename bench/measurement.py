@@ -39,6 +39,8 @@ class Side:
 
 Sides: TypeAlias = Mapping[str, "Side | Work | str"]
 """By name, ours first. A text says why a peer is not there."""
+MakeSides: TypeAlias = "Callable[[int], AbstractContextManager[Sides]]"
+"""What each side does at a size, until the end of the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Bench:
 
     name: str
     claim: str
-    sides: Callable[[int], AbstractContextManager[Sides]]
+    sides: MakeSides
     sizes: tuple[int, int, int]
     of: str
     """What there are so many of."""

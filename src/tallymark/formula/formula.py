@@ -64,8 +64,8 @@ class Formula:
         row = self.__dict__.get("evaluate")
         if row is None:
             row = self.__dict__["evaluate"] = compile_row(self.tree)
-        value: float | None = row(values)
-        return value
+        found: float | None = row(values)
+        return found
 
     def reason(self, values: NamedValues) -> str | None:
         """Why the value of a row is undefined, in words; None when it has one."""

@@ -124,19 +124,17 @@ class _RowWriter:
                 | Product(operands=operands, operators=operators)
             ):
                 (total, met), *others = map(self.sure, operands)
-                for operator, (operand, other), part in zip(
-                    operators, others, operands[1:], strict=True
-                ):
-                    if operator == "/":
-                        total = self.divide(total, operand, node, part)
+                for sign, part, (text, other) in zip(operators, operands[1:], others, strict=True):
+                    if sign == "/":
+                        total = self.divide(total, text, node, part)
                     else:
-                        total = (
-                            f"{total if met or other else f'({total} + 0.0)'} {operator} {operand}"
-                        )
+                        total = f"{total if met or other else f'({total} + 0.0)'} {sign} {text}"
                     met = True
                 return f"({total})", True
+            case Name(name=name):
+                return f"values[{name!r}]", False
             case _:
-                return f"values[{node.name!r}]", False
+                raise AssertionError(f"{node} is not plain arithmetic")
 
     def divide(self, total: str, operand: str, node: Node, part: Node) -> str:
         dividend, divisor = self.keep(total), self.keep(operand)
