@@ -137,7 +137,7 @@ BENCHES = (
         (
             Promise(1.1, "numpy but x / 0", PAGE),
             Promise(1.1, "numpy with care", PAGE),
-            Promise(2.0, "numpy", PAGE),
+            Promise(2.5, "numpy", PAGE),
         ),
     ),
 )

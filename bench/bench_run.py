@@ -18,7 +18,7 @@ from typing import Any
 from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides, read_peak
 
 os.environ |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1"}
-SIZES = (100, 1_000, 10_000)
+SIZES = (50, 500, 5_000)
 
 
 def sync_agent(_: object) -> str:
@@ -149,6 +149,7 @@ BENCHES = (
         "cases",
         (Promise(0.1, "pydantic-evals"), Promise(0.05, "DeepEval")),
         each="case",
+        rounds=3,
     ),
     Bench(
         "an agent that is a coroutine",
@@ -158,6 +159,7 @@ BENCHES = (
         "cases",
         (Promise(0.1, "pydantic-evals"),),
         each="case",
+        rounds=3,
     ),
     Bench(
         "memory",

@@ -242,7 +242,7 @@ BENCHES = (
         f"{THREADS} threads, one call in ten hostile: each ends as it must, none is left, and "
         "the second half of the calls holds at most 20 MB more than the first.",
         loads,
-        (40, 400, 4_000),
+        (20, 200, 2_000),
         "calls",
         (Promise(20.0),),
         unit="MB",
