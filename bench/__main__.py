@@ -56,15 +56,17 @@ def main(words: Sequence[str]) -> int:
     if unknown := [name for name in words if name not in modules]:
         sys.stderr.write(f"there is no bench {unknown[0]!r}; there are {', '.join(modules)}\n")
         return 2
-    kept = load_results()
-    kept |= {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": describe_machine()}
-    kept["versions"] = list_versions()
-    kept["benches"] = {name: each for name, each in kept["benches"].items() if name in modules}
+    now: Row = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": describe_machine()}
+    now["versions"] = list_versions()
     done = {}
     for name in words or modules:
-        done[name] = kept["benches"][name] = run_module(name, quick=quick)
-        if not quick:
-            keep_results(kept)  # what is cut off has kept what it found
+        done[name] = run_module(name, quick=quick)
+        if not quick:  # what is cut off has kept what it found, and nothing of others
+            kept = load_results() | now
+            benches = kept["benches"] | {name: done[name]}
+            keep_results(
+                kept | {"benches": {each: benches[each] for each in benches if each in modules}}
+            )
     broken = list(list_broken(done))
     rows = [row for benches in done.values() for row in benches]
     print("\n" + "\n".join(broken or ["every promise is kept"]))
