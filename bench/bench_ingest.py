@@ -1,48 +1,42 @@
 """Production traces in one process: what spans cost to take in, and what questions cost.
 
 Ingest: export requests as exporters send them, from bytes to rows that are committed, beside a
-plain loop in the same run that decodes the same bytes and inserts a row for each span, a request of
-each in turn and a transaction for each request. Filters: each kind over the kept columns of a
-million traces, a page of 50. What is counted is the CPU of this process: SQLite's work is in it,
-that of PostgreSQL's own processes is not.
-
-    python bench/bench_ingest.py [ingest | filters]...
-
-Exits 1 when a promise is broken.
+plain loop that decodes the same bytes and inserts a row for each span, a transaction for each
+request. Filters: each kind over the kept columns, two pages of 50. What PostgreSQL's own processes
+spend is counted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import sqlite3
-import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count as count_up
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from bench.bench_server import say
+from bench.databases import POSTGRESQL, SQLITE, open_database
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-from scripts.server_process import open_postgres
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.traces import TraceIntake
-from tallymark.store import Store, open_store
+from tallymark.store import Store
+from tallymark.store.all_tables import metadata
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece
 from tallymark.traces.trace_facts import TraceFacts
 from tallymark.traces.trace_query import parse_query
 
-MOST_OF_PLAIN = 3.0
-FILTER_MS = 50.0
 SIZES = {10: 100, 100: 20, 1000: 2}
 """Traces in a request, and requests in a round: an exporter sends 512 spans when it is busy."""
-ROUNDS = 7
-MILLION = int(os.environ.get("BENCH_TRACES", "1000000"))
+FIRST = 10_000
+SETTLED = 1000.0
+_seeds = count_up()
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "traces"
 SAMPLES = ("pydantic_ai", "openinference", "otel_sdk", "openllmetry")
 NOW = 1_790_000_000.0
@@ -169,53 +163,6 @@ def take_in(intake: TraceIntake, raw: bytes) -> None:
     assert not taken.refused
 
 
-class Spent:
-    """Adds up seconds of CPU."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def add(self, work: Callable[..., Any], *given: Any) -> Any:
-        """Does it."""
-        began = time.process_time()
-        found = work(*given)
-        self.seconds += time.process_time() - began
-        return found
-
-
-def bench_ingest(url: str, name: str) -> bool:
-    """Ours beside the plain loop, a request of each in turn; settling apart."""
-    connection, mark = open_plain(url)
-    kept = True
-    with open_store(url) as store:
-        store.prepare()
-        accounts = AccountService(store)  # which remembers settings, as the server's does
-        intake = TraceIntake(store, settings=lambda: accounts.find_settings().traces)
-        for size, count in SIZES.items():
-            rounds = []
-            for number in range(ROUNDS):
-                plain, ours, settled = Spent(), Spent(), Spent()
-                for raw in make_requests(1000 * size + number, size):
-                    plain.add(insert_plainly, connection, raw, mark)
-                    ours.add(take_in, intake, raw)
-                while settled.add(store.traces.settle, time.time() + 1000.0):
-                    pass
-                rounds.append([each.seconds for each in (plain, ours, settled)])
-            print(
-                f"{name}: requests of {size} traces of four spans, in milliseconds of CPU a trace"
-            )
-            for what, spent in zip(
-                ("a plain loop", "taken in", "settled later"),
-                zip(*rounds, strict=True),
-                strict=True,
-            ):
-                say(what, 1000 * statistics.median(spent) / (size * count))
-            ratio = statistics.median(mine / other for other, mine, _ in rounds)
-            kept &= say("times the plain loop", ratio, MOST_OF_PLAIN, "")
-    connection.close()
-    return kept
-
-
 # Filters
 
 
@@ -225,7 +172,7 @@ def make_pieces(count: int) -> Iterator[TracePiece]:
     models = ("gpt-5", "gpt-5-mini", "claude-opus", "gemini-pro")
     tools = ("search", "fetch", "calculator", "send_mail")
     for nth in range(count):
-        rare = nth % 50_000 == 7
+        rare = nth % 5_000 == 7
         yield TracePiece(
             trace_id=f"{nth:032x}",
             format="otel",
@@ -255,75 +202,163 @@ def make_pieces(count: int) -> Iterator[TracePiece]:
         )
 
 
-def fill(store: Store, count: int) -> None:
-    """So many traces, settled, half of them with a score."""
-    store.prepare()
-    some: list[TracePiece] = []
-    for piece in make_pieces(count):
-        some.append(piece)
-        if len(some) == 2_000:
-            store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=tuple(some)))
-            some = []
-    if some:
-        store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=tuple(some)))
-    while store.traces.settle(NOW + 1000, limit=20_000):
-        pass
+def fill(store: Store, filled: int, count: int) -> None:
+    """Up to so many traces, settled, half of them with a score: ten thousand, then times ten."""
+    if not filled:
+        store.prepare()
+        pieces = make_pieces(FIRST)
+        while some := tuple(islice(pieces, 2_000)):
+            store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=some))
+        while store.traces.settle(NOW + 1000, limit=20_000):
+            pass
+        filled = FIRST
+    while filled < count:
+        multiply(store, filled)
+        filled *= 10
     scores = (
         "INSERT INTO trace_scores (trace, version, rule_version, name, author, tenant, rule, value,"
         " at, started_at, is_current) SELECT key, 1, 1, 'polite', '', tenant, 1,"
         " ((key * 7919) % 100000) / 100000.0, settled_at, started_at, true FROM traces"
-        " WHERE key % 2 = 0"
+        " WHERE key % 2 = 0 ON CONFLICT DO NOTHING"
     )
     store._database.write(lambda c: c.exec_driver_sql(scores.replace("%", _percent(store))))  # noqa: SLF001
+
+
+def multiply(store: Store, filled: int) -> None:
+    """Nine more of each trace at other times of the month, in sessions of their own."""
+    apart = 2.9 * DAY * FIRST / filled
+
+    def work(connection: Any) -> None:
+        labels = connection.exec_driver_sql("SELECT max(id) FROM labels").scalar()
+        for nth in range(1, 10):
+            later = f"started_at + {nth * apart}"
+            moved = f"CASE WHEN {later} < {NOW} THEN {later} ELSE {later} - {30 * DAY} END"
+            changed = {
+                "traces": {
+                    "key": f"key + {nth * filled}",
+                    "trace_id": f"'{filled}-{nth}-' || trace_id",
+                    "started_at": moved,
+                    "session": f"session || '-{filled}-{nth}'",
+                },
+                "labels": {
+                    "id": f"id + {nth * labels}",
+                    "value": f"value || '-{filled}-{nth}'",
+                },
+                "trace_labels": {
+                    "label": "CASE WHEN label IN (SELECT id FROM labels WHERE kind = 'session')"
+                    f" THEN label + {nth * labels} ELSE label END",
+                    "started_at": moved,
+                    "trace": f"trace + {nth * filled}",
+                },
+            }
+            limits = {
+                "traces": f"key <= {filled}",
+                "labels": f"id <= {labels} AND kind = 'session'",
+                "trace_labels": f"trace <= {filled}",
+            }
+            for name, columns in changed.items():
+                names = [each.name for each in metadata.tables[name].c]
+                given = ", ".join(columns.get(each, each) for each in names)
+                connection.exec_driver_sql(
+                    f"INSERT INTO {name} ({', '.join(names)}) SELECT {given} FROM {name}"
+                    f" WHERE {limits[name]}"
+                )
+
+    store._database.write(work)  # noqa: SLF001
 
 
 def _percent(store: Store) -> str:
     return "%%" if store._database.address.path is None else "%"  # noqa: SLF001
 
 
-def measure_filter(ask: Callable[[], Any]) -> float:
-    """Milliseconds of CPU, the least of some."""
-    found = []
-    for _ in range(7):
-        began = time.process_time()
-        ask()
-        found.append(time.process_time() - began)
-    return 1000 * min(found)
+def ingest(name: str) -> MakeSides:
+    """Requests of so many traces, the same for both."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with open_database(name) as database:
+            connection, mark = open_plain(database.url)
+            database.store.prepare()
+            accounts = AccountService(database.store)  # which remembers settings, as the server's
+            intake = TraceIntake(database.store, settings=lambda: accounts.find_settings().traces)
+            given: dict[str, list[bytes]] = {}
+
+            def spend(work: Callable[[bytes], object], side: str) -> float:
+                # Each side has the requests of the seed that it comes to: the same in the end.
+                if not given.get(side):
+                    made = make_requests(next(_seeds), size)
+                    given.update({each: list(made) for each in (OURS, "a plain loop")})
+                some = given.pop(side)
+                return database.spend(lambda: [work(raw) for raw in some]) / len(some)
+
+            def take() -> float:
+                found = spend(lambda raw: take_in(intake, raw), OURS)
+                while database.store.traces.settle(time.time() + SETTLED):
+                    pass
+                return found
+
+            def insert() -> float:
+                return spend(lambda raw: insert_plainly(connection, raw, mark), "a plain loop")
+
+            take()
+            insert()
+            yield {
+                OURS: Side(take, size, told=True),
+                "a plain loop": Side(insert, size, told=True),
+            }
+            connection.close()
+
+    return make
 
 
-def bench_filters(url: str, name: str) -> bool:
-    """Each kind of filter, a page of 50 and the one after it."""
-    with open_store(url) as store:
-        if not store.exists:
-            fill(store, MILLION)
-        if url.startswith("postgresql"):
-            store._database.write(lambda c: c.exec_driver_sql("ANALYZE"))  # noqa: SLF001
-        print(f"{name}: a page of 50 of {MILLION:,} traces, in milliseconds of CPU")
-        kept = True
-        for text in FILTERS:
-            query = parse_query(text, now=NOW)
+def filters(name: str) -> MakeSides:
+    """The filter that costs most, of all kinds."""
 
-            def ask(query: Any = query) -> Any:
-                first = store.traces.page(query)
-                return first, store.traces.page(query, after=first.next)
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with open_database(name) as database:
+            fill(database.store, 0, size)
+            page = database.store.traces.page
+            if database.postmaster is not None:
+                with psycopg.connect(database.url, autocommit=True) as connection:
+                    connection.execute("VACUUM ANALYZE")  # as it does itself after a while
+            queries = [parse_query(text, now=NOW) for text in FILTERS]
 
-            first, _ = ask()
-            found = measure_filter(ask) / 2
-            kept &= say(f"{text or 'all'} ({len(first.items)})", found, FILTER_MS)
-    return kept
+            def ask(query: Any) -> None:
+                page(query, after=page(query).next)
 
+            def ask_dearest() -> float:
+                return max(database.spend(lambda: ask(query), 10) / 2 for query in queries)  # noqa: B023
 
-def main() -> int:
-    """All that is asked for, on both databases."""
-    wanted = sys.argv[1:] or ["ingest", "filters"]
-    kept = True
-    for bench in [{"ingest": bench_ingest, "filters": bench_filters}[each] for each in wanted]:
-        with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-            kept &= bench(f"{folder}/bench.db", "SQLite")
-        with open_postgres() as url:
-            kept &= bench(url, "PostgreSQL")
-    return 0 if kept else 1
+            ask_dearest()
+            yield {OURS: Side(ask_dearest, told=True)}
+
+    return make
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+BENCHES = tuple(
+    bench
+    for name in (SQLITE, POSTGRESQL)
+    for bench in (
+        Bench(
+            f"ingest, {name}",
+            "A trace of four spans taken in, from bytes to rows that are committed: at most three "
+            "times a plain loop.",
+            ingest(name),
+            (10, 100, 1_000),
+            "traces in a request",
+            (Promise(3.0, "a plain loop"),),
+            each="trace",
+        ),
+        Bench(
+            f"filters, {name}",
+            f"A page of 50 by the dearest of {len(FILTERS)} kinds of filter: 50 ms at most.",
+            filters(name),
+            (10_000, 100_000, 1_000_000),
+            "traces",
+            (Promise(0.05),),
+            each="page",
+            rounds=3,
+        ),
+    )
+)

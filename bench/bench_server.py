@@ -49,14 +49,6 @@ PAGE = "docs/operations.md"
 JSON = {"Content-Type": "application/json"}
 
 
-def say(what: str, found: float, promise: float | None = None, unit: str = "ms") -> bool:
-    """Prints a line; whether the promise is kept."""
-    kept = promise is None or found <= promise
-    words = "" if promise is None else f"at most {promise:g}"
-    print(f"  {what:<46}{found:9.3f} {unit:<3} {words}{'' if kept else '   BROKEN'}", flush=True)
-    return kept
-
-
 # What is reported
 
 

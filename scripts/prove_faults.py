@@ -5,7 +5,7 @@
 A server runs in a process of its own; between it and those who ask is `faulty_proxy.py`. Each of
 many agents competes, keeps runs, reports and shows spans, by one door after the other; what cannot
 be had is asked for again as a person would, with the same key. In the end one who sees past the
-proxy counts.
+proxy counts, and the database is checked as `tally admin check` does.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from scripts.faulty_proxy import FaultyProxy
-from scripts.server_process import ADMIN_KEY, serve
+from scripts.server_process import ADMIN_KEY, require_as_logged, serve
 
 from mcp import Client as McpClient
 from mcp import MCPError
 from tallymark.client import AsyncClient, Client
 from tallymark.errors import TallymarkError
+from tallymark.store import open_store
 from tallymark.traces import Span
 
 T = TypeVar("T")
@@ -259,7 +260,13 @@ def rage(seconds: float, seed: int, share: float) -> tuple[list[str], Storm]:
             for door, compete in DOORS.items():
                 compete(storm, storm.add_agent(admin, door))
         proxy.calm()
-        return count(storm, admin), storm
+        wrong = count(storm, admin)
+        try:
+            with open_store(f"{made}/tally.db") as store:
+                require_as_logged(store, "scores", "boards", "runs")
+        except AssertionError as error:
+            wrong.append(str(error))
+        return wrong, storm
 
 
 def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> tuple[bool, str]:
@@ -272,7 +279,7 @@ def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> t
     body = (
         f"{len(storm.proxy.asked):,} requests through a network that fails {share:.0%} of them "
         f"(seed {seed}; {told}): {len(storm.agents)} attempts ({doors}), "
-        f"{runs} runs and {storm.reports} reports, each there once. "
+        f"{runs} runs and {storm.reports} reports, each there once, and the check finds nothing. "
         f"{sum(storm.refusals.values())} times somebody "
         "was told that it failed, in one sentence, and did the same again.\n"
     )
