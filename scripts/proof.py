@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from scripts.fuzz import judge_fuzz
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
+from scripts.prove_engine import PROOFS as ENGINE_PROOFS
+from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
 from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
@@ -136,6 +139,11 @@ def prove_recordings() -> ProofSection:
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
 
 
+def prove_engine(name: str) -> ProofSection:
+    """Whatever is lost on the way, every engine comes to the same, and Ray costs little more."""
+    return ProofSection(f"Engines: {name}", *judge_engines(names=[name]))
+
+
 def prove_backups() -> ProofSection:
     """A backup under load comes back whole, and one that is cut, killed or full leaves nothing."""
     return ProofSection("Backups", *judge_backups())
@@ -189,6 +197,7 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
     "backups": prove_backups,
+    **{f"engine-{name}": partial(prove_engine, name) for name in ENGINE_PROOFS},
     "exporters": prove_exporters,
     "faults": prove_faults,
     "fuzz": prove_fuzz,

@@ -12,6 +12,7 @@ SOURCE = TESTS.parent / "src" / "tallymark"
 # Tests of something other than one module or folder, and why.
 EXCEPTIONS = {
     "cli/test_both_ways.py": "every command, on a database and against a server",
+    "engine/test_conformance.py": "both engines, by one suite",
     "examples/test_challenges.py": "the examples lie outside the package",
     "examples/test_dimensions.py": "the examples lie outside the package",
     "examples/test_trace_scorers.py": "the examples lie outside the package",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
+    from tallymark.store.jobs.kept_work import KeptWork
     from tallymark.store.loads import Loads
     from tallymark.store.moments import Moment
     from tallymark.store.retention import Pruner
@@ -378,6 +379,12 @@ class Store:
         from tallymark.store.jobs.job_queue import JobQueue  # noqa: PLC0415
 
         return JobQueue(self._database)
+
+    def open_work(self, work: str) -> KeptWork:
+        """Bulk work by its hash, held by this process: what was done of it is there."""
+        from tallymark.store.jobs.kept_work import KeptWork  # noqa: PLC0415 (few do any)
+
+        return KeptWork(self._database, self.tenant, work)
 
     @cached_property
     def webhooks(self) -> Webhooks:
