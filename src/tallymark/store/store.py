@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.jobs.kept_work import KeptWork
+    from tallymark.store.loads import Loads
     from tallymark.store.moments import Moment
     from tallymark.store.retention import Pruner
     from tallymark.store.reviews.reviews import Reviews
@@ -411,6 +412,13 @@ class Store:
         from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
 
         return Backups(self._database)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What files hold, put in."""
+        from tallymark.store.loads import Loads  # noqa: PLC0415 (who loads a file)
+
+        return Loads(self._database, self.tenant)
 
     def open_pruner(self, now: float) -> Pruner:
         """Who removes what this tenant has kept for long enough by now."""
