@@ -28,6 +28,7 @@ from bench.results import (
     is_broken,
     keep_results,
     list_broken,
+    list_modules,
     list_versions,
     load_results,
     make_row,
@@ -35,15 +36,6 @@ from bench.results import (
 )
 
 ALONE, QUICK = "--alone", "--quick"
-
-
-def list_modules() -> list[str]:
-    """Those that declare benches, by name without `bench_`."""
-    return sorted(
-        path.stem.removeprefix("bench_")
-        for path in FOLDER.glob("bench_*.py")
-        if "\nBENCHES = " in path.read_text("utf-8")
-    )
 
 
 def main(words: Sequence[str]) -> int:

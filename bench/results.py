@@ -48,6 +48,15 @@ Row: TypeAlias = dict[str, Any]
 """A bench as it is kept: what was measured, what was promised and how that ended."""
 
 
+def list_modules() -> list[str]:
+    """Those that declare benches, by name without `bench_`."""
+    return sorted(
+        path.stem.removeprefix("bench_")
+        for path in FOLDER.glob("bench_*.py")
+        if "\nBENCHES = " in path.read_text("utf-8")
+    )
+
+
 def describe_machine() -> dict[str, str]:
     """Cores, memory, kernel, Python, and how busy it is."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -183,6 +192,8 @@ def tell_page(kept: Row) -> str:
         HOW_TO_READ,
         tell_summary(rows),
     ]
+    if missing := [name for name in list_modules() if name not in rows]:
+        parts.append(f"Not measured on this machine yet: {', '.join(missing)}.\n")
     for module, benches in sorted(rows.items()):
         parts.append(f"## {module}\n\n`bench/bench_{module}.py`\n")
         parts += map(tell_row, benches)

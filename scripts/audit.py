@@ -42,7 +42,13 @@ LICENCES = frozenset(
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC"),
         *("LGPL-3.0-only", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "Unlicense", "Zlib"),
         # As classifiers and older metadata call them.
-        *("3-Clause BSD License", "Apache Software License", "BSD License", "ISC License (ISCL)"),
+        *(
+            "3-Clause BSD License",
+            "Apache 2.0",
+            "Apache Software License",
+            "BSD License",
+            "ISC License (ISCL)",
+        ),
         *("MIT License", "Mozilla Public License 2.0 (MPL 2.0)", "The Unlicense (Unlicense)"),
         "Python Software Foundation License",
     }
