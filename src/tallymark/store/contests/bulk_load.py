@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, literal, select, text
@@ -20,16 +19,17 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, find_version_id
 from tallymark.store.contests.contest_tables import board_blocks, boards
-from tallymark.store.database_dialects import insert_many
+from tallymark.store.database_dialects import enlarge_cache, insert_many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from sqlalchemy import Connection
 
     from tallymark.challenges.attempt import Attempt, Outcome
 
-_CHUNK = 50_000
+_ATTEMPT = tuple(each.name for each in attempts.c if each.name != "voided_at")
+_FACTS = ("challenge_id", "agent", "attempt", "tenant", "scoring", "submitted_at", "number")
 
 
 class BulkLoad:
@@ -46,10 +46,10 @@ class BulkLoad:
     def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
         whole_boards.freeze_if_due(self.connection, self.kept, self.at)
-        for start in range(0, len(given), _CHUNK):
-            self._insert_chunk(given[start : start + _CHUNK], rated)
-        self._remember_scores()
-        whole_boards.rebuild(self.connection, self.kept)
+        with enlarge_cache(self.connection):
+            self._insert(given, rated)
+            self._remember_scores()
+            whole_boards.rebuild(self.connection, self.kept)
         if rated:
             agents = {each.agent for each in given}
             matches.fold_agents(self.connection, self.kept.tenant, agents)
@@ -66,72 +66,95 @@ class BulkLoad:
         mine = attempts.c.challenge_id == self.kept.id
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
-    def _insert_chunk(self, chunk: Sequence[Attempt], rated: bool) -> None:
-        rows: list[dict[str, Any]] = []
-        scores: list[dict[str, Any]] = []
-        details: list[dict[str, Any]] = []
-        for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
-            outcome = _require_outcome(attempt)
-            row = self._make_attempt_row(key, attempt, outcome)
-            row["match_at"] = attempt.submitted_at if rated else None
-            rows.append(row)
-            scores.append(self._make_score_row(row, outcome))
-            if outcome.details:
-                detail = {"attempt": key, "tenant": self.kept.tenant}
-                details.append(detail | {"details": json_text(outcome.details)})
-        scores.sort(key=itemgetter("agent"))  # as SQLite keeps them
-        for table, each in ((attempts, rows), (attempt_scores, scores), (attempt_details, details)):
-            if each:
-                values = (tuple(row.values()) for row in each)
-                insert_many(self.connection, table, tuple(each[0]), values)
+    def _insert(self, given: Sequence[Attempt], rated: bool) -> None:
+        """Rows are made as they are stored, and no sooner: a million are much in memory."""
+        outcomes = [_require_outcome(each) for each in given]
+        # Agent by agent, each one's oldest first, as the scores are kept: so none is stored
+        # between others. Sorted twice, because a million pairs would take longer to make.
+        order = sorted(range(len(given)), key=[each.submitted_at for each in given].__getitem__)
+        order.sort(key=[each.agent for each in given].__getitem__)
+        keys = self._reserve_keys(len(given))
+        numbers = [self._take_number(each.agent) for each in given]
+        scorings = [self._find_scoring(each) for each in outcomes]
+        insert_many(
+            self.connection,
+            attempts,
+            _ATTEMPT,
+            (
+                self._make_attempt_row(*each, rated)
+                for each in zip(keys, given, numbers, outcomes, strict=True)
+            ),
+        )
+        mine, tenant = self.kept.id, self.kept.tenant
+        insert_many(
+            self.connection,
+            attempt_scores,
+            (*_FACTS, *score_rows.VALUE_NAMES),
+            (
+                (
+                    *(mine, given[nth].agent, keys[nth], tenant, scorings[nth]),
+                    *(given[nth].submitted_at, numbers[nth]),
+                    *score_rows.list_values(outcomes[nth]),
+                )
+                for nth in order
+            ),
+        )
+        insert_many(
+            self.connection,
+            attempt_details,
+            ("attempt", "tenant", "details"),
+            (
+                (key, tenant, json_text(each.details))
+                for key, each in zip(keys, outcomes, strict=True)
+                if each.details
+            ),
+        )
 
-    def _make_attempt_row(self, key: int, attempt: Attempt, outcome: Outcome) -> dict[str, Any]:
-        self._numbers[attempt.agent] += 1
-        return {
-            "key": key,
-            "tenant": self.kept.tenant,
-            "challenge_id": self.kept.id,
-            "version_id": self._version,
-            "agent": attempt.agent,
-            "number": self._numbers[attempt.agent],
-            "state": "scored" if outcome.error is None else "failed",
-            "seed": attempt.seed,
-            "entered_at": attempt.entered_at,
-            "expires_at": attempt.expires_at,
-            "submitted_at": attempt.submitted_at,
-            "scored_at": self.at if attempt.scored_at is None else attempt.scored_at,
-            "verified": attempt.verified,
-            "memoryless": attempt.memoryless,
-            "trajectory_level": outcome.trajectory_level,
-        }
+    def _take_number(self, agent: str) -> int:
+        self._numbers[agent] += 1
+        return self._numbers[agent]
 
-    def _make_score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    def _make_attempt_row(
+        self, key: int, attempt: Attempt, number: int, outcome: Outcome, rated: bool
+    ) -> tuple[Any, ...]:
+        """In the order of `_ATTEMPT`."""
+        return (
+            key,
+            self.kept.tenant,
+            self.kept.id,
+            self._version,
+            attempt.agent,
+            number,
+            "scored" if outcome.error is None else "failed",
+            attempt.seed,
+            attempt.entered_at,
+            attempt.expires_at,
+            attempt.submitted_at,
+            self.at if attempt.scored_at is None else attempt.scored_at,
+            attempt.verified,
+            attempt.memoryless,
+            outcome.trajectory_level,
+            attempt.submitted_at if rated else None,
+        )
+
+    def _find_scoring(self, outcome: Outcome) -> int:
         origin = score_rows.origin_text(outcome)
         if origin not in self._scorings:
             self._scorings[origin] = score_rows.add_scoring(
                 self.connection, self.kept, "load", origin, self.at
             )
-        return score_rows.score_row(
-            outcome,
-            challenge_id=self.kept.id,
-            agent=row["agent"],
-            attempt=row["key"],
-            tenant=self.kept.tenant,
-            scoring=self._scorings[origin],
-            submitted_at=row["submitted_at"],
-            number=row["number"],
-        )
+        return self._scorings[origin]
 
-    def _reserve_keys(self, count: int) -> Iterator[int]:
+    def _reserve_keys(self, count: int) -> Sequence[int]:
         """So many keys that nobody else gets."""
         if self.connection.dialect.name == "postgresql":
             sequence = "pg_get_serial_sequence('attempts', 'key')"
             query = text(f"SELECT nextval({sequence}) FROM generate_series(1, :count)")  # noqa: S608
-            return iter(self.connection.scalars(query, {"count": count}).all())
+            return self.connection.scalars(query, {"count": count}).all()
         query = text("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'attempts'")
         # The transaction has SQLite's only write lock. AUTOINCREMENT goes on after the highest key.
         last: int = self.connection.execute(query).scalar_one()
-        return iter(range(last + 1, last + 1 + count))
+        return range(last + 1, last + 1 + count)
 
     def _remember_scores(self) -> None:
         names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
