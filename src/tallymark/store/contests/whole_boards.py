@@ -90,7 +90,7 @@ def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: S
     return True
 
 
-def _insert(
+def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
     connection: Connection,
     kept: StoredChallenge,
     score: SqlFormula,
