@@ -1,4 +1,4 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | bench | screenshots | docs | client | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | soak | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PEERS := .venv-peers
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check proof bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -53,6 +53,10 @@ check: $(VENV)/.dev
 # What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
 proof: $(VENV)/.dev
 	@$(BIN)/python -m scripts.proof $(PROOF)
+
+# An hour on each database with load on all doors while everything fails; as root a full disk too. SOAK="--minutes 5 --seed 2"
+soak: $(VENV)/.dev
+	@$(BIN)/python -m scripts.soak $(SOAK)
 
 bench: $(VENV)/.dev $(PEERS)/.done
 	@for bench in bench/bench_*.py; do PYTHONPATH=. $(BIN)/python $$bench || exit 1; done

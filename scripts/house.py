@@ -104,6 +104,7 @@ class House:
     def _end_server(self) -> None:
         self.server.kill()
         self.words.append(self.server.last_words or "")
+        self.server.last_words = ""  # told once
 
     def _end_worker(self, worker: subprocess.Popen[bytes], said: IO[bytes]) -> None:
         worker.kill()

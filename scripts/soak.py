@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import itertools
 import json
 import os
 import random
@@ -44,7 +43,7 @@ from scripts.shifted_tally import ShiftedClock
 
 from tallymark.client import Client
 from tallymark.errors import TallymarkError
-from tallymark.store import open_store
+from tallymark.store import Store, open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.quick_statements import QuickStatements
 
@@ -111,9 +110,13 @@ class Soak:
 
     size: Size
     dice: random.Random
-    folder: Path
+    db: str
     house: House
     crowd: Crowd
+    admin: Client
+    """Who sees past the network that fails."""
+    judge: prove_rules.Judge
+    receiver: Receiver
     clock: Path
     disk: Path | None
     """A small mount that can be filled; None where nobody may make one."""
@@ -128,6 +131,10 @@ class Soak:
     statuses: Counter[int] = field(default_factory=Counter)
     shifts: list[float] = field(default_factory=list)
     raged: Counter[str] = field(default_factory=Counter)
+    spans: list[str] = field(default_factory=list)
+    """Those that were acknowledged."""
+    checked: str = ""
+    """What `tally admin check` said."""
 
     def note(self, what: str) -> None:
         """Writes down what happens now."""
@@ -436,21 +443,7 @@ def wait_until_calm(db: str) -> None:
     raise AssertionError(f"attempts, jobs and deliveries are left: {found}")
 
 
-def count(soak: Soak, db: str, sender: prove_rules.Sender, asked: int) -> Iterator[str]:
-    """What should not be so."""
-    yield from soak.crowd.wrong
-    for said in soak.house.words:
-        if "Traceback" in said:
-            yield f"somebody ended with a traceback: {said[said.index('Traceback') :][-1500:]}"
-    with open_store(db) as store:
-        yield from _count_reports(soak, store)
-        try:
-            prove_rules.audit(store, sender.sent, asked)
-        except AssertionError as error:
-            yield f"rules: {error}"
-
-
-def _count_reports(soak: Soak, store: Any) -> Iterator[str]:
+def _count_reports(soak: Soak, store: Store) -> Iterator[str]:
     with store._database.read() as connection:  # noqa: SLF001
         read = QuickStatements(connection).read
         rows = read(
@@ -481,10 +474,10 @@ def _count_reports(soak: Soak, store: Any) -> Iterator[str]:
             yield f"{handle}, which {'was' if told else 'was not'} told so, won {judged[handle]}"
 
 
-def _count_runs(soak: Soak, admin: Client) -> Iterator[str]:
+def _count_runs(soak: Soak) -> Iterator[str]:
     told = {"storm": soak.acknowledged, "here": soak.crowd.kept_runs}
     for suite, kept in told.items():
-        found = Counter(each.model for each in admin.runs.list(suite=suite))
+        found = Counter(each.model for each in soak.admin.runs.list(suite=suite))
         wanted = [each for each in kept if each.startswith("echo/")]
         yield from (f"run {each} of {suite} is not there" for each in wanted if not found[each])
         yield from (
@@ -492,15 +485,17 @@ def _count_runs(soak: Soak, admin: Client) -> Iterator[str]:
         )
 
 
-def _count_deliveries(receiver: Receiver, admin: Client) -> Iterator[str]:
+def _count_deliveries(soak: Soak) -> Iterator[str]:
     """A message can come twice, never not at all; and nothing is told of twice."""
     deliveries = [
-        each for hook in admin.webhooks.list() for each in admin.webhooks.deliveries(hook.id)
+        each
+        for hook in soak.admin.webhooks.list()
+        for each in soak.admin.webhooks.deliveries(hook.id)
     ]
     for each in deliveries:
         if each.state != "delivered":
             yield f"delivery {each.id} is {each.state}: {each.error}"
-        elif not receiver.taken[each.id]:
+        elif not soak.receiver.taken[each.id]:
             yield f"delivery {each.id} is said to be made, and nobody had it"
     told = Counter((each.event, each.body) for each in deliveries)
     yield from (
@@ -542,7 +537,7 @@ def prepare(db: str, size: Size) -> None:
         store.challenges.publish(large, b"", at=0.0)
         given = (
             msgspec.structs.replace(each, challenge="large")
-            for each in itertools.islice(make_attempts(), size.attempts)
+            for each in make_attempts(size.attempts)
         )
         store.attempts.load("large", given, at=0.0, rated=False)
 
@@ -557,8 +552,8 @@ def add_agents(crowd: Crowd, admin: Client, count: int) -> None:
             crowd.agents[handle] = made.secret
 
 
-def soak_in(place: ExitStack, size: Size, database: str, seed: int) -> tuple[list[str], Soak, str]:
-    """All of it; what is wrong in the end, and what `tally admin check` said."""
+def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
+    """A house on a small disk, by a clock of its own, with all that is asked for in it."""
     folder = Path(place.enter_context(tempfile.TemporaryDirectory(prefix="tally-soak-")))
     disk = place.enter_context(mount_disk(folder, size.disk_mb))
     recover: Callable[[], None] | None = None
@@ -568,7 +563,7 @@ def soak_in(place: ExitStack, size: Size, database: str, seed: int) -> tuple[lis
         db, recover = place.enter_context(open_crashing_postgres(where))
     clock = folder / "clock.txt"
     # It begins at noon: a day, on which caps of rules are counted, does not end meanwhile.
-    first = _NOON - time.time() % 86_400
+    first = _NOON - time.clock_gettime(time.CLOCK_REALTIME) % 86_400
     clock.write_text(f"{first}", encoding="ascii")
     os.environ["TALLY_CLOCK_FILE"] = str(clock)
     ShiftedClock(clock).install()
@@ -578,62 +573,77 @@ def soak_in(place: ExitStack, size: Size, database: str, seed: int) -> tuple[lis
     place.callback(house.close)
     proxy = place.enter_context(FaultyProxy(house.server.url))
     admin = place.enter_context(Client(house.server.url, ADMIN_KEY))
-    files = folder / "files"
-    files.mkdir()
-    crowds.write_files(files)
-    crowds.publish(admin, files)
-    crowd = Crowd(house.server.url, proxy, files)
+    crowds.write_files(folder)
+    crowds.publish(admin, folder)
+    crowd = Crowd(house.server.url, proxy, folder)
     add_agents(crowd, admin, int(20 * size.minutes))
-    soak = Soak(size, random.Random(seed), folder, house, crowd, clock, disk, recover)
-    soak.shifts.append(first)
     judge, receiver = prove_rules.Judge(), Receiver()
     place.callback(judge.shutdown)
     place.callback(receiver.shutdown)
     prove_rules.make_rules(house.server.url, judge.address)
     admin.webhooks.add(receiver.url)
-    sender = prove_rules.Sender(lambda: proxy.url)
+    dice = random.Random(seed)
+    parts = {"db": db, "house": house, "crowd": crowd, "clock": clock, "disk": disk, "admin": admin}
+    return Soak(
+        size, dice, **parts, recover=recover, judge=judge, receiver=receiver, shifts=[first]
+    )
+
+
+def play(soak: Soak) -> Iterator[str]:
+    """Load and storms, until all is calm again; what is wrong by then."""
     doors = [
         threading.Thread(target=pass_again_and_again, args=(soak, name), daemon=True)
         for name in DOORS
     ]
-    wrong: list[str] = []
+    sender = prove_rules.Sender(lambda: soak.crowd.proxy.url)
     try:
         for each in doors:
             each.start()
         rage(soak)
         soak.note("all is calm")
-        proxy.calm()
+        soak.crowd.proxy.calm()
         soak.shift_clock(max(soak.shifts))
         _wait_for_progress(soak)
     except (AssertionError, RuntimeError, OSError) as error:
-        wrong.append(f"{type(error).__name__}: {error}")
+        yield f"{type(error).__name__}: {error}"
     finally:
         soak.ended.set()
-        sent = len(sender.sent)
-        deadline = time.monotonic() + 30
-        while len(sender.sent) == sent and time.monotonic() < deadline:
+        sent, deadline = len(sender.sent), time.monotonic() + 30
+        while len(sender.sent) < sent + 2 and time.monotonic() < deadline:
             time.sleep(0.05)  # what is under way is acknowledged: then it counts
         sender.stopped = True
         for thread in (*doors, sender.thread):
             thread.join(120)
+        soak.spans = sender.sent
+
+
+def look_back(soak: Soak) -> Iterator[str]:
+    """What should not be so, now that all is calm."""
     try:
-        wait_until_calm(db)
-        wrong += [*_count_runs(soak, admin), *_count_deliveries(receiver, admin)]
-        soak.done["webhook messages"] = sum(receiver.taken.values())
-        soak.done["spans"] = len(sender.sent)
+        wait_until_calm(soak.db)
+        yield from _count_runs(soak)
+        yield from _count_deliveries(soak)
     except (AssertionError, RuntimeError, TallymarkError) as error:
-        wrong.append(f"{type(error).__name__}: {error}")
-    code = house.server.stop()
+        yield f"{type(error).__name__}: {error}"
+    code = soak.house.server.stop()
     if code:
-        wrong.append(f"asked to end, the server ended with {code}")
-    wrong += count(soak, db, sender, judge.asked)
-    checked = subprocess.run(
-        [TALLY, "admin", "check", "--db", db], capture_output=True, text=True, check=False
-    )
-    said = (checked.stdout + checked.stderr).strip()
+        yield f"asked to end, the server ended with {code}"
+    soak.house.close()
+    yield from soak.crowd.wrong
+    for said in soak.house.words:
+        if "Traceback" in said:
+            yield f"somebody said: {said[said.index('Traceback') :][-1500:]}"
+    with open_store(soak.db) as store:
+        yield from _count_reports(soak, store)
+        try:
+            prove_rules.audit(store, soak.spans, soak.judge.asked)
+        except AssertionError as error:
+            yield f"rules: {error}"
+    words = [TALLY, "admin", "check", "--db", soak.db]
+    checked = subprocess.run(words, capture_output=True, text=True, check=False)
+    soak.checked = " ".join((checked.stdout + checked.stderr).split())
     if checked.returncode:
-        wrong.append(f"tally admin check: {said[-1500:]}")
-    return wrong, soak, said
+        yield f"tally admin check: {soak.checked[-1500:]}"
 
 
 def judge_soak(
@@ -644,15 +654,18 @@ def judge_soak(
     for database in databases:
         began = time.monotonic()
         with ExitStack() as place:
-            wrong, soak, checked = soak_in(place, size, database, seed)
+            soak = open_soak(place, size, database, seed)
+            wrong = [*play(soak), *look_back(soak)]
         held = held and not wrong
         raged = ", ".join(f"{name} {n} times" for name, n in sorted(soak.raged.items()))
+        soak.done["webhook messages"] = sum(soak.receiver.taken.values())
+        soak.done["spans"] = len(soak.spans)
         done = ", ".join(f"{name} {n:,}" for name, n in sorted(soak.done.items()))
         body += (
             f"\n{database}, seed {seed}, {time.monotonic() - began:.0f} s, with"
             f" {size.attempts:,} attempts beforehand: {raged}. {len(soak.acknowledged):,}"
             f" acknowledged attempts are there, each once. Through doors: {done}. In the end"
-            f" `tally admin check` says: {' '.join(checked.split())[-200:]}\n"
+            f" `tally admin check` says: {soak.checked[-200:]}\n"
         )
         body += "".join(f"\n- {each}" for each in wrong) + ("\n" if wrong else "")
     return held, body
