@@ -47,10 +47,12 @@ from tallymark.store import Store, open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.quick_statements import QuickStatements
 
-_BUSY = frozenset({429, 502, 503, 504, 507})
-"""What a server may answer while something of its own is down."""
+_BUSY = frozenset({409, 429, 502, 503, 504, 507})
+"""What a server may answer while something of its own is down, or the same is under way."""
 _LOST = (OSError, http.client.HTTPException)
 _CALM_S = 240.0
+_PACE_S = 0.05
+"""Between two passes of a door: what is tried is not how much it bears."""
 _NOON = 12 * 3600
 _SHORT_MINUTES = 10.0
 PAGES = ("/", "/challenges", "/challenges/bench", "/challenges/sums", "/agents", "/ratings")
@@ -313,6 +315,7 @@ def pass_again_and_again(soak: Soak, name: str) -> None:
         try:
             DOORS[name](soak, number)
             soak.done[name] += 1
+            soak.ended.wait(_PACE_S)
         except _GIVEN_UP:
             soak.ended.wait(0.2)
         except Exception as error:  # noqa: BLE001 (a thread that ends would be silent)
