@@ -15,6 +15,7 @@ import http.client
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -38,9 +39,11 @@ from scripts import prove_rules
 from scripts.crowd import Crowd
 from scripts.faulty_proxy import FaultyProxy
 from scripts.house import House, open_crashing_postgres
-from scripts.server_process import ADMIN_KEY, CHALLENGE, TALLY, set_up
+from scripts.server_process import ADMIN_KEY, TALLY, set_up
 from scripts.shifted_tally import ShiftedClock
 
+from tallymark.app.accounts import AccountService
+from tallymark.app.callers import SESSION_COOKIE
 from tallymark.client import Client
 from tallymark.errors import TallymarkError
 from tallymark.store import Store, open_store
@@ -117,6 +120,8 @@ class Soak:
     crowd: Crowd
     admin: Client
     """Who sees past the network that fails."""
+    session: str
+    """Of somebody who looks at pages."""
     judge: prove_rules.Judge
     receiver: Receiver
     clock: Path
@@ -150,6 +155,8 @@ class Soak:
     ) -> bytes:
         """What the server answers through the network that fails; OSError where it does not."""
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": kind}
+        if not path.startswith("/api/"):
+            headers = {"Cookie": f"{SESSION_COOKIE}={self.session}"}
         url = self.crowd.proxy.url + path
         request = urllib.request.Request(url, body, headers, method=method)
         try:
@@ -201,9 +208,9 @@ def report_many(soak: Soak, number: int) -> None:
         said = soak.insist(lambda: soak.ask("POST", path, body, "application/x-ndjson"))
         told = [json.loads(each) for each in said.splitlines() if each]
         for line, each in zip(lines, told, strict=False):
-            if "attempt" in each:
-                _acknowledge(soak, line["key"], each["attempt"]["id"])
-        if len(told) == len(lines) and all("attempt" in each for each in told):
+            if each.get("attempt"):
+                _acknowledge(soak, line["key"], each["attempt"])
+        if len(told) == len(lines) and all(each.get("attempt") for each in told):
             return
         if soak.ended.wait(0.2):
             raise OSError("it is over")
@@ -250,7 +257,8 @@ def rescore(soak: Soak, number: int) -> None:
 
 def listen(soak: Soak, number: int) -> None:  # noqa: ARG001
     """Hears of what happens on a board, until the connection breaks."""
-    request = urllib.request.Request(f"{soak.crowd.proxy.url}/api/v1/challenges/bench/events")
+    url = f"{soak.crowd.proxy.url}/api/v1/challenges/bench/events"
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {ADMIN_KEY}"})
     with urllib.request.urlopen(request, timeout=20) as answer:
         for line in answer:
             if line.startswith(b"event: board"):
@@ -268,10 +276,9 @@ def keep_and_report(soak: Soak, number: int) -> None:
 def run(soak: Soak, number: int) -> None:
     """`tally run --server`, and `tally leaderboard` by the same."""
     crowds.run_by_command(soak.crowd, number)
-    server = ["--server", soak.crowd.proxy.url]
-    done = subprocess.run(
-        [TALLY, "leaderboard", "bench", *server], capture_output=True, text=True, check=False
-    )
+    words = [TALLY, "leaderboard", "bench", "--server", soak.crowd.proxy.url]
+    env = os.environ | {"TALLY_KEY": ADMIN_KEY}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 3) or "Traceback" in done.stderr:
         soak.crowd.wrong.append(f"tally leaderboard: {done.returncode} {done.stderr[-300:]}")
 
@@ -532,16 +539,18 @@ def find_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def prepare(db: str, size: Size) -> None:
-    """Challenges, and attempts that are there beforehand."""
-    large = msgspec.structs.replace(CHALLENGE, name="large")
+def prepare(db: str) -> str:
+    """A challenge that takes reports, and a session of who looks at pages."""
     with open_store(db) as store:
         set_up(store)
-        store.challenges.publish(large, b"", at=0.0)
-        given = (
-            msgspec.structs.replace(each, challenge="large")
-            for each in make_attempts(size.attempts)
-        )
+        return AccountService(store).sign_in(ADMIN_KEY).token or ""
+
+
+def load(db: str, admin: Client, count: int) -> None:
+    """Attempts that are there beforehand, and rescored."""
+    admin.challenges.publish({"name": "large", "scoring_formula": "tokens_total"})
+    with open_store(db) as store:
+        given = (msgspec.structs.replace(each, challenge="large") for each in make_attempts(count))
         store.attempts.load("large", given, at=0.0, rated=False)
 
 
@@ -570,7 +579,7 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     clock.write_text(f"{first}", encoding="ascii")
     os.environ["TALLY_CLOCK_FILE"] = str(clock)
     ShiftedClock(clock).install()
-    prepare(db, size)
+    session = prepare(db)
     tally = (sys.executable, "-m", "scripts.shifted_tally")
     house = House(db, recover, port=find_port(), tally=tally)
     place.callback(house.close)
@@ -579,6 +588,7 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     crowds.write_files(folder)
     crowds.publish(admin, folder)
     crowd = Crowd(house.server.url, proxy, folder)
+    load(db, admin, size.attempts)
     add_agents(crowd, admin, int(20 * size.minutes))
     judge, receiver = prove_rules.Judge(), Receiver()
     place.callback(judge.shutdown)
@@ -586,7 +596,15 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     prove_rules.make_rules(house.server.url, judge.address)
     admin.webhooks.add(receiver.url)
     dice = random.Random(seed)
-    parts = {"db": db, "house": house, "crowd": crowd, "clock": clock, "disk": disk, "admin": admin}
+    parts: dict[str, Any] = {
+        "db": db,
+        "session": session,
+        "house": house,
+        "crowd": crowd,
+        "clock": clock,
+        "disk": disk,
+        "admin": admin,
+    }
     return Soak(
         size, dice, **parts, recover=recover, judge=judge, receiver=receiver, shifts=[first]
     )
@@ -635,7 +653,7 @@ def look_back(soak: Soak) -> Iterator[str]:
     yield from soak.crowd.wrong
     for said in soak.house.words:
         if "Traceback" in said:
-            yield f"somebody said: {said[said.index('Traceback') :][-1500:]}"
+            yield f"somebody said: {said[said.index('Traceback') - 300 :][:3000]}"
     with open_store(soak.db) as store:
         yield from _count_reports(soak, store)
         try:
@@ -682,6 +700,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--attempts", type=int, help="that are there beforehand, and rescored")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # disks are unmounted all the same
     size = SHORT if given.minutes <= _SHORT_MINUTES else Size()
     size = replace(size, minutes=given.minutes, attempts=given.attempts or size.attempts)
     databases = (given.database,) if given.database else ("sqlite", "postgres")
