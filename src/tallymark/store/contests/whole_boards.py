@@ -61,7 +61,7 @@ def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | Non
     now = score_rules.current_score(connection, kept)
     # A score may be a rule that is not written to the rows yet; every other number is a column.
     by_score = strategy.column == "score"
-    value = "now" if by_score else f"CAST({strategy.column} AS double precision)"
+    value = "now" if by_score else "measured"
     sign = "-" if strategy.highest_first else ""
     # What does not rank has no place, but is read all the same: it counts as a try.
     place = f"CASE WHEN ranks THEN coalesce({sign}{value}, :last) END"
@@ -100,7 +100,7 @@ def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
     value: str,
     place: str,
 ) -> None:
-    """`now` in the value and the place is the score; any other number is in the column."""
+    """`now` in the value and the place is the score, and `measured` the column."""
     counted = "challenge_id = :id"
     values: dict[str, object] = {"id": kept.id, "tenant": kept.tenant}
     if agent is not None:
@@ -109,10 +109,13 @@ def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
     # Asked first: of a million attempts, none is looked up in vain.
     if has_voided(connection, kept):
         counted += f" AND attempt NOT IN ({_VOIDED})"
+    measured = f"CAST({column} AS double precision)"
     if connection.dialect.name == "sqlite":
-        value, place = (part.replace("now", score.text) for part in (value, place))
+        value, place = (
+            part.replace("now", score.text).replace("measured", measured) for part in (value, place)
+        )
     statement = _REBUILD[connection.dialect.name].format(
-        score=score.text, counted=counted, column=column, value=value, place=place
+        score=score.text, counted=counted, measured=measured, value=value, place=place
     )
     values |= {"last": math.inf} if ":last" in statement else {}
     connection.execute(text(statement), score.parameters | values)
@@ -184,7 +187,8 @@ _REBUILD = {
                    min(ARRAY[{place}, submitted_at, attempt, {value}, now]) AS best,
                    count(*) FILTER (WHERE error IS NULL) AS tries
             FROM (
-                SELECT agent, ranks, submitted_at, attempt, error, {column}, {score} AS now
+                SELECT agent, ranks, submitted_at, attempt, error,
+                       {measured} AS measured, {score} AS now
                 FROM attempt_scores WHERE {counted} OFFSET 0
             ) AS scored
             GROUP BY agent
