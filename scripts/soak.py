@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import math
 import os
 import random
 import signal
@@ -44,6 +45,7 @@ from scripts.shifted_tally import ShiftedClock
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.callers import SESSION_COOKIE
+from tallymark.challenges.attempt import Attempt
 from tallymark.client import Client
 from tallymark.errors import TallymarkError
 from tallymark.store import Store, open_store
@@ -550,8 +552,17 @@ def load(db: str, admin: Client, count: int) -> None:
     """Attempts that are there beforehand, and rescored."""
     admin.challenges.publish({"name": "large", "scoring_formula": "tokens_total"})
     with open_store(db) as store:
-        given = (msgspec.structs.replace(each, challenge="large") for each in make_attempts(count))
+        given = (_complete(each) for each in make_attempts(count))
         store.attempts.load("large", given, at=0.0, rated=False)
+
+
+def _complete(attempt: Attempt) -> Attempt:
+    """With the time of its entry among its numbers, as every attempt that was scored here."""
+    assert attempt.outcome is not None
+    entered = math.floor(attempt.entered_at * 1000)
+    metrics = msgspec.structs.replace(attempt.outcome.metrics, created_at=entered)
+    outcome = msgspec.structs.replace(attempt.outcome, metrics=metrics)
+    return msgspec.structs.replace(attempt, challenge="large", outcome=outcome)
 
 
 def add_agents(crowd: Crowd, admin: Client, count: int) -> None:
@@ -664,7 +675,7 @@ def look_back(soak: Soak) -> Iterator[str]:
     checked = subprocess.run(words, capture_output=True, text=True, check=False)
     soak.checked = " ".join((checked.stdout + checked.stderr).split())
     if checked.returncode:
-        yield f"tally admin check: {soak.checked[-1500:]}"
+        yield f"tally admin check: {soak.checked[:800]} ... {soak.checked[-300:]}"
 
 
 def judge_soak(
