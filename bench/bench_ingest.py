@@ -3,10 +3,12 @@
 Ingest: export requests as exporters send them, from bytes to rows that are committed, beside a
 plain loop in the same run that decodes the same bytes and inserts a row for each span, a request of
 each in turn and a transaction for each request. Filters: each kind over the kept columns of a
-million traces, a page of 50. What is counted is the CPU of this process: SQLite's work is in it,
-that of PostgreSQL's own processes is not.
+million traces, a page of 50. What is counted is the CPU of this process, in which SQLite's work is,
+and that of all of PostgreSQL's own processes.
 
-    python bench/bench_ingest.py [ingest | filters]...
+    python bench/bench_ingest.py [ingest | filters] [sqlite | postgresql]...
+
+    BENCH_TRACES=10000,100000,1000000    of filters, at several sizes ten times apart
 
 Exits 1 when a promise is broken.
 """
@@ -22,17 +24,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from bench.bench_server import say
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-from scripts.server_process import open_postgres
+from scripts.server_process import open_postgres, read_cpu, read_family_cpu
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.traces import TraceIntake
 from tallymark.store import Store, open_store
+from tallymark.store.all_tables import metadata
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece
 from tallymark.traces.trace_facts import TraceFacts
 from tallymark.traces.trace_query import parse_query
@@ -42,7 +46,10 @@ FILTER_MS = 50.0
 SIZES = {10: 100, 100: 20, 1000: 2}
 """Traces in a request, and requests in a round: an exporter sends 512 spans when it is busy."""
 ROUNDS = 7
-MILLION = int(os.environ.get("BENCH_TRACES", "1000000"))
+COUNTS = [int(each) for each in os.environ.get("BENCH_TRACES", "1000000").split(",")]
+FIRST = 10_000
+ASKED = 10
+"""Pages between two looks at what PostgreSQL has used: the kernel tells it in hundredths."""
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "traces"
 SAMPLES = ("pydantic_ai", "openinference", "otel_sdk", "openllmetry")
 NOW = 1_790_000_000.0
@@ -170,7 +177,7 @@ def take_in(intake: TraceIntake, raw: bytes) -> None:
 
 
 class Spent:
-    """Adds up seconds of CPU."""
+    """Adds up seconds of CPU of this process."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -181,6 +188,19 @@ class Spent:
         found = work(*given)
         self.seconds += time.process_time() - began
         return found
+
+
+def read_backends(connection: Any, mine: bool) -> float:
+    """Seconds of CPU of the process that serves a connection, or of those that serve others."""
+    if isinstance(connection, sqlite3.Connection):
+        return 0.0
+    sign = "=" if mine else "<>"
+    found = connection.execute(
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        f" AND pid {sign} pg_backend_pid()"
+    ).fetchall()
+    connection.rollback()
+    return sum(read_cpu(pid)[1] for (pid,) in found)
 
 
 def bench_ingest(url: str, name: str) -> bool:
@@ -195,9 +215,13 @@ def bench_ingest(url: str, name: str) -> bool:
             rounds = []
             for number in range(ROUNDS):
                 plain, ours, settled = Spent(), Spent(), Spent()
+                before = [read_backends(connection, mine) for mine in (True, False)]
                 for raw in make_requests(1000 * size + number, size):
                     plain.add(insert_plainly, connection, raw, mark)
                     ours.add(take_in, intake, raw)
+                after = [read_backends(connection, mine) for mine in (True, False)]
+                plain.seconds += after[0] - before[0]
+                ours.seconds += after[1] - before[1]
                 while settled.add(store.traces.settle, time.time() + 1000.0):
                     pass
                 rounds.append([each.seconds for each in (plain, ours, settled)])
@@ -225,7 +249,7 @@ def make_pieces(count: int) -> Iterator[TracePiece]:
     models = ("gpt-5", "gpt-5-mini", "claude-opus", "gemini-pro")
     tools = ("search", "fetch", "calculator", "send_mail")
     for nth in range(count):
-        rare = nth % 50_000 == 7
+        rare = nth % 5_000 == 7
         yield TracePiece(
             trace_id=f"{nth:032x}",
             format="otel",
@@ -255,73 +279,132 @@ def make_pieces(count: int) -> Iterator[TracePiece]:
         )
 
 
-def fill(store: Store, count: int) -> None:
-    """So many traces, settled, half of them with a score."""
-    store.prepare()
-    some: list[TracePiece] = []
-    for piece in make_pieces(count):
-        some.append(piece)
-        if len(some) == 2_000:
-            store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=tuple(some)))
-            some = []
-    if some:
-        store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=tuple(some)))
-    while store.traces.settle(NOW + 1000, limit=20_000):
-        pass
+def fill(store: Store, filled: int, count: int) -> None:
+    """Up to so many traces, settled, half of them with a score: ten thousand, then times ten."""
+    if not filled:
+        store.prepare()
+        pieces = make_pieces(FIRST)
+        while some := tuple(islice(pieces, 2_000)):
+            store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=some))
+        while store.traces.settle(NOW + 1000, limit=20_000):
+            pass
+        filled = FIRST
+    while filled < count:
+        multiply(store, filled)
+        filled *= 10
     scores = (
         "INSERT INTO trace_scores (trace, version, rule_version, name, author, tenant, rule, value,"
         " at, started_at, is_current) SELECT key, 1, 1, 'polite', '', tenant, 1,"
         " ((key * 7919) % 100000) / 100000.0, settled_at, started_at, true FROM traces"
-        " WHERE key % 2 = 0"
+        " WHERE key % 2 = 0 ON CONFLICT DO NOTHING"
     )
     store._database.write(lambda c: c.exec_driver_sql(scores.replace("%", _percent(store))))  # noqa: SLF001
+
+
+def multiply(store: Store, filled: int) -> None:
+    """Nine more of each trace at other times of the month, in sessions of their own."""
+    apart = 2.9 * DAY * FIRST / filled
+
+    def work(connection: Any) -> None:
+        labels = connection.exec_driver_sql("SELECT max(id) FROM labels").scalar()
+        for nth in range(1, 10):
+            later = f"started_at + {nth * apart}"
+            moved = f"CASE WHEN {later} < {NOW} THEN {later} ELSE {later} - {30 * DAY} END"
+            changed = {
+                "traces": {
+                    "key": f"key + {nth * filled}",
+                    "trace_id": f"'{filled}-{nth}-' || trace_id",
+                    "started_at": moved,
+                    "session": f"session || '-{filled}-{nth}'",
+                },
+                "labels": {
+                    "id": f"id + {nth * labels}",
+                    "value": f"value || '-{filled}-{nth}'",
+                },
+                "trace_labels": {
+                    "label": "CASE WHEN label IN (SELECT id FROM labels WHERE kind = 'session')"
+                    f" THEN label + {nth * labels} ELSE label END",
+                    "started_at": moved,
+                    "trace": f"trace + {nth * filled}",
+                },
+            }
+            limits = {
+                "traces": f"key <= {filled}",
+                "labels": f"id <= {labels} AND kind = 'session'",
+                "trace_labels": f"trace <= {filled}",
+            }
+            for name, columns in changed.items():
+                names = [each.name for each in metadata.tables[name].c]
+                given = ", ".join(columns.get(each, each) for each in names)
+                connection.exec_driver_sql(
+                    f"INSERT INTO {name} ({', '.join(names)}) SELECT {given} FROM {name}"
+                    f" WHERE {limits[name]}"
+                )
+
+    store._database.write(work)  # noqa: SLF001
 
 
 def _percent(store: Store) -> str:
     return "%%" if store._database.address.path is None else "%"  # noqa: SLF001
 
 
-def measure_filter(ask: Callable[[], Any]) -> float:
-    """Milliseconds of CPU, the least of some."""
+def measure_filter(ask: Callable[[], Any], postmaster: int | None) -> float:
+    """Milliseconds of CPU of one, the median of some rounds, with PostgreSQL's own."""
     found = []
-    for _ in range(7):
+    for _ in range(5):
+        theirs = 0.0 if postmaster is None else -read_family_cpu(postmaster)
         began = time.process_time()
-        ask()
-        found.append(time.process_time() - began)
-    return 1000 * min(found)
+        for _ in range(ASKED):
+            ask()
+        ours = time.process_time() - began
+        theirs += 0.0 if postmaster is None else read_family_cpu(postmaster)
+        found.append((ours + theirs) / ASKED)
+    return 1000 * statistics.median(found)
+
+
+def find_postmaster(url: str) -> int | None:
+    """The process that started all others of a PostgreSQL."""
+    if not url.startswith("postgresql"):
+        return None
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")  # as it does itself after a while
+        return read_cpu(connection.info.backend_pid)[0]
 
 
 def bench_filters(url: str, name: str) -> bool:
-    """Each kind of filter, a page of 50 and the one after it."""
-    with open_store(url) as store:
-        if not store.exists:
-            fill(store, MILLION)
-        if url.startswith("postgresql"):
-            store._database.write(lambda c: c.exec_driver_sql("ANALYZE"))  # noqa: SLF001
-        print(f"{name}: a page of 50 of {MILLION:,} traces, in milliseconds of CPU")
-        kept = True
-        for text in FILTERS:
-            query = parse_query(text, now=NOW)
+    """Each kind of filter, a page of 50 and the one after it, at every size."""
+    kept, filled = True, 0
+    for count in COUNTS:
+        with open_store(url) as store:
+            fill(store, filled, count)
+            filled, postmaster = count, find_postmaster(url)
+            print(f"{name}: a page of 50 of {count:,} traces, in milliseconds of CPU")
+            for text in FILTERS:
+                query = parse_query(text, now=NOW)
 
-            def ask(query: Any = query) -> Any:
-                first = store.traces.page(query)
-                return first, store.traces.page(query, after=first.next)
+                def ask(query: Any = query, store: Store = store) -> Any:
+                    first = store.traces.page(query)
+                    return first, store.traces.page(query, after=first.next)
 
-            first, _ = ask()
-            found = measure_filter(ask) / 2
-            kept &= say(f"{text or 'all'} ({len(first.items)})", found, FILTER_MS)
+                first, _ = ask()
+                found = measure_filter(ask, postmaster) / 2
+                kept &= say(f"{text or 'all'} ({len(first.items)})", found, FILTER_MS)
     return kept
 
 
 def main() -> int:
-    """All that is asked for, on both databases."""
-    wanted = sys.argv[1:] or ["ingest", "filters"]
+    """All that is asked for, on each database."""
+    wanted = set(sys.argv[1:])
+    databases = wanted & {"sqlite", "postgresql"} or {"sqlite", "postgresql"}
+    benches = {"ingest": bench_ingest, "filters": bench_filters}
     kept = True
-    for bench in [{"ingest": bench_ingest, "filters": bench_filters}[each] for each in wanted]:
-        with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-            kept &= bench(f"{folder}/bench.db", "SQLite")
-        with open_postgres() as url:
-            kept &= bench(url, "PostgreSQL")
+    for bench in [benches[each] for each in wanted & benches.keys() or benches]:
+        if "sqlite" in databases:
+            with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
+                kept &= bench(f"{folder}/bench.db", "SQLite")
+        if "postgresql" in databases:
+            with open_postgres() as url:
+                kept &= bench(url, "PostgreSQL")
     return 0 if kept else 1
 
 

@@ -25,6 +25,7 @@ _WORDS = (
     (r"\baread\b", "read"),
     (r"\baiter_lines\b", "iter_lines"),
     (r"\baiter_bytes\b", "iter_bytes"),
+    (r"\bawait_within\b", "call_within"),
     (r"^import anyio\n", ""),
     (r"\banyio\.sleep\b", "time.sleep"),
     (r"tallymark\.client\.aio", "tallymark.client.sync"),

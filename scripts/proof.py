@@ -81,8 +81,18 @@ def prove_api() -> ProofSection:
     return _try_tests("API", said, "-m", "proof", _API_TESTS)
 
 
+def prove_ordinary_user() -> ProofSection:
+    """Who is not root has the same walls, warm plugins and commands."""
+    said = "Walls, plugins and commands that run strangers' code, for a user who is not root."
+    return _try("Ordinary user", said, "scripts/ordinary_user.py", "--whole")
+
+
 def _try_tests(title: str, said: str, *words: str) -> ProofSection:
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-q", "-rf", "--tb=short", *words]
+    return _try(title, said, "-m", "pytest", "-n", "2", "-q", "-rf", "--tb=short", *words)
+
+
+def _try(title: str, said: str, *words: str) -> ProofSection:
+    command = [sys.executable, *words]
     done = subprocess.run(command, cwd=TREE, stdout=subprocess.PIPE, text=True, check=False)
     sys.stdout.write(done.stdout)
     return ProofSection(title, done.returncode == 0, tell_tests(said, done.stdout))
@@ -182,6 +192,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "exporters": prove_exporters,
     "faults": prove_faults,
     "mutants": prove_mutants,
+    "ordinary-user": prove_ordinary_user,
     "pages": prove_pages,
     "ratings": prove_ratings,
     "recordings": prove_recordings,

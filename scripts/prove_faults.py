@@ -5,7 +5,7 @@
 A server runs in a process of its own; between it and those who ask is `faulty_proxy.py`. Each of
 many agents competes, keeps runs, reports and shows spans, by one door after the other; what cannot
 be had is asked for again as a person would, with the same key. In the end one who sees past the
-proxy counts.
+proxy counts, and the database is checked as `tally admin check` does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from scripts.crowd import (
     write_files,
 )
 from scripts.faulty_proxy import FaultyProxy
-from scripts.server_process import ADMIN_KEY, serve
+from scripts.server_process import ADMIN_KEY, require_as_logged, serve
 
 from tallymark.client import Client
+from tallymark.store import open_store
 
 
 def count(crowd: Crowd, admin: Client) -> list[str]:
@@ -74,7 +75,13 @@ def rage(seconds: float, seed: int, share: float) -> tuple[list[str], Crowd]:
             for door, compete in DOORS.items():
                 compete(crowd, crowd.add_agent(admin, door))
         proxy.calm()
-        return count(crowd, admin), crowd
+        wrong = count(crowd, admin)
+        try:
+            with open_store(f"{made}/tally.db") as store:
+                require_as_logged(store, "scores", "boards", "runs")
+        except AssertionError as error:
+            wrong.append(str(error))
+        return wrong, crowd
 
 
 def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> tuple[bool, str]:
@@ -87,7 +94,7 @@ def judge_faults(seconds: float = 120.0, seed: int = 1, share: float = 0.3) -> t
     body = (
         f"{len(crowd.proxy.asked):,} requests through a network that fails {share:.0%} of them "
         f"(seed {seed}; {told}): {len(crowd.agents)} attempts ({doors}), "
-        f"{runs} runs and {crowd.reports} reports, each there once. "
+        f"{runs} runs and {crowd.reports} reports, each there once, and the check finds nothing. "
         f"{sum(crowd.refusals.values())} times somebody "
         "was told that it failed, in one sentence, and did the same again.\n"
     )

@@ -305,6 +305,19 @@ QUESTIONS: tuple[tuple[str, Role, tuple[str, ...], str], ...] = (
         ("h2 >> text=The bean counter",),
         "text=anybody may read this page",
     ),
+    (
+        "what made a score on a board",
+        "guest",
+        ("h2 >> text=The bean counter", "a.board-score"),
+        "tr.sum >> text=Total",
+    ),
+    ("what made an Elo", "guest", ("nav >> text=Ratings", "a[href$='#elo']"), "text=It began at"),
+    (
+        "what made a fitted rating",
+        "guest",
+        ("nav >> text=Ratings", "a[href$='#fit']"),
+        "text=is the pull towards 1000",
+    ),
 )
 """What is asked, by whom, what is clicked, and what then answers it."""
 

@@ -26,9 +26,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scripts.house import House, open_crashing_postgres
+from scripts.house import PATIENCE_S, House, open_crashing_postgres, repeat
 from scripts.server_process import ADMIN_KEY, require_as_logged, set_up
 
+from tallymark.errors import Busy
 from tallymark.store import Store, open_store
 from tallymark.store.quick_statements import QuickStatements
 
@@ -36,7 +37,6 @@ VERDICT = json.dumps({"reasoning": "because", "choice": "met"})
 CENT = 0.01
 CAP_COST, CAP_COUNT = 0.5, 40
 """Dollars of the judge, traces of another rule: far fewer than are sent."""
-_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ SHORT = Size(kills=3, least=15)
 
 class Judge(ThreadingHTTPServer):
     """A model that answers every question for a cent, and counts them."""
+
+    request_queue_size = 128
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _JudgeRequest)
@@ -95,6 +97,8 @@ class Sender:
     sent: list[str] = field(default_factory=list)
     """Spans that were acknowledged, as trace and span."""
     stopped: bool = False
+    ended: bool = False
+    """All that it began to send was acknowledged."""
     thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,9 +117,10 @@ class Sender:
             if len(late) > 5:
                 first = late.pop(0)
                 self._send(first, f"{number + 2**40:016x}", f"{int(first, 16):016x}")
+        self.ended = True
 
     def _send(self, trace: str, span: str, parent: str) -> None:
-        """Again and again, until it is acknowledged: as exporters do."""
+        """Again and again, until it is acknowledged, as exporters do; also when told to stop."""
         said = {
             "gen_ai.operation.name": "chat",
             "gen_ai.request.model": "gpt-4o",
@@ -132,14 +137,12 @@ class Sender:
             "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in said.items()],
         }
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}).encode()
-        while not self.stopped:
-            try:
-                ask(self.find_url(), "POST", "/v1/traces", body)
-            except (OSError, http.client.HTTPException):  # killed, before or in its answer
-                time.sleep(0.05)
-                continue
-            self.sent.append(f"{trace} {span}")
-            return
+        repeat(lambda: ask(self.find_url(), "POST", "/v1/traces", body), *_KILLED)
+        self.sent.append(f"{trace} {span}")
+
+
+_KILLED = (OSError, http.client.HTTPException, ValueError)
+"""What a request comes to whose server is killed, before its answer or in the middle of it."""
 
 
 def ask(url: str, method: str, path: str, body: bytes | None = None) -> Any:
@@ -164,9 +167,18 @@ def make_rules(url: str, judge: str) -> None:
 
 
 def edit_rule(url: str) -> None:
-    """Another version of the one for all, which says nearly the same."""
+    """Another version of the one for all, which says nearly the same, once it has scored."""
     said = {"scorer": 'contains(values=["sorry", "excuse"], mode="any")'}
-    ask(url, "POST", "/api/v1/rules/polite/versions", json.dumps(said).encode())
+
+    def edit() -> None:
+        told = ask(url, "GET", "/api/v1/rules/polite")["rule"]
+        if told["version"] > 1:  # the answer was lost
+            return
+        if not told["counts"]["scored"]:
+            raise TimeoutError("the first version has not scored anything")
+        ask(url, "POST", "/api/v1/rules/polite/versions", json.dumps(said).encode())
+
+    repeat(edit, *_KILLED)
 
 
 _LEFT = (
@@ -174,18 +186,27 @@ _LEFT = (
     " (SELECT COUNT(*) FROM trace_decisions WHERE decision = 'waiting')"
 )
 """In one statement: what is looked at turns into what waits, and both ways."""
+_WHY = (
+    "SELECT r.name, d.reason, r.trouble, j.state, j.error FROM trace_decisions d"
+    " JOIN rules r ON r.id = d.rule"
+    " LEFT JOIN jobs j ON j.kind = 'rule' AND j.subject = CAST(r.id AS TEXT)"
+    " WHERE d.decision = 'waiting'"
+)
 
 
-def wait_until_quiet(store: Store) -> None:
+def wait_until_quiet(house: House, store: Store) -> None:
     """Until all that was sent is settled and looked at, and no rule waits for anything."""
-    deadline, left = time.monotonic() + _PATIENCE, None
-    while time.monotonic() < deadline:
+
+    def look() -> None:
+        house.mend()
         with store._database.read() as connection:  # noqa: SLF001
-            left = QuickStatements(connection).read(_LEFT)[0]
-        if not any(left):
-            return
-        time.sleep(0.2)
-    raise RuntimeError(f"not all is done after {_PATIENCE:g} s: {left}")
+            read = QuickStatements(connection).read
+            left = read(_LEFT)[0]
+            if any(left):
+                why = sorted(set(map(str, read(_WHY))))
+                raise TimeoutError(f"not all is done after {PATIENCE_S:g} s: {left} {why}")
+
+    repeat(look, TimeoutError, Busy)
 
 
 def audit(store: Store, sent: list[str], asked: int) -> str:
@@ -268,9 +289,11 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
             if nth == size.kills // 2:
                 edit_rule(house.server.url)
         sender.stopped = True
-        sender.thread.join(60)
+        sender.thread.join(PATIENCE_S)
+        if sender.thread.is_alive() or not sender.ended:
+            raise RuntimeError("the sender did not get its last span acknowledged")
         with open_store(db) as store:
-            wait_until_quiet(store)
+            wait_until_quiet(house, store)
     finally:
         if sender is not None:
             sender.stopped = True
@@ -296,7 +319,7 @@ def judge_rules(size: Size | None = None) -> tuple[bool, str]:
             else:
                 with open_crashing_postgres() as (url, crash):
                     found = prove(url, size, crash, seed=2)
-        except (AssertionError, RuntimeError) as error:
+        except (AssertionError, RuntimeError, OSError) as error:
             held, found = False, f"DOES NOT HOLD: {error}"
         lines.append(f"- {name}: {found}")
         sys.stdout.write(f"{lines[-1]}\n")

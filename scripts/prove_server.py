@@ -309,6 +309,8 @@ def prove_listeners(folder: Path, size: Size) -> str:
         finally:
             ended.set()
             watcher.join()
+    with open_store(db) as store:
+        require_as_logged(store, "scores", "boards", "ratings")
     first = min(trial.reported.values())
     during = [held for at, held in memory if at >= first + size.seconds * 0.1]
     growth = during[-1] - during[0]

@@ -93,8 +93,11 @@ SHOTS = (
     Shot("attempt", "/attempts/{attempt}"),
     Shot("attempt-mine", "/attempts/{mine}", "competitor"),
     Shot("attempt-formula", "/attempts/{words}"),
+    Shot("attempt-tried", f"/attempts/{{attempt}}?formula={TOTAL}#by-rule"),
     Shot("agents", "/agents"),
     Shot("agent", "/agents/sample-careful"),
+    Shot("agent-fit", "/agents/sample-careful#fit"),
+    Shot("agent-elo", "/agents/sample-careful#elo"),
     Shot("ratings", "/ratings"),
     Shot("search", "/search?q=sample"),
     Shot("keys", "/keys"),
@@ -175,7 +178,9 @@ SHOTS = (
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "screenshots")
-    options.add_argument("--only", default="", help="only pages whose name has this")
+    options.add_argument(
+        "--only", nargs="+", default=[""], help="only pages whose names have these"
+    )
     options.add_argument(
         "--docs", action="store_true", help="the pictures of the docs, and no more"
     )
@@ -190,7 +195,7 @@ def main() -> None:
         if chosen.docs:
             take_pictures(browser, servers, places)
         for shot in SHOTS if not chosen.docs else ():
-            if chosen.only in shot.name:
+            if any(each in shot.name for each in chosen.only):
                 problems += photograph(browser, servers[shot.role], shot, places, chosen.out)
         browser.close()
     for problem in problems:

@@ -210,10 +210,11 @@ class ModelError(WorkFailed):
 
     `retryable` tells whether asking again can help (429, overload, a dropped connection), and
     `retry_after` how many seconds the other side asked us to wait. `throttled` says that we were
-    told to slow down. `tries` is how often was asked.
+    told to slow down. `tries` is how often was asked. `refused`: each time the other side said no
+    or was not there, so nothing was paid; what else was not answered may have been.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what is known of a failure, by keyword)
         self,
         message: str,
         *,
@@ -222,8 +223,10 @@ class ModelError(WorkFailed):
         throttled: bool = False,
         retry_after: float | None = None,
         tries: int = 1,
+        refused: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
+        self.refused = refused
         self.retryable = retryable
         self.throttled = throttled
         self.retry_after = retry_after

@@ -55,14 +55,14 @@ def test_a_wrong_filter_says_where(full: Server) -> None:
 
 
 def test_sums_and_the_two_versions_side_by_side(full: Server) -> None:
-    told = full.v1("victor", "GET", "/traces/sums?by=version&measure=score.polite").json()
+    told = full.v1("victor", "GET", "/traces/sums?by=version&measure=people.polite").json()
     assert {each["group"]: each["mean"] for each in told["items"]} == pytest.approx(
         {"1.0": 0.4, "1.1": 0.3}
     )
     assert told["whole"]["traces"] == 6
     steps = full.v1("victor", "GET", "/traces/sums?every=3&measure=duration").json()["items"]
     assert sum(each["traces"] for each in steps) == 6
-    query = "first=version:1.0&second=version:1.1&measure=score.polite"
+    query = "first=version:1.0&second=version:1.1&measure=people.polite"
     compared = full.v1("victor", "GET", f"/traces/compare?{query}").json()["comparison"]
     assert compared["difference"] == pytest.approx(-0.1)
     assert compared["low"] < 0 < compared["high"]
@@ -72,8 +72,8 @@ def test_sums_and_the_two_versions_side_by_side(full: Server) -> None:
 def test_a_session_as_a_whole_and_the_worst(full: Server) -> None:
     session = full.v1("victor", "GET", "/traces/sessions/s1").json()["session"]
     assert [int(each["id"], 16) for each in session["traces"]] == [1, 4]
-    assert session["sums"]["traces"] == session["scores"]["polite"]["measured"] == 2
-    worst = full.v1("victor", "GET", "/traces/worst?score=polite&limit=2").json()["items"]
+    assert session["sums"]["traces"] == session["scores"]["people.polite"]["measured"] == 2
+    worst = full.v1("victor", "GET", "/traces/worst?score=people.polite&limit=2").json()["items"]
     assert [each["value"] for each in worst] == [0.1, 0.2]
     assert full.v1("victor", "GET", "/traces/sessions/none").status_code == 404
 

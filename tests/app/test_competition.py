@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.server_process import require_as_logged
 from sqlalchemy import event
 from tests.challenges.challenge_folders import folder_with
 
@@ -178,6 +179,7 @@ def test_an_attempt_whose_scorer_was_killed_is_scored_exactly_once(
     assert games.settle() == []
     assert games.store.ratings.of("alice").matches == 1
     assert len(games.store.attempts.history(entry.attempt.id)) == 1
+    require_as_logged(games.store, "scores", "boards", "ratings")
 
 
 def test_a_rule_that_changes_while_an_attempt_is_scored_scores_it(

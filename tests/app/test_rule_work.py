@@ -428,7 +428,7 @@ def test_a_backfill_of_a_judge_says_what_it_may_cost(lone: Desk) -> None:
     said = lone.rules.preview_backfill("kind", NOON, NOON + 100)
     assert said.cost is not None
     assert 12 * 0.01 < said.cost < 12 * 0.2
-    assert said.cost_by == "prices and the length of 12 traces"
+    assert said.cost_by.startswith("prices, the length of 12 traces and a guess of 300 tokens")
     lone.work().backfill(lone.rules.start_backfill("kind", NOON, NOON + 100).id)
     lone.load([make_trace(n) for n in range(50, 60)])
     paid = lone.rules.preview_backfill("kind", NOON, NOON + 100)

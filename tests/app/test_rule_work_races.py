@@ -155,7 +155,7 @@ def test_a_backfill_costs_what_it_said(desk: Desk) -> None:
     desk.settle()
     desk.rules.edit("kind", judge())
     said = desk.rules.preview_backfill("kind", NOON, NOON + 100)
-    assert said.cost_by == "prices and the length of 12 traces"
+    assert said.cost_by.startswith("prices, the length of 12 traces and a guess of 300 tokens")
     desk.load([make_trace(n) for n in range(20, 31)])
     desk.settle()
     said = desk.rules.preview_backfill("kind", NOON, NOON + 100)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from scripts.server_process import require_as_logged
 from tests.models.provider_server import Fail, ProviderServer, Reply
 from tests.postgres import postgres, postgres_url
 
@@ -417,6 +418,7 @@ def test_killed_again_and_again_and_resumed_no_case_is_lost_doubled_or_changed(
     assert cases == [f"row[{number}]" for number in range(1, rows + 1)] or len(set(cases)) == rows
     assert len(cases) == rows
     assert (record.score, record.status, record.passed) == (whole.score, "completed", rows)
+    require_as_logged(app.store, "runs")
 
 
 PATIENT = """

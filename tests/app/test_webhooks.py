@@ -20,7 +20,7 @@ from tests.store.run_samples import FULL_RUN
 from tallymark.app.app import App
 from tallymark.app.webhooks import MOST_TRIES, WebhookService, sign
 from tallymark.app.workers import Workers
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.store import Store
 
 
@@ -186,11 +186,19 @@ def test_a_private_address_is_refused_also_when_it_was_allowed_before(
 
 
 def test_a_gate_that_failed_is_told_with_its_reasons(service: WebhookService) -> None:
-    made = service.add("https://example.com", events=["gate.failed"], suite=FULL_RUN.suite)
     service.store.create_run(FULL_RUN)
+    made = service.add("https://example.com", events=["gate.failed"], suite=FULL_RUN.suite)
     assert service.tell_gate(FULL_RUN.id, ["it scored 1, under 2"]) == 1
     (waiting,) = service.store.deliveries.list(made.webhook.id)
     assert json.loads(waiting.body)["data"]["failures"] == ["it scored 1, under 2"]
+
+
+def test_a_suite_without_a_run_is_a_mistake(service: WebhookService) -> None:
+    with pytest.raises(NotFound, match="no run of a suite 'sums' is kept here; run it once"):
+        service.add("https://example.com", suite="sums")
+    service.store.create_run(FULL_RUN)
+    with pytest.raises(NotFound, match=f"did you mean '{FULL_RUN.suite}'"):
+        service.add("https://example.com", suite=FULL_RUN.suite[:-1])
 
 
 def test_only_so_many_are_kept(service: WebhookService) -> None:

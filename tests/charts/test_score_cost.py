@@ -100,3 +100,12 @@ def test_any_number_of_runs_with_any_name(count: int) -> None:
     check_harmless(chart)
     assert len(find(chart, "circle")) == len(chart.rows) == count
     assert not {"\x00", "\u202e"} & {*chart.svg}
+
+
+def test_names_cross_no_whisker_and_runs_that_are_compared_are_marked_whatever_is_there() -> None:
+    crowd = [RunPoint("a name", 0.01 + n / 5000, 50.0, (1.0, 99.0)) for n in range(20)]
+    chart = draw_score_cost([*crowd, RunPoint("A one", 0.012, 50.0, (1.0, 99.0), "A")])
+    drawn = [(text.text, float(text.attrib["y"])) for text in read(chart).iter("text")]
+    # Whiskers go from 2.2 to 217.8.
+    assert not [y for name, y in drawn if name == "a name" and 2.2 < y < 217.8]
+    assert "A" in texts(chart)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.server_process import ADMIN_KEY, serve
+from scripts.server_process import ADMIN_KEY, require_as_logged, serve
 from tests.cli.tally_process import TALLY, Tally
 
 from tallymark.client import Client
+from tallymark.store import open_store
 
 SUMS = """
 name: {name}
@@ -82,6 +83,8 @@ def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
         publish(made, "sums")
         yield made
         made.admin.close()
+    with open_store(str(folder / "server.db")) as store:
+        require_as_logged(store, "attempts")
 
 
 def write_agent(tally: Player, name: str, code: str) -> str:
@@ -300,6 +303,8 @@ def test_whatever_ends_it_the_agent_ends_and_the_attempt_stays(
     who = f"jo-{number.name}".lower()
     words = ["compete", "sums", "--agent-cmd", command, "--as", who]
     env = {key: value for key, value in os.environ.items() if key != "TALLY_DB"} | tally.server
+    # A shell has what it starts in the background ignore SIGINT, and all that this starts too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [TALLY, *words], cwd=tally.folder, env=env, stderr=subprocess.PIPE, text=True
     ) as process:

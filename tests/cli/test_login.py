@@ -102,6 +102,13 @@ def test_what_is_refused_keeps_nothing(
     assert "no server is known" in tally("login", "--list").stdout
 
 
+def test_a_key_on_its_way_over_a_network_as_it_is_gets_a_word(tally: Tally) -> None:
+    words = ("login", "http://tally.invalid:1", "--key", "-")
+    warned, refused = tally(*words, stdin="hello").stderr.splitlines()
+    assert warned.startswith("tally: http://tally.invalid:1 is not encrypted, and whoever")
+    assert "this is no key" in refused
+
+
 def ask(tally: Tally, *words: str, **env: str) -> CompletedProcess[str]:
     return tally("runs", *words, env=env)
 

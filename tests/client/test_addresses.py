@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.client.addresses import Address, find_address, read_url
+from tallymark.client.addresses import Address, can_be_overheard, find_address, read_url
 from tallymark.client.profiles import Profile, keep_profile
 from tallymark.errors import InvalidInput, NotFound
 
@@ -101,3 +101,21 @@ def test_who_knows_no_server_is_told_how_to_log_in(
 def test_an_address_is_kept_as_it_is_compared() -> None:
     assert read_url("http://[::1]:8321/") == "http://[::1]:8321"
     assert read_url("http://LOCALHOST:80/tally/api/v1") == "http://localhost/tally"
+
+
+@pytest.mark.parametrize(
+    ("url", "overheard"),
+    [
+        ("https://tally.example", False),
+        ("http://tally.example", True),
+        ("http://192.0.2.7:8321", True),
+        ("http://[2001:db8::1]", True),
+        ("http://127.0.0.1:8321", False),
+        ("http://127.8.9.1", False),
+        ("http://[::1]:8321", False),
+        ("http://localhost:8321", False),
+        ("http://localhost.example", True),
+    ],
+)
+def test_a_key_may_be_overheard_beyond_this_machine(url: str, overheard: bool) -> None:
+    assert can_be_overheard(url) == overheard

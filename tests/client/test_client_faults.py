@@ -92,6 +92,17 @@ def test_an_attempt_is_entered_and_submitted_once(field: Field, fault: Fault) ->
     assert field.list_attempts(agent) == ["scored"]
 
 
+@pytest.mark.parametrize("fault", SENT)
+def test_the_key_of_an_invitation_is_not_lost_with_an_answer(field: Field, fault: Fault) -> None:
+    invited = field.admin.accounts.invite(uses=1)
+    agent = f"invited-{fault.replace(' ', '-')}"
+    with Client(field.proxy.url) as client:
+        field.proxy.plan(fault, fault)
+        made = client.accounts.accept(str(invited.code), owner=agent, agent=agent)
+    with Client(field.server, made.secret) as client:
+        assert client.me().agent == agent
+
+
 @pytest.mark.parametrize("fault", LOSSES)
 def test_reports_and_runs_are_kept_once(field: Field, fault: Fault) -> None:
     name = f"runs-{fault.replace(' ', '-')}"

@@ -188,3 +188,19 @@ def test_an_event_that_is_none_is_one_sentence() -> None:
     answer = httpx2.Response(200, content=b"event: case\ndata: <html>\n\n", headers=headers)
     with ask(lambda _: answer) as client, pytest.raises(WorkFailed, match="that is no event"):
         next(iter(client.runs.events("r1")))
+
+
+def test_who_reads_on_gets_large_pages() -> None:
+    asked: list[tuple[str | None, str | None]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append((request.url.params.get("cursor"), request.url.params.get("limit")))
+        following = {None: "b", "b": "c", "c": None}[asked[-1][0]]
+        return httpx2.Response(200, json={"items": [], "next": following})
+
+    with ask(answer) as client:
+        assert list(client.runs.cases("r")) == []
+        assert asked == [(None, None), ("b", "1000"), ("c", "1000")]
+        asked.clear()
+        assert list(client.runs.cases("r", traces=True)) == []
+        assert asked == [(None, "100"), ("b", "100"), ("c", "100")]

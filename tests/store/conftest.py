@@ -27,8 +27,13 @@ def no_key_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place with nothing in it, on each database."""
+    return make_empty_url(request, tmp_path)
+
+
+def make_empty_url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """In the database that the fixture's parameter names."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/tally.db"
+        return f"sqlite:///{folder}/tally.db"
     server: Postgres = request.getfixturevalue("postgres")
     return server.fresh()
 
@@ -36,10 +41,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def shared_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database of each kind that the tests of a file share: tenants keep them apart."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path_factory.mktemp('shared')}/tally.db"
-    server: Postgres = request.getfixturevalue("postgres")
-    return server.fresh()
+    return make_empty_url(request, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(scope="module")

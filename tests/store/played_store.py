@@ -12,6 +12,9 @@ from tallymark.app.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.traces.trace_settings import TraceSettings
+from tallymark.store.webhooks.announcements import EVENTS
+from tallymark.store.webhooks.deliveries import Occurrence
+from tallymark.store.webhooks.webhooks import Webhook
 
 STORED = Path(__file__).parents[1] / "golden" / "stored" / "tally.db.gz"
 
@@ -34,3 +37,9 @@ def fill(store: Store) -> None:
     store.jobs.add(NewJob(kind="settle", subject="all", owner="operator"))
     store.job_queue.claim(["settle"], 1)
     store.set_secret("token", "a word that nobody knows")
+    hook = Webhook(
+        id="whk_1", url="https://example.com", events=EVENTS, made_by="operator", created_at=START
+    )
+    store.webhooks.add(hook, "whsec_")
+    told = Occurrence(event="ping", occasion="ping", at=START, data={})
+    store.deliveries.announce(told, only=hook.id)

@@ -23,5 +23,6 @@ def test_the_pieces_of_a_text_are_the_text(first: str, second: str) -> None:
     assert "".join(piece.text for piece in found.second) == second
 
 
-def test_texts_that_are_too_long_are_shown_whole() -> None:
-    assert not compare_words("word " * 5000, "other").whole
+def test_texts_that_would_take_too_long_are_shown_whole() -> None:
+    assert not compare_words("word " * 600, "word other " * 300).whole
+    assert compare_words("word " * 5000, "other").whole

@@ -157,7 +157,7 @@ def accept_invitation(
 ) -> Response:
     """Take an invitation up: a key of your own, and your agent registered. Shown this once."""
     made = find_service(request).accounts.accept_invitation(
-        body.code, owner=body.owner, agent=body.agent
+        body.code, owner=body.owner, agent=body.agent, secret=body.secret
     )
     return answer_once({"key": _describe(made.key), "secret": made.text}, "secret")
 

@@ -421,9 +421,18 @@ class AccountService:
         return found if found is not None and usable and found.expires_at > self._clock() else None
 
     def accept_invitation(
-        self, text: str, *, owner: str | None = None, agent: str | None = None
+        self,
+        text: str,
+        *,
+        owner: str | None = None,
+        agent: str | None = None,
+        secret: str | None = None,
     ) -> NewKey:
-        """Makes the invited an owner with a key, and registers their agent; takes one use."""
+        """Makes the invited an owner with a key, and registers their agent; takes one use.
+
+        Who brings the `secret` of the key has it even when this answer is lost, and may ask again:
+        docs/decisions/0057-keys-of-invitations.md.
+        """
         found = self._store.invitations.find(text)
         if found is None:
             raise NotFound("this invitation is not known", hint="check that all of it was copied")
@@ -446,9 +455,9 @@ class AccountService:
             agent=agent,
             created_at=now,
         )
-        key = make_secret()
-        self._store.for_tenant(found.tenant).invitations.accept(found, record, key, at=now)
-        return NewKey(key, record)
+        key = secret or make_secret()
+        store = self._store.for_tenant(found.tenant)
+        return NewKey(key, store.invitations.accept(found, record, key, at=now))
 
     def register(self, caller: Caller, *, agent: str, owner: str | None = None) -> NewKey:
         """Registers an agent of whoever comes, where the tenant is open; a new owner needs no key.

@@ -24,7 +24,7 @@ from tallymark.documents.shapes import (
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.store.traces.rules import RuleDefinition, refuse_name
-from tallymark.traces.trace_query import SCORE, TIMES, parse_query
+from tallymark.traces.trace_query import SCORES, TIMES, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,7 +175,7 @@ def refuse_other_name(named: str, name: str) -> None:
 def check_filter(text: str) -> None:
     """Refuses a filter that no trace could meet in time: scores come after it."""
     for term in parse_query(text, now=0.0).terms:
-        if term.field.startswith(SCORE):
+        if term.field.startswith(SCORES):
             raise InvalidInput(
                 f"filter: {term.field} is not known yet when a rule looks at a trace",
                 hint="filter by what the trace itself says",

@@ -16,6 +16,7 @@ from tallymark.judging.spending import find_spending, is_unavailable
 from tallymark.judging.trace_evidence import collect_material
 from tallymark.models.model_kinds import ModelReference
 from tallymark.models.reach import Reach, limit_reach
+from tallymark.models.token_count import count_tokens
 from tallymark.models.token_prices import Pricing, find_provider_prices
 from tallymark.scorers.llm_judge import llm_judge
 from tallymark.scoring import EvalContext, Expected, Score, Scorer, composite, load_scorer
@@ -39,10 +40,11 @@ NUMBERS: dict[str, tuple[float, float]] = {
 """What formulas of rules may use. `latency` is the duration, in seconds; `failed` is 1 or 0."""
 _ASKS = 2
 """How often a judge is asked for one verdict at most."""
-_LIKELY_OUTPUT = 300
+LIKELY_OUTPUT = 300
+"""Tokens of a verdict, where nobody knows better: those that think aloud say more."""
 _BYTES_A_TOKEN = 4
 _SECONDS = 600.0
-"""For scorers that wait: judges have a time of their own for each request."""
+"""For scorers that wait; judges, which have a time of their own for each request, get more."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,20 @@ class JudgePrice:
         """Dollars that it mostly comes to."""
         if self.price is None:
             return None
-        return self.price(self._count_bytes(ctx) // _BYTES_A_TOKEN, _LIKELY_OUTPUT)
+        shown = self._show(ctx)
+        if shown is None:
+            return 0.0
+        return self.price(self.frame // _BYTES_A_TOKEN + count_tokens(shown), LIKELY_OUTPUT)
 
     def _count_bytes(self, ctx: EvalContext) -> int:
+        shown = self._show(ctx)
+        return 0 if shown is None else self.frame + len(shown.encode("utf-8", "replace"))
+
+    def _show(self, ctx: EvalContext) -> str | None:
         try:
-            shown = collect_material(ctx, self.shows).text
+            return collect_material(ctx, self.shows).text
         except WorkFailed:  # then nobody is asked
-            return 0
-        return self.frame + len(shown.encode("utf-8", "replace"))
+            return None
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,8 @@ class RuleScoring:
     formula: Formula | None
     judges: tuple[JudgePrice, ...]
     reach: Reach | None
+    seconds: float = _SECONDS
+    """For all that is done with one trace."""
 
     @property
     def is_paid(self) -> bool:
@@ -144,7 +154,7 @@ class RuleScoring:
         from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 
         with limit_reach(self.reach):
-            for _, (score,) in score_in_loop([self.scorer], contexts, _SECONDS):
+            for _, (score,) in score_in_loop([self.scorer], contexts, self.seconds):
                 yield score
 
     def keep(self, score: Score) -> tuple[KeptScore, ...]:
@@ -188,7 +198,8 @@ def open_scoring(
     if said.formula is not None:
         formula = Formula.parse(said.formula, names=NUMBERS)
     called = name or (rule.name if rule is not None else "")
-    made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach)
+    seconds = _SECONDS + opener.seconds
+    made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach, seconds)
     _check_money(made)
     return made
 
@@ -219,6 +230,8 @@ class _Opener:
         self._reach = reach
         self._load = load
         self.judges: list[JudgePrice] = []
+        self.seconds = 0.0
+        """That judges may take for a trace, beyond what any scorer may."""
 
     def open(self) -> Scorer | None:
         said = self._said
@@ -252,16 +265,19 @@ class _Opener:
         if self._reach is not None and rubric.endswith(".toml"):
             self._reach.demand("files", "no file of this server is read for others")
         most = given.get("max_tokens", MOST_OUTPUT)
+        timeout = float(given.get("timeout", 60.0))
         pricing = given.get("pricing")
         folder: str | Path | None = self._said.folder
         judge = open_judge(reference, folder=folder, reach=self._reach, pricing=pricing)
         judge.settings = {"max_tokens": most}
+        judge.careful = True
         made = llm_judge(
             rubric,
             model=judge,
             choices=given.get("choices"),
-            timeout=float(given.get("timeout", 60.0)),
+            timeout=timeout,
         )
+        self.seconds = max(self.seconds, _ASKS * timeout)
         asked = load_rubric(rubric)
         words = tomllib.loads(read_frame())
         frame = sum(len(str(each).encode()) for each in words.values())

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.app.rule_scoring import RuleScoring, is_outage, make_context, open_scoring
 from tallymark.app.workers import find_delay
-from tallymark.errors import NotMeasured, TallymarkError
-from tallymark.judging.spending import find_spending
+from tallymark.errors import Busy, NotMeasured, TallymarkError
+from tallymark.judging.spending import find_pause, find_spending
 from tallymark.scoring import EvalContext, Score
 from tallymark.store.traces.decisions import DueTrace, Looked, Outcome, explain_drawn
 from tallymark.traces.trace_query import parse_query
@@ -34,6 +34,7 @@ SLICE = 20.0
 """Seconds after which a job makes room for others."""
 _MOST_TRIES = 100
 _PAUSED = 30.0
+_LONGEST_PAUSE = 86_400.0
 _OUT_OF = 100.0
 _Pairs = Sequence[tuple[int, int]]
 Seen = Sequence[tuple[int, int, str]]
@@ -95,7 +96,7 @@ class RuleWork:
 
     def score(self, rule_id: int, backfill: int = 0) -> int:
         """Scores what a rule is to score by now, until its time is over; how many were scored."""
-        scored, scoring = 0, None
+        scored, scoring, probing = 0, None, True
         while not self._over:
             rule = self.store.rules.find(rule_id)
             if rule is None or rule.state != "active":
@@ -105,6 +106,9 @@ class RuleWork:
                 if scoring is None:
                     break
             lot = _QUICK_LOT if scoring.is_quick and not scoring.is_paid else _SLOW_LOT
+            if rule.trouble is not None and probing:
+                lot = 1  # whoever did not answer is asked about one before it is about many
+            probing = False
             due = self.store.decisions.due(rule, now=self.clock(), limit=lot, backfill=backfill)
             if not due:
                 break
@@ -114,7 +118,7 @@ class RuleWork:
             done = _ScoredLot(self, rule, scoring, backfill).score(fresh)
             scored += done.stored
             if done.outage is not None:
-                self._report(rule, done.outage)
+                self._report(rule, done.outage, done.pause)
                 break
             if rule.trouble is not None and done.stored:
                 self.store.rules.clear_trouble(rule.id)
@@ -139,12 +143,14 @@ class RuleWork:
     def _open(self, rule: Rule) -> RuleScoring | None:
         try:
             return open_scoring(rule, rule.definition, self.store, self.rules)
+        except Busy:  # the database is away: that is no trouble of the rule's
+            raise
         except TallymarkError as error:
             self._report(rule, str(error))
             return None
 
-    def _report(self, rule: Rule, trouble: str) -> None:
-        delay = find_delay(self.store.rules.count_failures(rule.id))
+    def _report(self, rule: Rule, trouble: str, pause: float = 0.0) -> None:
+        delay = max(pause, find_delay(self.store.rules.count_failures(rule.id)))
         self.store.rules.report_trouble(rule.id, trouble, self.clock(), delay)
 
     def backfill(self, number: int) -> dict[str, Any]:
@@ -207,6 +213,8 @@ class _ScoredLot:
     stored: int = 0
     outage: str | None = None
     """What the judge said that did not answer."""
+    pause: float = 0.0
+    """Seconds for which it asks to be left alone."""
 
     def score(self, due: Sequence[DueTrace]) -> _ScoredLot:
         """Scores them and keeps what that came to."""
@@ -251,6 +259,7 @@ class _ScoredLot:
             outcome = self._conclude(begun[nth], score)
             if outcome.decision == "waiting":
                 self.outage = score.error
+                self.pause = min(_LONGEST_PAUSE, max(self.pause, find_pause(score)))
             ready.append(outcome)
             if len(ready) >= _STORED_AT_ONCE:
                 self._store(ready)
@@ -319,9 +328,10 @@ class _ScoredLot:
     def _conclude(self, due: DueTrace, score: Score) -> Outcome:
         cost = self._find_cost(score)
         if is_outage(score) and due.tries + 1 < _MOST_TRIES:
-            reason = f"{score.error}; it is tried again"
+            paid = "" if cost is not None else "; what was set aside for it counts as spent"
+            reason = f"{score.error}; it is tried again{paid}"
             again_at = self.work.clock() + find_delay(due.tries)
-            return Outcome(due, "waiting", reason, cost=cost or 0.0, again_at=again_at)
+            return Outcome(due, "waiting", reason, cost=cost, again_at=again_at)
         kept = self.scoring.keep(score)
         errors = [each.error for each in kept if each.error is not None]
         if len(errors) == len(kept):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.app.rule_definitions import read_rule, refuse_other_name, write_rule
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.errors import InvalidInput, NotFound, NotMeasured
 from tallymark.scoring import Score
 from tallymark.store.traces.decisions import TRACE_NUMBERS
 from tallymark.store.traces.rule_days import RuleCounts, find_day
@@ -303,6 +305,7 @@ class _Preview:
         traces = filtered = not_drawn = decided = 0
         wanted: list[tuple[int, int]] = []
         to_score = 0
+        chance = Random(0)  # noqa: S311 (the same traces, asked again)
         for seen in self._store.backfills.walk(since, until):
             looked = work.look(self._rule, seen)
             known = self._store.decisions.find_known(self._rule, looked.waiting)
@@ -311,8 +314,12 @@ class _Preview:
             filtered += len(looked.filtered)
             not_drawn += len(looked.not_drawn)
             decided += len(looked.waiting) - len(fresh)
+            for nth, pair in enumerate(fresh, to_score):  # each as likely as another
+                if nth < _SAMPLE:
+                    wanted.append(pair)
+                elif (place := chance.randint(0, nth)) < _SAMPLE:
+                    wanted[place] = pair
             to_score += len(fresh)
-            wanted += fresh[: max(0, _SAMPLE - len(wanted))]
         cost, cost_by = self._expect(wanted, to_score)
         left_count, left_cost = self._find_room()
         return BackfillPreview(
@@ -330,7 +337,11 @@ class _Preview:
         )
 
     def _expect(self, sample: list[tuple[int, int]], count: int) -> tuple[float | None, str]:
-        from tallymark.app.rule_scoring import make_context, open_scoring  # noqa: PLC0415
+        from tallymark.app.rule_scoring import (  # noqa: PLC0415 (as above)
+            LIKELY_OUTPUT,
+            make_context,
+            open_scoring,
+        )
 
         rule = self._rule
         scoring = open_scoring(rule, rule.definition, self._store, self._service.remote)
@@ -343,14 +354,17 @@ class _Preview:
         if len(known) >= _ENOUGH:
             mean = math.fsum(known) / len(known)
             return mean * count, f"the mean of {len(known):,} traces so far"
-        likely = [
-            scoring.find_likely(make_context(trace))
-            for _, _, trace in self._store.traces.load_many(sample)
-        ]
+        likely = []
+        for _, _, trace in self._store.traces.load_many(sample):
+            with suppress(NotMeasured):  # nobody is asked about such a trace
+                likely.append(scoring.find_likely(make_context(trace)))
         if not likely or None in likely:
             return None, "nobody knows what this judge costs"
         mean = sum(each or 0.0 for each in likely) / len(likely)
-        by = f"prices and the length of {format_count(len(likely), 'trace')}"
+        by = (
+            f"prices, the length of {format_count(len(likely), 'trace')} and a guess of"
+            f" {LIKELY_OUTPUT} tokens for an answer"
+        )
         return mean * count, by if scoring.judges else "what is set aside for each"
 
     def _find_room(self) -> tuple[int | None, float | None]:

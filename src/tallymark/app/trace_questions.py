@@ -12,7 +12,7 @@ from tallymark.runs.statistics import estimate_difference
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
-from tallymark.traces.trace_query import Term, TraceQuery, parse_query
+from tallymark.traces.trace_query import PEOPLE, SCORE, Term, TraceQuery, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,9 +159,9 @@ class TraceQuestions:
             raise NotFound(f"no trace is of the session {name!r}")
         sums = self._store.traces.sums(query)
         scores = {
-            each: found
+            each.removeprefix(SCORE): found
             for each in self._store.traces.score_names()
-            if (found := sums.whole(f"score.{each}")).measured
+            if (found := sums.whole(each)).measured
         }
         return TraceSession(name, sums.whole(), scores, page.items[::-1], page.next is not None)
 
@@ -254,7 +254,11 @@ class TraceQuestions:
         """What filters can name: values of labels, and scores."""
         kinds = ("service", "model", "tool", "tag", "version", "name")
         found: dict[str, Any] = {kind: self._store.traces.label_values(kind) for kind in kinds}
-        return found | {"score": self._store.traces.score_names()}
+        scores = self._store.traces.score_names()
+        for prefix in (SCORE, PEOPLE):
+            named = [each.removeprefix(prefix) for each in scores if each.startswith(prefix)]
+            found[prefix.rstrip(".")] = named
+        return found
 
 
 def _describe_side(text: str, moments: ClusterMoments, estimate: MeanEstimate) -> ComparedSide:

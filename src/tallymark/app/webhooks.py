@@ -81,6 +81,8 @@ class WebhookService:
             raise InvalidInput("a webhook that hears of nothing is none", hint="name an event")
         if challenge is not None:
             self.store.challenges.get(challenge)
+        if suite is not None:
+            self._require_suite(suite)
         made = Webhook(
             id=f"whk_{secrets.token_hex(8)}",
             url=url,
@@ -93,6 +95,15 @@ class WebhookService:
         secret = make_secret()
         self.store.webhooks.add(made, secret)
         return NewWebhook(made, secret)
+
+    def _require_suite(self, suite: str) -> None:
+        """A suite is known by its runs; of one that was misspelt nothing would ever be heard."""
+        if self.store.exists and self.store.runs(suite=suite, limit=1):
+            return
+        known = [each.suite for each in self.store.suites()] if self.store.exists else []
+        close = suggest(suite, known)
+        hint = f"did you mean {close!r}?" if close else "run it once, and then add the webhook"
+        raise NotFound(f"no run of a suite {shorten(suite, 60)!r} is kept here", hint=hint)
 
     def rotate(self, webhook_id: str) -> NewWebhook:
         """Signs with another secret from now on."""

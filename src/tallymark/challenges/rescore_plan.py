@@ -100,8 +100,8 @@ class RatingMove(msgspec.Struct, frozen=True, kw_only=True):
     """An agent whose Elo changes, because results of its matches do."""
 
     agent: str
-    before: float
-    after: float
+    before: int
+    after: int
 
 
 class Undefined(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,6 +51,8 @@ class RunPoint(NamedTuple):
     cost: float | None
     score: float | None
     interval: tuple[float, float] | None = None
+    mark: str = ""
+    """A letter or so that stands beside the point whatever is there; the label only has room."""
 
 
 class _Drawn(NamedTuple):
@@ -60,6 +61,7 @@ class _Drawn(NamedTuple):
     score: float
     low: float
     high: float
+    mark: str
 
 
 def draw_score_cost(points: Sequence[RunPoint], title: str = "Score against cost") -> Chart:
@@ -68,7 +70,13 @@ def draw_score_cost(points: Sequence[RunPoint], title: str = "Score against cost
     A run is beaten when another costs no more and scores no less, and is better in one of both.
     """
     known = [
-        _Drawn(point.label, point.cost, point.score, *(point.interval or (point.score,) * 2))
+        _Drawn(
+            point.label,
+            point.cost,
+            point.score,
+            *(point.interval or (point.score,) * 2),
+            point.mark,
+        )
         for point in points
         if point.cost is not None and point.score is not None
     ]
@@ -110,17 +118,17 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
         if logarithmic
         else make_scale(costs, 4, zero=0 <= min(costs) <= max(costs) / 2)
     )
-    y = make_scale([value for point in points for value in point[2:]])
+    y = make_scale([value for point in points for value in point[2:5]])
     caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")
     body = draw_y_axis(y, _HEIGHT, format_tick) + draw_x_axis(x, _HEIGHT + 18, format_money_tick)
     body += label("100%", _HEIGHT + 36, caption, text_anchor="end")
     body += draw_path(_HEIGHT, _trace_frontier(front, x, y), "front")
     beaten = [point for point in points if point not in front]
-    # The frontier comes last, on top of the others; its labels are the first to get their room.
+    # The frontier comes last, on top of the others; its labels get their room after marks alone.
     ordered = [*beaten, *front]
     size = 5 if len(points) <= _MOST_LABELS else 4
     body += "".join(_draw_whisker(point, x, y) for point in ordered if point.low != point.high)
-    labels = _place_labels([*front, *beaten], x, y)
+    labels = _place_labels(sorted([*front, *beaten], key=lambda each: not each.mark), x, y)
     for point in ordered:
         says = f"{point.label}: {format_score(point.score)} for {format_money(point.cost)}"
         kind = "dot" if point in front else "dot rest"
@@ -154,28 +162,39 @@ def _draw_whisker(point: _Drawn, x: Scale, y: Scale) -> str:
 
 
 def _place_labels(points: Sequence[_Drawn], x: Scale, y: Scale) -> dict[int, str]:
-    """Names beside their points, where they meet no other point or name; the table has the rest."""
-    dots: list[Box] = []
-    whiskers: list[Box] = []
+    """Names beside their points, where they cross nothing; the table has the rest, and marks."""
+    taken: list[Box] = []
     for point in points:
         at, down = x.place(point.cost) * NARROW, _place_y(point.score, y)
-        dots.append((at, -_DOT, _DOT, down - _DOT, down + _DOT))
-        whiskers.append((at, -4, 4, _place_y(point.high, y), _place_y(point.low, y)))
+        taken.append((at, -_DOT, _DOT, down - _DOT, down + _DOT))
+        taken.append((at, -4, 4, _place_y(point.high, y), _place_y(point.low, y)))
     found: dict[int, str] = {}
     for point in points[:_MOST_LABELS]:
-        at, text = x.place(point.cost) * NARROW, fit(point.label, 110)
-        # Rather on a whisker than not at all.
-        for taken, (anchor, dx, baseline) in itertools.product(
-            ([*dots, *whiskers], dots), _list_places(point, y)
-        ):
-            left = dx - measure(text) * ANCHORS[anchor]
-            box = (at, left, left + measure(text), baseline - LINE_HEIGHT + 4, baseline + 3)
-            inside = at + left >= -20 and at + box[2] <= NARROW + 12 and baseline < _HEIGHT + 4
-            if inside and not any(_collide(box, other) for other in taken):
-                dots.append(box)
-                found[id(point)] = label(dx, baseline, text, text_anchor=anchor)
-                break
+        at, text = x.place(point.cost) * NARROW, point.mark or fit(point.label, 110)
+        places = _list_places(point, y)
+        boxes = [_find_box(text, at, *place) for place in places]
+        free = [
+            nth
+            for nth, box in enumerate(boxes)
+            if _is_inside(box) and not any(_collide(box, other) for other in taken)
+        ]
+        if free or point.mark:
+            nth = free[0] if free else 0
+            anchor, dx, baseline = places[nth]
+            taken.append(boxes[nth])
+            kind = {"class_": "strong"} if point.mark else {}
+            found[id(point)] = label(dx, baseline, text, text_anchor=anchor, **kind)
     return found
+
+
+def _find_box(text: str, at: float, anchor: str, dx: float, baseline: float) -> Box:
+    left = dx - measure(text) * ANCHORS[anchor]
+    return at, left, left + measure(text), baseline - LINE_HEIGHT + 4, baseline + 3
+
+
+def _is_inside(box: Box) -> bool:
+    at, left, right, _, bottom = box
+    return at + left >= -20 and at + right <= NARROW + 12 and bottom < _HEIGHT + 7
 
 
 def _list_places(point: _Drawn, y: Scale) -> list[tuple[str, float, float]]:

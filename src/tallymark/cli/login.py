@@ -9,7 +9,7 @@ import typer
 
 from tallymark.cli.app_session import Server
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput, NotFound, NotSignedIn, WorkFailed
+from tallymark.errors import InvalidInput, NotFound, NotSignedIn
 from tallymark.text import Table, say
 
 if TYPE_CHECKING:
@@ -57,10 +57,16 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput(
             "give the server's address", hint="as in: tally login https://tally.example"
         )
-    from tallymark.client.addresses import read_url
+    from tallymark.client.addresses import can_be_overheard, read_url
     from tallymark.client.profiles import Profile, keep_profile, name_profile, read_profiles
 
     url, known = read_url(url), read_profiles().profiles
+    if can_be_overheard(url):
+        say(
+            f"tally: {url} is not encrypted, and whoever is in between can read the key:"
+            " use https where the server has it",
+            err=True,
+        )
     secret = _read_secret(url, key, invitation)
     if secret.startswith(_INVITATION):
         secret = _accept(url, secret, agent, owner)
@@ -140,11 +146,7 @@ def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
     from tallymark.client import Client
 
     with Client(url) as client:
-        made = client.accounts.accept(code, agent=agent, owner=owner)
-    if made.secret is None:
-        said = "the invitation was taken up, and the key that it gave was lost on its way here"
-        raise WorkFailed(said, hint="ask for another invitation")
-    return made.secret
+        return client.accounts.accept(code, agent=agent, owner=owner).secret or ""
 
 
 def _ask_who(url: str, key: str | None) -> CallerState:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tallymark.app.runs import RunOptions
     from tallymark.cli.run import PlainWatch
     from tallymark.desk.desk import Desk
+    from tallymark.desk.runs import StartedRuns
     from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run
     from tallymark.suites.suite_definition import SuiteDefinition
@@ -51,28 +52,24 @@ def run_there(
     told = {name: value for name, value in wish.items() if value is not None}
     started = desk.runs.start(suite, models, name=definition.name, wish=told)
     try:
-        return [_follow(desk, record, watch) for record in started]
+        return [_follow(desk, started, record, watch) for record in started.records]
     except KeyboardInterrupt:
-        for record in started:
-            _cancel(desk, record)
-        first = started[0].id
-        say(
-            f"\ntally: stopped, and stopped there; what is done: tally show {first}{desk.there}",
-            err=True,
-        )
+        for record in started.records:
+            _cancel(started, record)
+        shown = f"tally show {started.records[0].id}{desk.there}"
+        say(f"\ntally: stopped, and stopped there; what is done: {shown}", err=True)
         raise typer.Exit(130) from None
     except WorkFailed as error:
-        raise WorkFailed(
-            str(error), hint=f"the run may go on there: tally show {started[0].id}{desk.there}"
-        ) from None
+        shown = f"tally show {started.records[0].id}{desk.there}"
+        raise WorkFailed(str(error), hint=f"the run may go on there: {shown}") from None
 
 
-def _follow(desk: Desk, record: RunRecord, watch: PlainWatch) -> Run:
+def _follow(desk: Desk, started: StartedRuns, record: RunRecord, watch: PlainWatch) -> Run:
     from tallymark.runs.tally import Tally
 
     watch.started(record, Tally(), None)
     try:
-        for now in desk.runs.follow(record.id):
+        for now in started.follow(record.id):
             watch.progressed(_count(now), _describe(now))
         done = desk.runs.load(record.id, traces=True)
         tally = Tally()
@@ -97,9 +94,9 @@ def _describe(now: Mapping[str, Any]) -> str:
     return ", ".join(parts) or now["status"]
 
 
-def _cancel(desk: Desk, record: RunRecord) -> None:
+def _cancel(started: StartedRuns, record: RunRecord) -> None:
     try:
-        desk.runs.cancel(record.id)
+        started.cancel(record.id)
     except InvalidInput:  # it is over
         return
     except WorkFailed as error:

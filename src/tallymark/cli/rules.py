@@ -367,8 +367,8 @@ def _say_preview(name: str, said: BackfillPreview) -> None:
     for why, count in left.items():
         if count:
             say(f"  {count:,} {why}")
-    cost = "unknown" if said.cost is None else f"about {format_money(said.cost)}"
-    say(f"  cost: {cost}, by {said.cost_by}" if said.cost != 0 else f"  cost: none, {said.cost_by}")
+    about = "" if not said.cost else f"about {format_money(said.cost)}, estimated by "
+    say(f"  cost: {about or ('unknown, ' if said.cost is None else 'none, ')}{said.cost_by}")
     if said.left_count is not None:
         say(f"  today's cap leaves room for {format_count(said.left_count, 'trace')}")
     if said.left_cost is not None:

@@ -22,6 +22,7 @@ from tallymark.text import (
     format_utc_moment,
     say,
 )
+from tallymark.traces.trace_query import PEOPLE, SCORE
 
 if TYPE_CHECKING:
     from tallymark.desk.traces import ScoredTrace
@@ -46,9 +47,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 LimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")
 ]
-MeasureOption = Annotated[
-    str, typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME.")
-]
+_MEASURES = "cost, duration, tokens, error, score.NAME or people.NAME."
+MeasureOption = Annotated[str, typer.Option("--measure", "-m", help=_MEASURES)]
 _WIDE = 0.05
 """An interval of scores whose ends need no more than two decimals."""
 _NOTHING = "no trace is so; all of them: tally traces list"
@@ -95,9 +95,11 @@ def _list(text: str, limit: int, where: tuple[str | None, str | None], as_json: 
         return
     if page.items:
         say(_make_table(page.items))
+    elif page.more:
+        say("none so far; look further back with until:")
     else:
         say(_NOTHING if text.strip() else _EMPTY)
-    if page.more:
+    if page.more and page.items:
         say("there are more: --limit, or a narrower filter", err=True)
     if page.scanned is not None:
         looked = format_count(page.scanned, "trace")
@@ -135,7 +137,7 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     every: Annotated[str | None, typer.Option(help="minute, hour, day or week.")] = None,
     measure: Annotated[
         str | None,
-        typer.Option("--measure", "-m", help="cost, duration, tokens, error or score.NAME."),
+        typer.Option("--measure", "-m", help=_MEASURES),
     ] = None,
     db: Db = None,
     server: Server = None,
@@ -193,7 +195,10 @@ def compare(
 
 @app.command()
 def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
-    score: Annotated[str, typer.Argument(help="The name of a score.", show_default=False)],
+    score: Annotated[
+        str,
+        typer.Argument(help="A rule's score; people.NAME is what people gave.", show_default=False),
+    ],
     filters: FilterArgument = None,
     limit: LimitOption = 100,
     best: Annotated[bool, typer.Option("--best", help="The highest instead.")] = False,
@@ -219,7 +224,10 @@ def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
         heads = (score.upper(), "TRACE", "STARTED (UTC)", "ASKED")
         say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",)))
     else:
-        say(f"no trace that fits has the score {score}")
+        rules = (
+            "" if score.startswith((PEOPLE, SCORE)) else f" by a rule; by people: people.{score}"
+        )
+        say(f"no trace that fits has the score {score}{rules}")
 
 
 @app.command()
@@ -393,7 +401,9 @@ def _make_table(found: list[ScoredTrace]) -> Table:
 
 def _write_scores(scores: list[TraceScore]) -> str:
     return ", ".join(
-        f"{each.name} {format_score(each.value)}" for each in scores if each.value is not None
+        f"{each.name} {format_score(each.value)}{' by people' if each.author else ''}"
+        for each in scores
+        if each.value is not None
     )
 
 

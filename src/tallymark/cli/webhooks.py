@@ -59,7 +59,7 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
                 each.state,
                 each.url,
                 ", ".join(each.events),
-                each.challenge or each.suite or "all",
+                _tell_scope(each),
             )
             for each in found
         ]
@@ -170,6 +170,11 @@ def replay(
         print_json({"delivery": _describe_delivery(found)})
     else:
         say(f"{delivery} is queued again")
+
+
+def _tell_scope(webhook: Webhook) -> str:
+    scopes = (("challenge", webhook.challenge), ("suite", webhook.suite))
+    return ", ".join(f"{kind} {name}" for kind, name in scopes if name is not None) or "all"
 
 
 def _tell_made(made: NewWebhook, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
 from tallymark.client.profiles import read_profiles
@@ -72,6 +73,22 @@ def read_url(text: str) -> str:
     place = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
     path = parts.path.rstrip("/").removesuffix(PREFIX).rstrip("/")
     return urlunsplit((parts.scheme, place, path, "", ""))
+
+
+def can_be_overheard(url: str) -> bool:
+    """Whether a key that is sent there goes over a network as it is."""
+    return url.startswith("http://") and not is_loopback(url)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether it is plain HTTP that does not leave this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        here = ip_address(host).is_loopback
+    except ValueError:
+        here = host == "localhost" or host.endswith(".localhost")
+    return here and parts.scheme == "http"
 
 
 def _resolve(named: str) -> tuple[str, str | None]:

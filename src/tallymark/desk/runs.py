@@ -82,14 +82,29 @@ class RunDesk(Protocol):
 
     def start(
         self, suite: Path, models: Sequence[str], *, name: str, wish: Mapping[str, Any]
-    ) -> list[RunRecord]:
+    ) -> StartedRuns:
         """Has a suite run where runs are kept, one run for each prompt and model."""
+
+
+@dataclass(frozen=True)
+class StartedRuns:
+    """Runs that a server does, and whoever started them watches."""
+
+    client: Client
+    records: list[RunRecord]
 
     def follow(self, run: str) -> Iterator[Mapping[str, Any]]:
         """How far a run is, whenever that changes, until it has ended."""
+        status = "queued"
+        while status in ("queued", "running"):
+            # A stream may be ended by whoever stands between before the run is.
+            for event in self.client.runs.events(run):
+                yield event.data
+            status = self.client.runs.get(run).status
 
     def cancel(self, run: str) -> None:
-        """Stops a run that was started so; what it has is kept."""
+        """Stops a run; what it has is kept there."""
+        self.client.runs.cancel(run)
 
 
 @dataclass(frozen=True)
@@ -151,18 +166,10 @@ class LocalRuns:
         """In the same database."""
         return nullcontext(LocalWork(self.app))
 
-    def start(self, *_: object, **__: object) -> list[RunRecord]:
-        """Nothing: no server is meant."""
+    def start(self, *_: object, **__: object) -> StartedRuns:
+        """Refused: no server is meant."""
         hint = "name one with --server or TALLY_SERVER, or leave --remote out"
         raise InvalidInput("--remote runs a suite at a server", hint=hint)
-
-    def follow(self, run: str) -> Iterator[Mapping[str, Any]]:
-        """Nothing, as nothing is started."""
-        raise NotImplementedError(run)
-
-    def cancel(self, run: str) -> None:
-        """Nothing either."""
-        raise NotImplementedError(run)
 
 
 @dataclass(frozen=True)
@@ -250,25 +257,12 @@ class RemoteRuns:
 
     def start(
         self, suite: Path, models: Sequence[str], *, name: str, wish: Mapping[str, Any]
-    ) -> list[RunRecord]:
+    ) -> StartedRuns:
         """Has the server run the text of a suite."""
         text = suite.read_text(encoding="utf-8")
         with _placed(suite):
             started = self.client.runs.execute(text, models, wishes={"name": name, **wish})
-        return [self._read(each.id) for each in started.runs]
-
-    def follow(self, run: str) -> Iterator[Mapping[str, Any]]:
-        """How far a run is, whenever that changes, until it has ended."""
-        status = "queued"
-        while status in ("queued", "running"):
-            # A stream may be ended by whoever stands between before the run is.
-            for event in self.client.runs.events(run):
-                yield event.data
-            status = self.client.runs.get(run).status
-
-    def cancel(self, run: str) -> None:
-        """Stops a run; what it has is kept there."""
-        self.client.runs.cancel(run)
+        return StartedRuns(self.client, [self._read(each.id) for each in started.runs])
 
     def _read(self, run: str) -> RunRecord:
         return _read_record(self.client.runs.get(run, kept=True).record)

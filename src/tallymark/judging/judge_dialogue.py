@@ -77,6 +77,8 @@ class JudgeFinding(Generic[T]):
     """It did not answer, and would not have answered anything else either."""
     kept: bool = False
     """The verdict on the same question of earlier: nobody was asked."""
+    retry_after: float | None = None
+    """How many seconds one who did not answer asks to be left alone."""
 
 
 async def ask_judge(
@@ -96,10 +98,10 @@ async def ask_judge(
             answer = await ask(task.messages(why))
         except ModelError as error:
             said = f"{NOT_ANSWERED}: {error}"
-            spent = JudgeSpending.of(answers, unanswered=1)
+            spent = JudgeSpending.of(answers, unanswered=1, refused=error.refused)
             # Only a refusal that names no remedy (a filter, a length) can be about these words.
             down = error.retryable or error.problems[0].hint is not None
-            return JudgeFinding(None, said, spent, down)
+            return JudgeFinding(None, said, spent, down, retry_after=error.retry_after)
         answers.append(answer)
         try:
             verdict = task.read_answer(answer.output)

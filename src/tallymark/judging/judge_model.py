@@ -41,6 +41,9 @@ class JudgeModel:
     """Where the same question must always have the same verdict: in contests."""
     settings: Mapping[str, Any] = MappingProxyType({})
     """With every request, such as `max_tokens`: those that are given with one count more."""
+    careful = False
+    """Where whoever asks counts the money and comes back later: nothing that may have been paid for
+    is asked again here, and no long pause is slept through."""
 
     def __init__(self, model: Model, *, at_once: int = _AT_ONCE) -> None:
         self.name = model.name
@@ -62,7 +65,7 @@ class JudgeModel:
         await line.open()
         request = Request(messages=messages, settings={**self.settings, **(settings or {})})
         answer, _ = await answer_with_retries(
-            self.model, request, line.pace, tries=tries, timeout=seconds
+            self.model, request, line.pace, tries=tries, timeout=seconds, careful=self.careful
         )
         return replace(answer, model=self.name) if answer.model is None else answer
 

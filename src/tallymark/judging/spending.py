@@ -29,9 +29,15 @@ class JudgeSpending(msgspec.Struct, frozen=True):
     """US dollars."""
 
     @classmethod
-    def of(cls, answers: Iterable[Answer], *, unanswered: int = 0) -> JudgeSpending:
-        """For the answers that came; what a request without one cost, nobody knows."""
-        lost = cls(None, unanswered, None, None, None)
+    def of(
+        cls, answers: Iterable[Answer], *, unanswered: int = 0, refused: bool = False
+    ) -> JudgeSpending:
+        """For the answers that came; what a request without one cost nobody knows.
+
+        One that was `refused` cost nothing.
+        """
+        nothing: tuple[Any, ...] = (0, 0, 0.0) if refused else (None, None, None)
+        lost = cls(None, unanswered, *nothing)
         return cls.total(
             [
                 *(cls(a.model, 1, a.input_tokens, a.output_tokens, a.cost) for a in answers),
@@ -79,6 +85,13 @@ def find_spending(score: Score) -> JudgeSpending | None:
 def is_unavailable(score: Score) -> bool:
     """Whether a judge did not answer that would not have answered anything else either."""
     return any(each.get("unavailable") is True for each in _walk_metadata(score.metadata))
+
+
+def find_pause(score: Score) -> float:
+    """Seconds for which judges that did not answer ask to be left alone."""
+    return max(
+        (each.get("retry_after") or 0.0 for each in _walk_metadata(score.metadata)), default=0.0
+    )
 
 
 def _walk_metadata(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

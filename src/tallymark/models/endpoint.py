@@ -152,7 +152,9 @@ class EndpointModel:
                 said = await (response.read() if self._reach is None else _read_some(response))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ModelError(
-                f"{self.name} could not be reached: {one_line(error)}", retryable=True
+                f"{self.name} could not be reached: {one_line(error)}",
+                retryable=True,
+                refused=isinstance(error, aiohttp.ClientConnectorError),
             ) from None
         if response.status // 100 != 2:
             raise http_failure(

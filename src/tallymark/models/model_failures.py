@@ -39,6 +39,7 @@ def http_failure(
         retryable=throttled or status in _PASSING or status >= 500,
         throttled=throttled,
         retry_after=retry_after(headers),
+        refused=True,
     )
 
 

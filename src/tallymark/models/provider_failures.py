@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 from pydantic_ai import exceptions
 
 from tallymark.errors import ModelError
 from tallymark.models.model_failures import http_failure, one_line, retry_after
+
+_NOT_THERE = (httpx.ConnectError, httpx.ConnectTimeout, ConnectionRefusedError)
+"""Nothing was sent."""
 
 
 def translate_failure(name: str, error: Exception) -> ModelError:
@@ -24,6 +28,7 @@ def translate_failure(name: str, error: Exception) -> ModelError:
             retryable=True,
             throttled=True,
             retry_after=error.retry_after,
+            refused=True,
         )
     lasting = (
         exceptions.ModelQuotaExceededError,
@@ -32,12 +37,15 @@ def translate_failure(name: str, error: Exception) -> ModelError:
         exceptions.UserError,
     )
     if isinstance(error, lasting):
-        return ModelError(f"{name} refused the request: {said}")
+        return ModelError(f"{name} refused the request: {said}", refused=True)
     if isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout):
         return ModelError(f"{name} did not answer in time: {said}", retryable=True)
     if isinstance(error, exceptions.ModelConnectionError | OSError):
+        causes = _list_causes(error)
         return ModelError(
-            f"{name} could not be reached: {one_line(_find_root(error))}", retryable=True
+            f"{name} could not be reached: {one_line(causes[-1])}",
+            retryable=True,
+            refused=any(isinstance(each, _NOT_THERE) for each in causes),
         )
     # A body that is not what was promised, which libraries stumble over in ways of their own.
     if isinstance(error, exceptions.AgentRunError | IndexError | KeyError | AttributeError):
@@ -54,14 +62,16 @@ def _translate_status(name: str, error: Any) -> ModelError:
         retryable=by_status.retryable and not lasting,
         throttled=by_status.throttled and not lasting,
         retry_after=retry_after(error.headers or {}) or error.retry_after,
+        refused=True,
     )
 
 
-def _find_root(error: BaseException) -> BaseException:
-    """What went wrong in the first place: the libraries in between say less."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
+def _list_causes(error: BaseException) -> list[BaseException]:
+    """The error and what led to it; the last went wrong first, and says more than the others."""
+    causes = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    return causes
 
 
 def _find_message(error: Any) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
+_CAREFUL_PAUSE = 10.0
 
 
 async def answer_with_retries(
@@ -28,25 +29,34 @@ async def answer_with_retries(
     *,
     tries: int = 5,
     timeout: float | None = None,  # noqa: ASYNC109 (for each try, not for the call)
+    careful: bool = False,
 ) -> tuple[Answer, int]:
     """The answer and how often was asked, or the last ModelError.
 
     `timeout` is in seconds for each try, and waiting for a slot does not count. Between tries it
-    waits twice as long each time, or as long as it was told; the slot is free meanwhile.
+    waits twice as long each time, or as long as it was told; the slot is free meanwhile. Where it
+    is `careful`, nothing is asked again that may have been paid for, and no long pause is slept
+    through: whoever asks comes back later.
     """
+    longest = _CAREFUL_PAUSE if careful else LONGEST_PAUSE
+    refused = True
     for number in range(1, tries + 1):
         async with pace:
             try:
                 work = model.answer(request)
                 answer = await (work if timeout is None else _wait_for(model, work, timeout))
             except ModelError as error:
-                pace.feed("throttled" if error.throttled else "failed", error.retry_after)
+                pause = error.retry_after if (error.retry_after or 0) <= longest else None
+                pace.feed("throttled" if error.throttled else "failed", pause)
                 failure = error
+                refused = refused and error.refused
             else:
                 pace.feed("success")
                 return answer, number
-        if not _is_worth_another(failure) or number == tries:
-            raise _make_last_error(failure, number)
+        too_long = (failure.retry_after or 0) > longest
+        hopeless = not failure.retryable or (careful and not failure.refused)
+        if hopeless or too_long or number == tries:
+            raise _make_last_error(failure, number, too_long=too_long, refused=refused)
         await asyncio.sleep(_choose_wait(failure, number, pace.random))
     raise ValueError(f"tries must be at least 1, not {tries}")
 
@@ -62,11 +72,6 @@ async def _wait_for(model: Model, work: Coroutine[Any, Any, Answer], seconds: fl
         ) from None
 
 
-def _is_worth_another(error: ModelError) -> bool:
-    # A pause that is too long for the pace is not slept through here either.
-    return error.retryable and (error.retry_after or 0) <= LONGEST_PAUSE
-
-
 def _choose_wait(error: ModelError, number: int, random: Random) -> float:
     """Seconds; chance spreads requests that failed together."""
     if error.retry_after:
@@ -75,11 +80,13 @@ def _choose_wait(error: ModelError, number: int, random: Random) -> float:
     return doubled * (0.5 + random.random() / 2)
 
 
-def _make_last_error(error: ModelError, number: int) -> ModelError:
+def _make_last_error(
+    error: ModelError, number: int, *, too_long: bool, refused: bool
+) -> ModelError:
     """The error, with why it is the last."""
     problem = error.problems[0]
     hints = [problem.hint] if problem.hint else []
-    if error.retryable and not _is_worth_another(error):
+    if error.retryable and too_long:
         hints.append(f"it asks to wait {format_number(error.retry_after)} s, which is too long")
     if number > 1:
         hints.append(f"tried {number} times")
@@ -90,6 +97,7 @@ def _make_last_error(error: ModelError, number: int) -> ModelError:
         throttled=error.throttled,
         retry_after=error.retry_after,
         tries=number,
+        refused=refused,
     )
 
 

@@ -50,6 +50,7 @@ class Attack:
     calls: int = 1
     always: bool = False
     backend: str = ""
+    wall_s: float = _TIMEOUT_S
 
     @property
     def source(self) -> str:
@@ -62,7 +63,7 @@ class Attack:
     @property
     def timeout_s(self) -> float:
         """Short where nothing else is expected to happen."""
-        return _SHORT_S if "timeout" in self.stopped else _TIMEOUT_S
+        return _SHORT_S if "timeout" in self.stopped else self.wall_s
 
     def find_program_fault(self, outcome: ProgramOutcome) -> str | None:
         """Why this is not how the program must end."""

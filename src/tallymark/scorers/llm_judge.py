@@ -121,6 +121,8 @@ class _RubricJudging:
             facts["kept"] = True
         if found.unavailable:
             facts["unavailable"] = True
+        if found.retry_after is not None:
+            facts["retry_after"] = found.retry_after
         if found.verdict is None:
             return Score.failed(f"llm_judge: {found.error}", metadata=facts)
         value = self._choices[found.verdict.label].value

@@ -120,7 +120,12 @@ class Database:
         self._require_schema()
         try:
             with engine.connect() as connection:
-                yield connection
+                try:
+                    yield connection
+                except self._driver_error as error:
+                    if explain_driver_error(error, self.address).kind == "lost":
+                        connection.invalidate()  # or the pool would try to use it, and log that
+                    raise
         except (SQLAlchemyError, self._driver_error) as error:
             raise explain_driver_error(error, self.address).error from None
 

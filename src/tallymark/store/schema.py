@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-CURRENT = "0010"
+CURRENT = "0012"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 _versions = Table(
@@ -125,10 +125,7 @@ def add_missing_columns(connection: Connection, table: Table) -> None:
         for column in missing:
             declared = CreateColumn(column).compile(dialect=connection.dialect)
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {declared}")
-        known = {each["name"] for each in inspect(connection).get_indexes(table.name)}
-        for index in table.indexes:
-            if index.name not in known:
-                connection.execute(CreateIndex(index))
+        add_missing_indexes(connection, table)
         return
     # SQLite would write a column that is added later behind the constraints, and a table that is
     # renamed in quotes. Without the pragma it would follow the old table with every reference.
@@ -146,6 +143,14 @@ def add_missing_columns(connection: Connection, table: Table) -> None:
     copy = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"  # noqa: S608  our names
     connection.exec_driver_sql(copy)
     connection.exec_driver_sql(f"DROP TABLE {old}")
+
+
+def add_missing_indexes(connection: Connection, table: Table) -> None:
+    """Those that are declared today, where they are not there already."""
+    known = {each["name"] for each in inspect(connection).get_indexes(table.name)}
+    for index in table.indexes:
+        if index.name not in known:
+            connection.execute(CreateIndex(index))
 
 
 @contextmanager

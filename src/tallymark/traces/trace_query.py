@@ -31,9 +31,21 @@ NUMBERS: Final = {
 CHOICES: Final = {"status": ("ok", "error"), "state": ("open", "settled")}
 TIMES: Final = ("since", "until")
 SCORE: Final = "score."
+PEOPLE: Final = "people."
+SCORES: Final = (SCORE, PEOPLE)
+"""What rules gave, and what people gave: the same name is not the same score."""
 ATTRIBUTE: Final = "attr."
 OTHERS: Final = ("id", "text")
-FIELDS: Final = (*LABELS, *NUMBERS, *CHOICES, *TIMES, *OTHERS, "score.NAME", "attr.NAME")
+FIELDS: Final = (
+    *LABELS,
+    *NUMBERS,
+    *CHOICES,
+    *TIMES,
+    *OTHERS,
+    "score.NAME",
+    "people.NAME",
+    "attr.NAME",
+)
 _LONGEST = 2_000
 _MOST_TERMS = 30
 _MOST_VALUES = 20
@@ -121,7 +133,7 @@ def _make_word(text: str, found: re.Match[str]) -> Term:
 
 def _make_term(text: str, found: re.Match[str], now: float) -> Term:
     name, operator, negated = found["field"].lower(), found["op"], bool(found["no"])
-    if found["field"].lower().startswith((SCORE, ATTRIBUTE)):
+    if found["field"].lower().startswith((*SCORES, ATTRIBUTE)):
         # Names of scores and attributes are the users' own.
         name = name.partition(".")[0] + found["field"][len(name.partition(".")[0]) :]
     _check_field(text, found, name)
@@ -143,14 +155,14 @@ def _make_term(text: str, found: re.Match[str], now: float) -> Term:
 
 def _check_field(text: str, found: re.Match[str], name: str) -> None:
     at, size, operator = found.start("field"), len(found["field"]), found["op"]
-    if name.startswith((SCORE, ATTRIBUTE)):
-        if name in (SCORE, ATTRIBUTE):
+    if name.startswith((*SCORES, ATTRIBUTE)):
+        if name in (*SCORES, ATTRIBUTE):
             _refuse(text, at, size, f"{name} lacks a name", f"write {name}NAME")
     elif name not in (*LABELS, *NUMBERS, *CHOICES, *TIMES, *OTHERS):
         near = suggest(name, FIELDS)
         hint = f"did you mean {near!r}?" if near else _HINT
         _refuse(text, at, size, f"there is no field {found['field']!r}", hint)
-    compares = name in NUMBERS or name.startswith(SCORE)
+    compares = name in NUMBERS or name.startswith(SCORES)
     if not compares and operator not in (":", "="):
         where = found.start("op")
         _refuse(text, where, len(operator), f"{name} cannot be compared", f"write {name}:VALUE")
@@ -166,8 +178,8 @@ def _read_value(text: str, place: tuple[int, int], term: tuple[str, str, str], n
         return value
     if name in TIMES:
         return _read_time(text, place, value, now)
-    if name in NUMBERS or name.startswith(SCORE):
-        if name.startswith(SCORE) and operator == ":" and value in ("any", "none"):
+    if name in NUMBERS or name.startswith(SCORES):
+        if name.startswith(SCORES) and operator == ":" and value in ("any", "none"):
             return value
         return _read_number(text, place, name, value)
     return value
@@ -183,7 +195,7 @@ def _read_number(text: str, place: tuple[int, int], name: str, value: str) -> fl
         number = float("nan")
     if number - number != 0:  # no number, or none that is finite
         hint = "write seconds, or 500ms, 2s, 1m" if name == "duration" else "write a number"
-        if name.startswith(SCORE):
+        if name.startswith(SCORES):
             hint = "write a number, or any or none"
         _refuse(text, *place, f"{name} cannot be {value!r}", hint)
     return number

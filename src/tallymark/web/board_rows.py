@@ -13,6 +13,7 @@ from tallymark.challenges.strategies import STRATEGIES, Standing, Strategy
 from tallymark.store.contests.figures import AttemptNumbers
 from tallymark.text import format_score
 from tallymark.web.likely_places import LikelyPlace
+from tallymark.web.score_sources import explain_value
 from tallymark.web.visit import Visit
 
 
@@ -44,6 +45,8 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     shown: str
     """The value as people read it."""
+    how: str
+    """What made the value, in a line."""
     score: float | None
     result: str | None
     tries: int
@@ -89,6 +92,21 @@ def _fill_in(
     return [
         msgspec.structs.replace(each, score=float(scores.get(each.key, 0.0))) for each in dimensions
     ]
+
+
+def _explain(challenge: Challenge, value: float | None, parts: Sequence[DimensionShare]) -> str:
+    strategy = STRATEGIES[challenge.scoring.strategy]
+    if strategy.metric is not None:
+        return f"{strategy.heading.lower()}, as it was measured"
+    how = explain_value(challenge, parts)
+    if challenge.scoring.formula and not challenge.scoring.plugin:
+        return f"{how}: open it for its values"
+    if (
+        how.endswith("rounded down")
+        and abs(sum(each.weighted for each in parts) - (value or 0)) > 1
+    ):
+        return "not the sum of its dimensions: open it for the reason"
+    return how
 
 
 def _weighs(challenge: Challenge) -> bool:
@@ -139,6 +157,7 @@ def list_board(
     for each, shown in zip(standings, written, strict=True):
         told = numbers.get(each.attempt)
         elapsed = None if told is None or told.elapsed_ms is None else told.elapsed_ms / 1000
+        parts = _fill_in(dimensions, told.dimensions if told else {})
         rows.append(
             BoardRow(
                 rank=each.rank,
@@ -147,6 +166,7 @@ def list_board(
                 attempt=each.attempt,
                 value=each.value,
                 shown=shown,
+                how=_explain(challenge, each.value, parts),
                 score=each.score,
                 result=None if told is None else told.result,
                 tries=each.tries,
@@ -154,7 +174,7 @@ def list_board(
                 seconds=elapsed,
                 level=each.trajectory_level,
                 tied=each.agent in tied,
-                parts=_fill_in(dimensions, told.dimensions if told else {}),
+                parts=parts,
                 share=(each.value or 0.0) / most if most else 0.0,
                 me=each.agent in (visit.visitor.agent, visit.get("around")),
                 likely=(likely or {}).get(each.agent),

@@ -120,7 +120,7 @@ def _describe_entry(entry: LogEntry) -> LogLine:
         attempt=entry.attempt,
         agent=entry.agent,
         reason=reason,
-        note=", ".join(f"{key} {value}" for key, value in note.items() if value is not None),
+        note=", ".join(f"{key} {value}" for key, value in note.items() if value not in (None, "")),
         address=entry.address,
     )
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
+from tallymark.ratings import Counts, Fit, attempt_rates, fit, suggest_tier
 
 if TYPE_CHECKING:
+    from tallymark.ratings import Pair
     from tallymark.web.visit import Visit
 
 _K = 3
@@ -66,13 +67,18 @@ class RatingTable(msgspec.Struct, frozen=True, kw_only=True):
     challenges: list[DifficultyLine]
     comparable: bool
     frozen: list[str]
+    pairs: list[Pair]
+    """How everybody fared, as far as the visitor may know; and what was fitted to it."""
+    fitted: Fit
 
 
 def make_rating_table(visit: Visit) -> RatingTable:
     """By floors, as `tally ratings` lists them."""
     store, public = visit.app.store, visit.public
     if not store.exists:
-        return RatingTable(agents=[], challenges=[], comparable=True, frozen=[])
+        return RatingTable(
+            agents=[], challenges=[], comparable=True, frozen=[], pairs=[], fitted=Fit({}, {}, ())
+        )
     elo = dict(store.ratings.elo(public=public))
     pairs = store.ratings.pairs(public=public)
     waiting = store.ratings.provisional(visit.now)
@@ -138,6 +144,8 @@ def make_rating_table(visit: Visit) -> RatingTable:
         challenges=challenges,
         comparable=fitted.connected,
         frozen=store.challenges.frozen(visit.now) if public else [],
+        pairs=pairs,
+        fitted=fitted,
     )
 
 

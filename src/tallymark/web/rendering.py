@@ -184,7 +184,10 @@ def _with_minus(write: Callable[..., str]) -> Callable[..., str]:
 
     def written(*given: Any, **more: Any) -> str:
         shown = write(*given, **more)
-        return f"{_MINUS}{shown[1:]}" if shown[:1] == "-" and shown[1:2].isdigit() else shown
+        if shown[:1] != "-" or not shown[1:2].isdigit():
+            return shown
+        # What rounds to nothing has no sign.
+        return f"{_MINUS}{shown[1:]}" if any(each in "123456789" for each in shown) else shown[1:]
 
     return written
 

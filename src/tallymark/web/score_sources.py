@@ -54,20 +54,25 @@ def _explain_score(
 ) -> Iterable[Source]:
     if outcome.score is None:
         return
-    scoring, shown = challenge.scoring, format_digits(outcome.score)
     if "constraint_effect" in outcome.details:
         how = "a limit of the challenge was broken, which scores 0"
-    elif scoring.plugin:
-        how = f"given by the plugin {scoring.plugin}"
-    elif scoring.formula:
-        how = f"the formula {scoring.formula}"
-    elif parts:
-        points = " + ".join(format_number(each.weighted) for each in parts)
-        whole = format_number(sum(each.weighted for each in parts))
-        how = f"{points} = {whole}, rounded down"
     else:
-        how = f"{STRATEGIES[scoring.strategy].heading.lower()}, as it was measured"
-    yield Source(what="Score", value=shown, how=how)
+        how = explain_value(challenge, parts)
+    yield Source(what="Score", value=format_digits(outcome.score), how=how)
+
+
+def explain_value(challenge: Challenge, parts: Sequence[DimensionShare]) -> str:
+    """What makes a score, or what a board goes by: the sum itself where it is one."""
+    scoring = challenge.scoring
+    if scoring.plugin:
+        return f"given by the plugin {scoring.plugin}"
+    if scoring.formula:
+        return f"the formula {scoring.formula}"
+    if parts:
+        points = " + ".join(f"{format_number(each.weighted)} {each.label}" for each in parts)
+        whole = format_number(sum(each.weighted for each in parts))
+        return f"{points} = {whole}, rounded down"
+    return f"{STRATEGIES[scoring.strategy].heading.lower()}, as it was measured"
 
 
 def explain_dimension(challenge: Challenge, metrics: Metrics, key: str) -> str:

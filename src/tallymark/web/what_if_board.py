@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -84,6 +85,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """What another rule would do; where it cannot be read, why."""
 
     mode: Mode
+    rule: str
+    """As a part of an address, by which an attempt explains its score."""
     mistakes: list[Mistake]
     needs_job: bool
     notes: list[Mistake]
@@ -176,6 +179,7 @@ def try_rule(visit: Visit, challenge: Challenge, around: str | None) -> WhatIf |
         visit.service.limits.check(visit.caller, "read", _COST)
     try:
         rule = _read_rule(challenge, texts)
+        address = _write_rule(texts)
         found = visit.service.what_if.ask(
             visit.app.store, challenge.name, rule, public=visit.public, around=around, limit=_SHOWN
         )
@@ -184,16 +188,30 @@ def try_rule(visit: Visit, challenge: Challenge, around: str | None) -> WhatIf |
     except InvalidInput as error:
         mistakes = [describe_mistake(each) for each in error.problems]
         return WhatIf(
-            mode=mode, mistakes=mistakes, needs_job=isinstance(error, NeedsJob), notes=[],
+            mode=mode, rule="", mistakes=mistakes, needs_job=isinstance(error, NeedsJob), notes=[],
             agents=0, attempts=0, undefined=0, up=0, down=0, rows=[], around=[],
         )  # fmt: skip
-    return _describe(visit, challenge, mode, rule, found)
+    return _describe(visit, challenge, mode, address, change_rule(challenge, rule), found)
+
+
+def change_by_address(visit: Visit, challenge: Challenge) -> Challenge | None:
+    """The challenge by the formula or the weights of the address; None where it has neither."""
+    texts = {name: visit.get(name) for name in ("formula", "weights")}
+    if not any(texts.values()):
+        return None
+    return change_rule(challenge, _read_rule(challenge, texts))
+
+
+def _write_rule(texts: Mapping[str, str]) -> str:
+    """The one that counts, as an address has it."""
+    name = next(name for name in ("formula", "config", "weights") if texts[name])
+    return urlencode({name: texts[name]})
 
 
 def _read_rule(challenge: Challenge, texts: Mapping[str, str]) -> WhatIfRule:
     if texts["formula"]:
         return WhatIfRule(formula=texts["formula"])
-    if texts["config"]:
+    if texts.get("config"):
         try:
             return WhatIfRule(config=msgspec.json.decode(texts["config"], type=dict[str, Any]))
         except msgspec.DecodeError:
@@ -241,9 +259,13 @@ def _share_out(raw: Mapping[str, float]) -> dict[str, float]:
 
 
 def _describe(
-    visit: Visit, challenge: Challenge, mode: Mode, rule: WhatIfRule, found: WhatIfBoard
+    visit: Visit,
+    challenge: Challenge,
+    mode: Mode,
+    address: str,
+    new: Challenge,
+    found: WhatIfBoard,
 ) -> WhatIf:
-    new = change_rule(challenge, rule)
     items = [*found.items, *(found.around or ())]
     store = visit.app.store
     numbers = store.figures.numbers({each.attempt for each in items})
@@ -285,6 +307,7 @@ def _describe(
     me = visit.get("around") or visit.visitor.agent
     return WhatIf(
         mode=mode,
+        rule=address,
         mistakes=[],
         needs_job=False,
         notes=[

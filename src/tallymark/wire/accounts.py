@@ -132,6 +132,12 @@ class Accept(Asked):
     code: str = Field(min_length=1, max_length=200)
     owner: str | None = Field(None, min_length=1, max_length=100, examples=["team-rocket"])
     agent: Handle | None = None
+    secret: str | None = Field(
+        None,
+        pattern=r"^tly_[A-Za-z0-9_-]{43}$",
+        description="What the key will be, of 32 random bytes of yours: then it is not lost with an"
+        " answer, and asked again, it is the same key. Without it, the server makes one.",
+    )
 
 
 class NewAgent(Asked):

@@ -173,7 +173,9 @@ class TraceSession(Told):
 
     name: str
     sums: TraceSum
-    scores: dict[str, TraceSum]
+    scores: dict[str, TraceSum] = Field(
+        description="By name; those of people apart, with people. in front."
+    )
     traces: list[TraceItem]
     more: bool = Field(description="Whether it has more traces than these.")
 
@@ -193,7 +195,8 @@ class TraceChoices(Told):
     tag: list[str]
     version: list[str]
     name: list[str]
-    score: list[str]
+    score: list[str] = Field(description="What rules give.")
+    people: list[str] = Field(description="What people gave.")
 
 
 class NewTraceScore(Asked):

@@ -316,8 +316,8 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
     assert client.traces.sums(by="model").whole.traces == len(found)
     assert client.traces.compare("status:ok", "status:error", "cost").verdict
     assert client.traces.score(trace.id, "polite", 0.5, reason="fine").value == 0.5
-    assert client.traces.worst("polite").items[0].trace.id == trace.id
-    assert "polite" in client.traces.choices().score
+    assert client.traces.worst("people.polite").items[0].trace.id == trace.id
+    assert "polite" in client.traces.choices().people
     assert client.traces.make_suite(traces=[trace.id]).cases == 1
     assert client.traces.change_settings({"keep_days": 30}).keep_days == 30
     assert client.traces.settings().keep_days == 30

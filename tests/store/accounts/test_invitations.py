@@ -48,6 +48,20 @@ def test_who_accepts_gets_a_key_and_an_agent(store: Store) -> None:
     assert accepted.agent == "bobs-bot"
 
 
+def test_who_accepts_again_with_the_same_key_takes_no_other_use(store: Store) -> None:
+    invitation = add_invitation(store, uses_left=2)
+    text = make_secret()
+    made, again = (
+        store.invitations.accept(invitation, an_agent_key(store, "bob", "bot"), text, at=20.0)
+        for _ in range(2)
+    )
+    assert again == made
+    assert store.invitations.all()[0].uses_left == 1
+    for owner, agent in (("bob", "other"), ("carol", "bot")):
+        with pytest.raises(Conflict, match="this key is another's"):
+            store.invitations.accept(invitation, an_agent_key(store, owner, agent), text, at=20.0)
+
+
 def test_of_two_who_accept_an_invitation_for_one_the_first_does(store: Store) -> None:
     invitation = add_invitation(store)
 

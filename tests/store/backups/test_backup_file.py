@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,15 @@ def test_numbers_that_no_database_holds(tmp_path: Path) -> None:
     assert "has a number in labels that no database holds" in refuse(tmp_path, path)
     path = write(tmp_path / "far", (HEADER, HEAD), (END, End(rows={}, sequences={"jobs": 2**63})))
     assert "a block cannot be read" in refuse(tmp_path, path)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_numbers_that_are_none(tmp_path: Path, value: float) -> None:
+    head = msgspec.structs.replace(HEAD, tables={"tenants": ["tenant", "settings", "created_at"]})
+    tenants = Rows("tenants", [("default", "{}", value)])
+    end = End(rows={"tenants": 1}, sequences={})
+    path = write(tmp_path / "odd", (HEADER, head), (ROWS, tenants), (END, end))
+    assert f"has {value} in tenants.created_at" in refuse(tmp_path, path)
 
 
 def test_other_files_are_none(tmp_path: Path) -> None:

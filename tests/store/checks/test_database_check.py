@@ -84,6 +84,8 @@ FALSIFIED = {
     "a lease": ("jobs", "UPDATE jobs SET token = NULL"),
     "agents": ("references", "DELETE FROM agents"),
     "challenges": ("references", "DELETE FROM challenges"),
+    "a webhook": ("references", "UPDATE webhook_deliveries SET webhook = 'whk_2'"),
+    "a time without end": ("content", "UPDATE attempts SET entered_at = 9e999"),
 }
 
 

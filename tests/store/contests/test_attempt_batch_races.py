@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.server_process import require_as_logged
 from sqlalchemy import text
 from tests.store.contest_samples import a_challenge, by, quick_store
 from tests.store.contests.test_attempt_batch import a_report
@@ -81,6 +82,7 @@ def kill_servers(url: str, times: int, servers: int, reports: int) -> None:
                 answered += kill_after(server, reports)
             assert_whole(store, answered)
         assert len(answered) >= times * servers * reports
+        require_as_logged(store, "attempts", "boards", "ratings")
 
 
 def test_a_server_killed_under_load_has_stored_all_that_it_answered(empty_url: str) -> None:

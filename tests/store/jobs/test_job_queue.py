@@ -158,6 +158,18 @@ def test_after_three_takeovers_a_person_must_look(store: Store, queue: JobQueue)
     assert [each.takeovers for each in queue.claim(KINDS, 1)] == [0]
 
 
+def test_what_comes_again_by_itself_is_never_set_aside(store: Store, queue: JobQueue) -> None:
+    """Four power cuts while rules look at traces would else be the end of all rules."""
+    job = store.jobs.add(NewJob(kind="decide", subject="decide")).id
+    for _ in range(MOST_TAKEOVERS + 1):
+        assert [each.id for each in queue.claim(["decide"], 1)] == [job]
+        let_lapse(store)
+    assert queue.claim(["decide"], 1) == []
+    later = store.jobs.get(job)
+    assert (later.state, later.takeovers) == ("queued", MOST_TAKEOVERS + 1)
+    assert later.not_before - later.created_at > 50
+
+
 def test_what_is_handed_back_was_not_taken_over(store: Store, queue: JobQueue) -> None:
     (job,) = add(store)
     (claimed,) = queue.claim(KINDS, 1)

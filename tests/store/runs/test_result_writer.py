@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from scripts.server_process import require_as_logged
 from tests.store.run_samples import a_result, a_run, many
 from tests.store.test_driver_errors import limit_pages, locked
 
@@ -257,6 +258,7 @@ def test_killed_twenty_times_nothing_acknowledged_is_lost(tmp_path: Path) -> Non
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with open_store(str(path)) as store:
         stored = {case for case, _ in store.result_keys("run")}
+        require_as_logged(store, "references")
     assert acknowledged
     assert acknowledged <= stored
 

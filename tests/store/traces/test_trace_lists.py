@@ -181,4 +181,4 @@ def test_a_list_reads_no_span(full: Keeper, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_can_be_chosen_is_listed(full: Keeper) -> None:
     assert full.store.traces.label_values("tool") == ["fetch_page", "search"]
-    assert full.store.traces.score_names() == ["polite"]
+    assert full.store.traces.score_names() == ["score.polite"]

@@ -7,7 +7,8 @@ import pytest
 from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, span
 
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.store.traces.trace_scores import PERSON, TraceScore
+from tallymark.traces.trace_query import parse_query
 
 
 @pytest.fixture
@@ -69,9 +70,32 @@ def test_people_correct_their_own_and_stand_beside_rules(keeper: Keeper, score: 
         [change(own, value=0.3, metadata={"expected": "x"})], correct=True
     )
     assert sorted(current(keeper, score.trace)) == [(1, 0, 0.3), (1, 1, 0.5)]
-    assert keeper.ids("score.polite<0.4") == [1]
+    assert keeper.ids("people.polite<0.4") == [1]
 
 
 def test_a_failure_is_a_score_without_a_value(keeper: Keeper, score: TraceScore) -> None:
     keeper.store.traces.put_scores([change(score, value=None, error="the judge was away")])
     assert keeper.ids("score.polite:none") == [1]
+
+
+def test_what_people_gave_is_asked_for_apart_from_what_rules_did(
+    keeper: Keeper, score: TraceScore
+) -> None:
+    traces = keeper.store.traces
+    own = change(score, rule=PERSON, rule_version=PERSON, value=0.1)
+    traces.put_scores([score, *(change(own, author=each) for each in ("alice", "bob"))])
+    traces.put_scores([change(own, author="alice", name="kind")])
+    assert traces.score_names() == ["score.polite", "people.kind", "people.polite"]
+    sums = traces.sums(parse_query("", now=START))
+    assert (sums.whole("score.polite").mean, sums.whole("score.polite").measured) == (0.5, 1)
+    assert (sums.whole("people.polite").mean, sums.whole("people.polite").measured) == (0.1, 2)
+    fits = [
+        text
+        for text in ("score.polite<0.2", "people.polite<0.2", "score.kind:any", "people.kind:any")
+        if traces.page(parse_query(text, now=START)).items
+    ]
+    assert fits == ["people.polite<0.2", "people.kind:any"]
+    traces.put_scores([change(own, author="bob", value=0.3)], correct=True)
+    everything = parse_query("", now=START)
+    worst = [traces.worst(name, everything) for name in ("polite", "people.polite")]
+    assert [[each.value for each in some] for some in worst] == [[0.5], [0.2]]

@@ -53,7 +53,7 @@ def ask(keeper: Keeper, text: str = "") -> TraceSums:
 
 
 def test_all_together_and_a_session_is_one_cluster(full: Keeper) -> None:
-    whole = ask(full).whole("score.polite")
+    whole = ask(full).whole("people.polite")
     assert (whole.traces, whole.errors, whole.tokens, whole.measured) == (4, 1, 440, 4)
     moments = ClusterMoments(
         *(3, 4, 2.5, 0.6**2 + 0.9**2 + 1.0**2, 2 * 0.6 + 0.9 + 1.0, 4.0 + 1 + 1, 0.2, 1.0)
@@ -66,7 +66,7 @@ def test_all_together_and_a_session_is_one_cluster(full: Keeper) -> None:
 
 
 def test_over_time_each_step_has_its_own(full: Keeper) -> None:
-    found = ask(full).over_time(3600.0, "score.polite")
+    found = ask(full).over_time(3600.0, "people.polite")
     assert [each.traces for each in found] == [2, 2]
     assert [each.mean for each in found] == pytest.approx([0.3, 0.95])
     assert all(float(each.group or 1) % 3600 == 0 for each in found)

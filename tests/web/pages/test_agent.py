@@ -30,6 +30,21 @@ def test_elo_grew_as_on_paper(client: TestClient) -> None:
     assert client.get("/agents/alice?format=json").json()["elo_path"] == [1000, 1016, 1031]
 
 
+def test_every_step_of_the_elo_and_the_sum_of_the_fit_can_be_asked(client: TestClient) -> None:
+    """What was won less what is expected is what the prior pulls: the equation that is solved."""
+    found = client.get("/agents/bob?format=json").json()
+    steps = found["elo_steps"]
+    assert [each["number"] for each in steps] == [len(steps) - nth for nth in range(len(steps))]
+    assert all(each["before"] + each["change"] == each["after"] for each in steps)
+    assert steps[0]["after"] == found["rating"]["elo"]
+    told = found["fit_sum"]
+    assert told["won"] - told["expected"] == pytest.approx(told["pull"], abs=1e-6)
+    assert told["steps"]
+    page = client.get("/ratings").text
+    assert '"/agents/bob#elo"' in page
+    assert '"/agents/bob#fit"' in page
+
+
 def test_results_are_by_place(client: TestClient) -> None:
     results = client.get("/agents/alice?format=json").json()["results"]
     assert [(each["name"], each["place"]) for each in results] == [("frugal", 1), ("maze", 1)]

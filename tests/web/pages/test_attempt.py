@@ -56,7 +56,7 @@ def test_points_are_score_times_weight_and_sum_to_the_total(client: TestClient) 
     assert [each["score"] * each["weight"] for each in found["parts"]] == [372.0, 248.0]
     assert found["shown"] == "620"
     assert {each["what"]: each["how"] for each in found["sources"]}["Score"].startswith(
-        "372 + 248 = 620, rounded down"
+        "372 Correctness + 248 Speed = 620, rounded down"
     )
 
 
@@ -65,6 +65,18 @@ def test_a_first_match_is_rated_as_on_paper(client: TestClient, attempt: str, wo
     """Against a contender: 1000 + floor(32 * (S - 1 / (1 + 10^((1000 - 1000) / 400))) + 1/2)."""
     after = 1000 + math.floor(32 * (worth - 1 / (1 + 10**0)) + 0.5)
     assert client.get(f"/attempts/{attempt}?format=json").json()["sums"][-1]["result"] == str(after)
+
+
+def test_a_rule_that_is_tried_shows_what_it_makes_of_the_attempt(client: TestClient) -> None:
+    """What-if boards lead here, so that their numbers can be asked as those of boards."""
+    found = client.get("/attempts/a3?formula=total-20&format=json").json()
+    assert found["shown"] == "620"
+    assert found["tried"]["tree"]["value"] == 600.0
+    weighed = client.get("/attempts/a3?weights=correctness:10,speed:90&format=json").json()["tried"]
+    assert weighed["shown"] == "620"
+    assert [each["weight"] for each in weighed["parts"]] == [0.1, 0.9]
+    wrong = client.get("/attempts/a3?formula=totl&format=json").json()["tried"]
+    assert wrong["problem"] == "unknown name 'totl'"
 
 
 # Who reads what

@@ -122,6 +122,14 @@ def test_another_formula_is_framed_and_says_who_moves(client: TestClient) -> Non
     assert rows[1].startswith("1,dave,")
 
 
+def test_a_score_on_a_board_says_what_made_it(client: TestClient) -> None:
+    board = client.get("/challenges/maze").text
+    assert 'data-tip="540 Correctness + 360 Speed = 900, rounded down"' in board
+    tried = client.get("/challenges/maze?formula=total-1").text
+    assert 'href="/attempts/a000000000001?formula=total-1#by-rule"' in tried
+    assert 'id="by-rule"' in client.get("/attempts/a1?formula=total-1").text
+
+
 def test_weights_are_shares_whatever_they_sum_to(client: TestClient) -> None:
     for weights in ("correctness:20,speed:60", "correctness:0.25,speed:0.75"):
         form = client.get(f"/challenges/maze?weights={weights}&format=json").json()["form"]

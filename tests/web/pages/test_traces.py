@@ -39,7 +39,7 @@ def test_what_is_shown_is_what_fits(client: TestClient) -> None:
 
 
 def test_means_are_those_of_the_scores(client: TestClient) -> None:
-    told = client.get("/traces?measure=score.polite&by=version&format=json").json()
+    told = client.get("/traces?measure=people.polite&by=version&format=json").json()
     assert told["whole"]["mean"] == pytest.approx(sum(range(1, 7)) / 8 / 6)
     by = {each["group"]: each["mean"] for each in told["groups"]}
     assert by["1.0"] == pytest.approx((2 + 4 + 6) / 8 / 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Unpack
 
 from tallymark.client.aio.resource import AsyncResource
@@ -81,10 +82,15 @@ class AsyncAccounts(AsyncResource):
         agent: str | None = None,
         **options: Unpack[CallOptions],
     ) -> wire.MadeKey:
-        """Takes an invitation up: a key of your own, and your agent registered."""
-        body = leave_out_none(code=code, owner=owner, agent=agent)
+        """Takes an invitation up: a key of your own, and your agent registered.
+
+        The key is made here, so that it is not lost with an answer; the server keeps its hash.
+        """
+        secret = f"tly_{secrets.token_urlsafe(32)}"
+        body = leave_out_none(code=code, owner=owner, agent=agent, secret=secret)
         path = ("invitations", "accept")
-        return await self._ask(wire.MadeKey, "POST", *path, body=body, **options)
+        made = await self._ask(wire.MadeKey, "POST", *path, body=body, **options)
+        return made.model_copy(update={"secret": secret})
 
     async def revoke_invitation(self, invitation: str, **options: Unpack[CallOptions]) -> None:
         """Nobody can accept it any more."""

@@ -69,7 +69,8 @@ class AsyncRuns(AsyncResource):
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[wire.Case]:
         """The results of a run by case and epoch."""
-        params = {"status": status, "traces": traces}
+        # What agents did may be long, and a page of it is an answer as any other.
+        params = {"status": status, "traces": traces, "limit": 100 if traces else None}
         return self._page(wire.Case, "runs", run, "cases", limit=limit, params=params, **options)
 
     def events(

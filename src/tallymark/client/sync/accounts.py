@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Unpack
 
 from tallymark.client.exchange import CallOptions, leave_out_none
@@ -83,10 +84,15 @@ class Accounts(Resource):
         agent: str | None = None,
         **options: Unpack[CallOptions],
     ) -> wire.MadeKey:
-        """Takes an invitation up: a key of your own, and your agent registered."""
-        body = leave_out_none(code=code, owner=owner, agent=agent)
+        """Takes an invitation up: a key of your own, and your agent registered.
+
+        The key is made here, so that it is not lost with an answer; the server keeps its hash.
+        """
+        secret = f"tly_{secrets.token_urlsafe(32)}"
+        body = leave_out_none(code=code, owner=owner, agent=agent, secret=secret)
         path = ("invitations", "accept")
-        return self._ask(wire.MadeKey, "POST", *path, body=body, **options)
+        made = self._ask(wire.MadeKey, "POST", *path, body=body, **options)
+        return made.model_copy(update={"secret": secret})
 
     def revoke_invitation(self, invitation: str, **options: Unpack[CallOptions]) -> None:
         """Nobody can accept it any more."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -12,7 +13,8 @@ import httpx2
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from tallymark.client.addresses import Address
+from tallymark.client.addresses import Address, is_loopback
+from tallymark.client.deadlines import Deadline, call_within
 from tallymark.client.exchange import (
     Answer,
     Call,
@@ -28,6 +30,7 @@ from tallymark.errors import WorkFailed
 from tallymark.wire.parts import Listed
 
 T = TypeVar("T", bound=BaseModel)
+LARGEST_PAGE = 1000
 QUIET_S = 60.0
 """A stream of events that says nothing for so long has broken off."""
 
@@ -37,7 +40,9 @@ class Connection:
 
     def __init__(self, address: Address, timeout: float, http: httpx2.Client | None) -> None:
         self.address = address
-        self._http = http or httpx2.Client(timeout=timeout, follow_redirects=False)
+        # Reading all certificates takes as long as many a request, and on loopback none is read.
+        verify = not is_loopback(address.url)
+        self._http = http or httpx2.Client(timeout=timeout, verify=verify, follow_redirects=False)
 
     def close(self) -> None:
         """Lets go of connections."""
@@ -69,10 +74,17 @@ class Connection:
             time.sleep(wait)
 
     def _receive(self, built: dict[str, Any]) -> Answer:
+        """What comes back, within the time for one request; httpx limits only each wait."""
+        seconds = built.get("timeout", self._http.timeout.read)
+        deadline = Deadline(seconds or math.inf, len(built.get("content", b"")))
+        return call_within(deadline, self._read_whole, built, deadline)
+
+    def _read_whole(self, built: dict[str, Any], deadline: Deadline) -> Answer:
         with self._http.stream(**built) as response:
             answer = Answer(response.status_code, response.headers)
             for part in response.iter_bytes():
                 answer.take(part)
+                deadline.extend(len(part))
         return answer
 
     def ask(self, kind: type[T], call: Call) -> T:
@@ -95,11 +107,13 @@ class Connection:
             ) from None
 
     def page(self, kind: type[T], call: Call, limit: int | None) -> Iterator[T]:
-        """Every item of a list, page by page."""
+        """Every item of a list, page by page: who wants more than the first gets large ones."""
         params, left = dict(call.params), limit
         while True:
             if left is not None:
-                params["limit"] = min(left, 1000)
+                params["limit"] = min(left, LARGEST_PAGE)
+            elif params.get("cursor") and params.get("limit") is None:
+                params["limit"] = LARGEST_PAGE
             asked = Call(method="GET", path=call.path, params=params, timeout=call.timeout)
             told: Listed[T] = self.read(Listed[kind], self.send(asked))  # type: ignore[valid-type]
             yield from told.items

@@ -61,7 +61,7 @@ def draw_figures(keys: Sequence[str], views: Sequence[Run], listed: CaseList) ->
 def _draw_score_against_cost(pairs: list[tuple[str, Run]]) -> Figure | None:
     """Only where there are two points to compare."""
     points = [
-        RunPoint(key, view.metrics["total_cost"], view.record.score, view.interval)
+        RunPoint(key, view.metrics["total_cost"], view.record.score, view.interval, key)
         for key, view in pairs
     ]
     if sum(point.cost is not None and point.score is not None for point in points) < 2:

@@ -19,6 +19,8 @@ from tallymark.store.accounts.keys import (
     KeyRecord,
     add_key,
     check_owner,
+    describe_holder,
+    find_key,
     hash_secret,
     is_key_known,
     is_owner_known,
@@ -117,13 +119,18 @@ class Invitations(TenantRows):
 
         self._database.write(work)
 
-    def accept(self, invitation: Invitation, key: KeyRecord, text: str, *, at: float) -> None:
-        """Takes one use of an invitation, for a key and the agent that it names: all or nothing."""
+    def accept(self, invitation: Invitation, key: KeyRecord, text: str, *, at: float) -> KeyRecord:
+        """Takes one use of an invitation, for a key and the agent that it names: all or nothing.
 
-        def work(connection: Connection) -> None:
+        Who asks again with the same text gets the key that it is, and takes no other use.
+        """
+
+        def work(connection: Connection) -> KeyRecord:
             settings = lock_tenant(connection, self._tenant, at)
-            if is_key_known(connection, key):  # a connection was lost, and this is the second try
-                return
+            if (known := find_key(connection, text)) is not None:
+                if describe_holder(known) != describe_holder(key):
+                    raise Conflict("this key is another's already", hint="make a new one")
+                return known
             if settings.registration == "closed":
                 raise NotAllowed("nobody can register here now", hint="ask the organisers")
             _take_use(connection, invitation, at)
@@ -133,8 +140,9 @@ class Invitations(TenantRows):
             facts = {"invitation": invitation.id, "key": key.id, "owner": key.owner}
             facts |= {} if key.agent is None else {"agent": key.agent}
             write_account_entry(connection, self._tenant, "invitation accepted", at, **facts)
+            return key
 
-        self._database.write(work)
+        return self._database.write(work)
 
     def register(
         self, key: KeyRecord, text: str, *, address: str, known_owner: bool, at: float

@@ -102,10 +102,8 @@ class Keys(TenantRows):
         """The same, where the hash is known."""
         if not self._database.look():
             return None
-        query = select(*_FIELDS).where(table.c.hash == digest)
         with self._database.read() as connection:
-            row = connection.execute(query).mappings().one_or_none()
-        return None if row is None else KeyRecord(**row)
+            return _find_by_hash(connection, digest)
 
     def get(self, key_id: str) -> KeyRecord:
         """A key by its id."""
@@ -219,6 +217,22 @@ def add_key(connection: Connection, record: KeyRecord, text: str) -> None:
     row = msgspec.structs.asdict(record) | {"hash": hash_secret(text)}
     if insert_once(connection, table, row):  # it is there when a lost connection had committed
         _write_entry(connection, record, "key created", record.created_at)
+
+
+def find_key(connection: Connection, text: str) -> KeyRecord | None:
+    """The key that this is, of whichever tenant."""
+    return _find_by_hash(connection, hash_secret(text))
+
+
+def _find_by_hash(connection: Connection, digest: str) -> KeyRecord | None:
+    query = select(*_FIELDS).where(table.c.hash == digest)
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else KeyRecord(**row)
+
+
+def describe_holder(record: KeyRecord) -> tuple[str, str, str, str | None]:
+    """Whose key it is, and for what."""
+    return record.tenant, record.owner, record.role, record.agent
 
 
 def is_key_known(connection: Connection, record: KeyRecord) -> bool:

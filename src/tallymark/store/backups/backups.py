@@ -8,6 +8,7 @@ docs/decisions/0049-backups.md.
 
 from __future__ import annotations
 
+import math
 import time
 from importlib.metadata import version
 from itertools import groupby
@@ -30,6 +31,7 @@ from tallymark.store.backups.backup_file import (
     Rows,
     make_file,
 )
+from tallymark.store.column_types import FiniteFloat
 from tallymark.store.database_dialects import insert_many
 from tallymark.store.named_values import secrets as sealed_secrets
 from tallymark.store.schema import (
@@ -294,6 +296,7 @@ def _store_rows(
 def _make_check(path: Path, columns: list[Column[Any]]) -> Callable[[Values], None]:
     """Refuses rows whose values are of other kinds than their columns: SQLite would take any."""
     allowed = [_list_kinds(each) for each in columns]
+    finite = [nth for nth, each in enumerate(columns) if isinstance(each.type, FiniteFloat)]
     count = len(allowed)
 
     def check(row: Values) -> None:
@@ -305,6 +308,10 @@ def _make_check(path: Path, columns: list[Column[Any]]) -> Callable[[Values], No
                     f"the backup {path} has a {type(value).__name__} in"
                     f" {column.table.name}.{column.name}"
                 )
+        for nth in finite:
+            if row[nth] is not None and not math.isfinite(row[nth]):
+                place = f"{columns[nth].table.name}.{columns[nth].name}"
+                raise InvalidInput(f"the backup {path} has {row[nth]} in {place}")
 
     return check
 

@@ -58,12 +58,18 @@ def check_database(database: Database, find_plugin: FindPlugin | None = None) ->
     return findings.report()
 
 
+_UNREADABLE = (
+    *(msgspec.MsgspecError, zstd.ZstdError),
+    *(ArithmeticError, LookupError, TypeError, ValueError),
+)
+
+
 @contextmanager
 def _read_all(findings: Findings, tenant: str, subject: str) -> Iterator[None]:
     """What cannot be read at all is a difference too, and ends only what it is in."""
     try:
         yield
-    except (msgspec.MsgspecError, LookupError, TypeError, ValueError, zstd.ZstdError) as error:
+    except _UNREADABLE as error:
         findings.add("content", tenant, subject, "a row", f"unreadable ({error})", "readable")
 
 

@@ -49,6 +49,9 @@ REFERENCES = (
     ("rule_versions.rule", "rules.id"),
     ("rule_backfills.rule", "rules.id"),
     ("sessions.key_id", "access_keys.id"),
+    ("webhooks.tenant+challenge", "challenges.tenant+name"),
+    ("webhook_deliveries.tenant+webhook", "webhooks.tenant+id"),
+    ("webhook_marks.challenge_id", "challenges.id"),
 )
 """Columns whose values are those of another table, unless they are NULL or 0. Most are no foreign
 keys, which would cost every writer a look."""

@@ -447,7 +447,7 @@ def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _Ran
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
 
 
-def _read_ratings(connection: Connection, kept: StoredChallenge) -> dict[str, float]:
+def _read_ratings(connection: Connection, kept: StoredChallenge) -> dict[str, int]:
     """The Elo of everybody who played there."""
     played = select(attempts.c.agent).where(attempts.c.challenge_id == kept.id)
     query = select(ratings.c.agent, ratings.c.rating).where(
@@ -459,7 +459,7 @@ def _read_ratings(connection: Connection, kept: StoredChallenge) -> dict[str, fl
 
 
 def _list_rating_moves(
-    before: Mapping[str, float], after: Mapping[str, float]
+    before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[RatingMove, ...]:
     """Those that change most first."""
     moves = (

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 MOST_TAKEOVERS = 3
 _ON_ITS_WAY = 60.0
 """Seconds for which a submission may be on its way to its score before a job is made of it."""
+_OURS = ("announce", "decide", "settle")
+"""Kinds that come again by themselves and run nobody's code: what killed their workers was not
+they, and nothing would go on without them. They wait a little, and nobody has to look."""
+_LATER = 60.0
 _GONE = "its worker stopped without a word"
 _RUNNING = "state = 'running'"
 
@@ -200,14 +204,17 @@ class JobQueue:
 
     def _take_back(self, connection: Connection) -> None:
         """Queues again what nobody works on any more, or sets it aside."""
+        later = read_clock(connection) + _LATER
         for number, token in _find_left(connection):
             # Whoever holds it may have renewed or ended it meanwhile.
             mine = (jobs.c.number == number, jobs.c.token == token, text(_RUNNING))
-            aside = jobs.c.takeovers >= MOST_TAKEOVERS
+            often = jobs.c.takeovers >= MOST_TAKEOVERS
+            aside = and_(often, jobs.c.kind.not_in(_OURS))
             left = {
                 "state": case((aside, "set_aside"), else_="queued"),
                 "error": case((aside, f"{_GONE}, {MOST_TAKEOVERS + 1} times"), else_=_GONE),
                 "takeovers": case((aside, jobs.c.takeovers), else_=jobs.c.takeovers + 1),
+                "not_before": case((often, later), else_=jobs.c.not_before),
             }
             connection.execute(update(jobs).where(*mine).values(left))
 

@@ -414,7 +414,10 @@ class Decisions(TenantRows):
         groups: dict[tuple[Any, ...], list[Outcome]] = {}
         for each in outcomes:
             before = each.due.cost or 0.0
-            cost = before + each.cost if each.cost is not None else before or None
+            spent = each.cost
+            if spent is None and each.decision == "waiting":
+                spent = each.due.reserved
+            cost = before + spent if spent is not None else before or None
             reason = make_storable(each.reason[:_LONGEST_REASON])
             key = (each.decision, reason, each.again_at, cost)
             groups.setdefault(key, []).append(each)

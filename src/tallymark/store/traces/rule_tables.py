@@ -98,6 +98,10 @@ trace_scores = Table(
     partial_index(
         "ix_trace_scores_time", "tenant", "name", "started_at", "value", "trace", where="is_current"
     ),
+    partial_index(
+        *("ix_trace_scores_people", "tenant", "name", "value", "trace"),
+        where="is_current AND author <> ''",
+    ),
 )
 
 trace_decisions = Table(

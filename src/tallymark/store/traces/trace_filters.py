@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallymark.store.column_types import make_storable
-from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, SCORE, TIMES
+from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, PEOPLE, SCORES, TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,8 @@ FEW: Final = 2_000
 """So many rows are looked up one by one and sorted."""
 _MOST_LABELS = 1_000
 """Of labels that fit a glob: more are looked for row by row."""
+_ORIGIN = {True: "author <> ''", False: "author = ''"}
+"""By whether people gave a score; in the words of the index of those."""
 _INDEXED = ("cost", "duration", "tokens")
 
 
@@ -75,7 +77,7 @@ def compile_filter(
     statements: QuickStatements, tenant: str, query: TraceQuery, *, ways: bool = True
 ) -> TraceFilter:
     """The SQL of what columns can answer."""
-    compiler = _Compiler(statements, tenant)
+    compiler = _Compiler(statements, tenant, row_by_row=ways)
     conditions = [Condition("t.tenant = ?", (tenant,))]
     found: list[Way] = []
     for term in query.columns:
@@ -91,9 +93,12 @@ def compile_filter(
 
 
 class _Compiler:
-    def __init__(self, statements: QuickStatements, tenant: str) -> None:
+    def __init__(self, statements: QuickStatements, tenant: str, *, row_by_row: bool) -> None:
         self._statements = statements
         self._tenant = tenant
+        # PostgreSQL would join what is asked of each of a few rows as if it were asked of all; an
+        # offset, even of nothing, keeps it from that.
+        self._fence = " OFFSET 0" if row_by_row and statements.is_postgres else ""
         self._labels: dict[Term, list[int] | None] = {}
 
     def write(self, term: Term) -> Condition | None:
@@ -112,7 +117,7 @@ class _Compiler:
         if term.field == "state":
             known = {"open": "t.due_at IS NOT NULL", "settled": "t.due_at IS NULL"}
             return Condition(f"({' OR '.join(known[each] for each in term.values)})")
-        if term.field.startswith(SCORE):
+        if term.field.startswith(SCORES):
             return self._write_score(term)
         return self._match_any("t.trace_id", term)
 
@@ -132,14 +137,15 @@ class _Compiler:
             fits = self._match_any("w.value", term)
             return Condition(
                 "EXISTS (SELECT 1 FROM labels w JOIN trace_labels l ON l.label = w.id"  # noqa: S608
-                f" WHERE w.tenant = ? AND w.kind = ? AND {fits.text} AND {same})",
+                f" WHERE w.tenant = ? AND w.kind = ? AND {fits.text} AND {same}{self._fence})",
                 (self._tenant, term.field, *fits.values),
             )
         if not ids:
             return Condition("1 = 0") if term.negated else None
         places = ", ".join(map(str, ids))
         return Condition(
-            f"EXISTS (SELECT 1 FROM trace_labels l WHERE l.label IN ({places}) AND {same})"  # noqa: S608
+            f"EXISTS (SELECT 1 FROM trace_labels l WHERE l.label IN ({places}) AND {same}"  # noqa: S608
+            f"{self._fence})"
         )
 
     def _find_labels(self, term: Term) -> list[int] | None:
@@ -164,10 +170,12 @@ class _Compiler:
             fits, values, sign = compared.text, compared.values, ""
         # A plus keeps SQLite from any other index than that of the trace.
         plus = "" if self._statements.is_postgres else "+"
+        name, origin = write_origin(term.field)
         return Condition(
             f"{sign}EXISTS (SELECT 1 FROM trace_scores s WHERE s.trace = t.key"  # noqa: S608
-            f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current AND {fits})",
-            (self._tenant, term.field.removeprefix(SCORE), *values),
+            f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current"
+            f" AND {plus}s.{origin} AND {fits}{self._fence})",
+            (self._tenant, name, *values),
         )
 
     def find_way(self, term: Term) -> Way | None:
@@ -197,12 +205,15 @@ class _Compiler:
         if term.field == "id" and not any("*" in each or "?" in each for each in term.values):
             fits = self._match_any("trace_id", term)
             return self._take_keys("ux_traces_id", fits.text, fits.values)
-        if term.field.startswith(SCORE) and term.values[0] not in ("any", "none"):
+        if term.field.startswith(SCORES) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
+            name, origin = write_origin(term.field)
+            # Those of rules are most: with a few of people's among them, all can fit.
+            people = f" AND {origin}" if term.field.startswith(PEOPLE) else ""
             return Condition(
                 "SELECT trace AS key FROM trace_scores WHERE tenant = ? AND name = ? AND is_current"  # noqa: S608
-                f" AND {fits.text}",
-                (self._tenant, term.field.removeprefix(SCORE), *fits.values),
+                f"{people} AND {fits.text}",
+                (self._tenant, name, *fits.values),
             )
         return None
 
@@ -212,6 +223,12 @@ class _Compiler:
             f"SELECT key FROM traces{by} WHERE tenant = ? AND {fits}",  # noqa: S608
             (self._tenant, *values),
         )
+
+
+def write_origin(field: str) -> tuple[str, str]:
+    """The name of a score as it is kept, and who gave it in SQL; without a prefix it is a rule."""
+    prefix = next((each for each in SCORES if field.startswith(each)), "")
+    return field.removeprefix(prefix), _ORIGIN[prefix == PEOPLE]
 
 
 def _compare(column: str, term: Term) -> Condition:

@@ -15,10 +15,11 @@ from tallymark.store.traces.trace_filters import (
     compile_filter,
     is_attribute,
     join_conditions,
+    write_origin,
 )
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.traces.lenient_json import as_text
-from tallymark.traces.trace_query import ATTRIBUTE
+from tallymark.traces.trace_query import ATTRIBUTE, PEOPLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ", ".join(f"t.{name}" for name in LISTED)
 _SCANNED_AT_ONCE = 200
-_PIECES = (1_000, 4_000, 10_000)
+_PIECES = (1_000, 3_000, 3_500)
 """Rows of an index that are looked at for one page, as long as it is not full."""
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
@@ -183,10 +184,16 @@ def _read_few(
 ) -> list[tuple[Any, ...]]:
     place = [] if after is None else [Condition("(t.started_at, t.key) < (?, ?)", after)]
     where = join_conditions((*found.conditions, *place))
-    cross = "" if statements.is_postgres else "CROSS "
+    # Said so that keys are found first, and then rows one by one: PostgreSQL would rather read
+    # a whole table, or walk along time until there are enough.
+    rows = (
+        f"(SELECT * FROM traces WHERE key = ANY(ARRAY({way.keys.text})) OFFSET 0) AS t WHERE"  # noqa: S608
+        if statements.is_postgres
+        else f"(SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
+        " CROSS JOIN traces t ON t.key = k.key WHERE"
+    )
     text = (
-        f"SELECT {_COLUMNS} FROM (SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
-        f" {cross}JOIN traces t ON t.key = k.key WHERE {where.text}"
+        f"SELECT {_COLUMNS} FROM {rows} {where.text}"  # noqa: S608
         f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
     )
     return statements.read(text, *way.keys.values, *where.values)
@@ -282,11 +289,17 @@ def list_worst(
             return []
         join = "JOIN" if statements.is_postgres else "CROSS JOIN"
         where = found.where
+        name, origin = write_origin(score)
+        known = f"tenant = ? AND name = ? AND is_current AND {origin} AND value IS NOT NULL"
+        # Several people may have scored one trace, and it is listed once.
+        mean = f"SELECT trace, avg(value) AS value FROM trace_scores WHERE {known} GROUP BY trace"  # noqa: S608
+        plain = f"SELECT trace, value FROM trace_scores WHERE {known}"  # noqa: S608
+        source = mean if score.startswith(PEOPLE) else plain
         rows = statements.read(
-            f"SELECT c.value, {_COLUMNS} FROM trace_scores c {join} traces t ON t.key = c.trace"  # noqa: S608
-            " WHERE c.tenant = ? AND c.name = ? AND c.is_current AND c.value IS NOT NULL"
-            f" AND {where.text} ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
-            *(tenant, score, *where.values),
+            f"SELECT c.value, {_COLUMNS} FROM ({source}) AS c {join} traces t ON t.key = c.trace"  # noqa: S608
+            f" WHERE {where.text}"
+            f" ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
+            *(tenant, name, *where.values),
         )
     return [ScoredTrace(row[0], read_record(row[1:])) for row in rows]
 

@@ -13,8 +13,8 @@ import msgspec
 from tallymark.errors import InvalidInput, suggest
 from tallymark.runs.statistics import ClusterMoments, MeanEstimate, estimate_moments
 from tallymark.store.quick_statements import QuickStatements
-from tallymark.store.traces.trace_filters import compile_filter
-from tallymark.traces.trace_query import SCORE
+from tallymark.store.traces.trace_filters import compile_filter, write_origin
+from tallymark.traces.trace_query import SCORES
 
 if TYPE_CHECKING:
     from tallymark.store.database import Database
@@ -62,9 +62,10 @@ class TraceSum(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_measure(measure: str) -> None:
     """Refuses what cannot be summed."""
-    if measure not in MEASURES and not (measure.startswith(SCORE) and measure != SCORE):
-        near = suggest(measure, [*MEASURES, "score.NAME"])
-        hint = f"did you mean {near!r}?" if near else f"{', '.join(MEASURES)} or score.NAME"
+    if measure not in MEASURES and (not measure.startswith(SCORES) or measure in SCORES):
+        near = suggest(measure, [*MEASURES, "score.NAME", "people.NAME"])
+        known = f"{', '.join(MEASURES)}, score.NAME or people.NAME"
+        hint = f"did you mean {near!r}?" if near else known
         raise InvalidInput(f"{measure!r} cannot be measured", hint=hint)
 
 
@@ -145,11 +146,12 @@ class TraceSums:
         if where is None:
             return {}
         text, values = where
-        if measure.startswith(SCORE):
+        if measure.startswith(SCORES):
+            name, origin = write_origin(measure)
             source = "FROM trace_scores c JOIN traces t ON t.key = c.trace"
             value = "c.value"
-            text = f"c.tenant = ? AND c.name = ? AND c.is_current AND {text}"
-            values = (self._tenant, measure.removeprefix(SCORE), *values)
+            text = f"c.tenant = ? AND c.name = ? AND c.is_current AND c.{origin} AND {text}"
+            values = (self._tenant, name, *values)
         else:
             source, value = "FROM traces t", MEASURES[measure]
         clusters = (

@@ -10,10 +10,12 @@ from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import retention, settling, trace_lists
 from tallymark.store.traces.segments import Segment, merge_segments, read_segment
+from tallymark.store.traces.trace_filters import write_origin
 from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.store.traces.trace_scores import TraceScore, read_scores, write_scores
 from tallymark.store.traces.trace_sums import TraceSums
+from tallymark.traces.trace_query import SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,7 +103,7 @@ class Traces(TenantRows):
         )
 
     def score_names(self) -> list[str]:
-        """The names of all scores that traces have."""
+        """All scores that traces have as filters name them: rules' first, then people's."""
         with self._database.read() as connection:
             return _list_score_names(QuickStatements(connection), self._tenant)
 
@@ -147,14 +149,15 @@ class Traces(TenantRows):
 
 
 def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
-    """From name to name along the index, however many scores each has."""
+    """From name to name along an index, however many scores each has."""
     found: list[str] = []
-    name = ""
-    while rows := statements.read(
-        "SELECT name FROM trace_scores WHERE tenant = ? AND is_current AND name > ?"
-        " ORDER BY name LIMIT 1",
-        *(tenant, name),
-    ):
-        name = rows[0][0]
-        found.append(name)
+    for prefix in SCORES:
+        name, origin = write_origin(prefix)
+        while rows := statements.read(
+            f"SELECT name FROM trace_scores WHERE tenant = ? AND is_current AND {origin}"  # noqa: S608
+            " AND name > ? ORDER BY name LIMIT 1",
+            *(tenant, name),
+        ):
+            name = rows[0][0]
+            found.append(f"{prefix}{name}")
     return found

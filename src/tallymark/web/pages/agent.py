@@ -17,6 +17,7 @@ from tallymark.web.board_rows import list_dimensions, write_value
 from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel
 from tallymark.web.page import Page
 from tallymark.web.rating_lines import RatingLine, make_rating_table
+from tallymark.web.rating_sums import EloStep, FitSum, list_elo_steps, sum_up_fit
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_ATTEMPTS = 20
 _MOST_RIVALS = 10
+_MOST_STEPS = 20
 _MOST_MATCHES = 20_000
 """Of everybody, that are fitted again while somebody waits; so often:"""
 _MOST_FITS = 12
@@ -86,6 +88,9 @@ class AgentView(View, frozen=True, kw_only=True):
     places: int
     elo_path: list[int]
     """After every match, the oldest first; empty while a board is frozen."""
+    elo_steps: list[EloStep]
+    """The newest matches with their arithmetic; empty while a board is frozen."""
+    fit_sum: FitSum | None
     fit_path: list[FitPoint]
     """The fit as it was after some of the matches."""
     frozen: list[str]
@@ -125,7 +130,6 @@ def gather(visit: Visit) -> AgentView:
     table = make_rating_table(visit)
     rating = next((each for each in table.agents if each.agent == handle), None)
     changes = [] if table.frozen else store.ratings.changes(handle)
-    pairs = store.ratings.pairs(public=public)
     standings = store.boards.places(handle, public=public)
     results, dimensions = _list_results(visit, standings)
     against = visit.get("against").strip()
@@ -145,7 +149,9 @@ def gather(visit: Visit) -> AgentView:
         rating=rating,
         places=len(table.agents),
         elo_path=[changes[0][1].before, *(each.after for _, each in changes)] if changes else [],
-        fit_path=[] if table.frozen else _follow_fit(visit, handle, pairs),
+        elo_steps=list_elo_steps(changes, _MOST_STEPS),
+        fit_sum=sum_up_fit(table.fitted, table.pairs, handle),
+        fit_path=[] if table.frozen else _follow_fit(visit, handle, table.pairs),
         frozen=table.frozen,
         results=results,
         dimensions=dimensions,

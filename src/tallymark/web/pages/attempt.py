@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.app.sight import sees_words, withhold_errors, withhold_words
-from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import TallymarkError
@@ -18,9 +17,10 @@ from tallymark.web.attempt_words import Warned, list_fields, list_warnings, writ
 from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
 from tallymark.web.page import Page
 from tallymark.web.rating_sums import Sum, write_sums
-from tallymark.web.score_parts import FormulaTree, take_apart
+from tallymark.web.score_parts import FormulaTree
 from tallymark.web.score_sources import Source, list_sources
 from tallymark.web.span_lines import SpanLine, Waterfall, lay_out_spans
+from tallymark.web.tried_rule import TriedRule, explain_formula, try_on_attempt
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
@@ -92,6 +92,8 @@ class AttemptView(View, frozen=True, kw_only=True):
     """Whether it is the one on the board."""
     parts: list[DimensionShare]
     tree: FormulaTree | None
+    tried: TriedRule | None
+    """By the rule of the address, as a what-if board sends it along."""
     metrics: dict[str, Any]
     above: Above | None
     sums: list[Sum]
@@ -117,10 +119,6 @@ class AttemptView(View, frozen=True, kw_only=True):
     seed: str | None
     history: list[PastScore]
     log: list[Happened]
-
-    @property
-    def total(self) -> float:
-        return sum(each.weighted for each in self.parts)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each dimension, or for each number."""
@@ -185,7 +183,8 @@ def gather(visit: Visit) -> AttemptView:
         agents=store.boards.size(attempt.challenge, public=public),
         is_best=is_best,
         parts=parts,
-        tree=_explain_formula(challenge, attempt),
+        tree=explain_formula(challenge, attempt),
+        tried=try_on_attempt(visit, challenge, attempt),
         metrics={**metrics, **metrics.pop("more", {})},
         above=find_above(visit, challenge, attempt) if is_best else None,
         sums=[] if change is None else list(write_sums(*change)),
@@ -238,20 +237,6 @@ def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[Dimension
         msgspec.structs.replace(each, weight=breakdown.get(each.key, {}).get("weight", each.weight))
         for each in list_dimensions(challenge, scores)
     ]
-
-
-def _explain_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | None:
-    """The formula with the attempt's values; None where something else decided the score."""
-    outcome = attempt.outcome
-    decided = outcome is None or outcome.score is None or "constraint_effect" in outcome.details
-    if not challenge.scoring.formula or decided:
-        return None
-    try:
-        rule = challenge_formula(challenge)
-        values = rule.values_of(challenge, attempt)
-    except TallymarkError:
-        return None
-    return take_apart(rule.formula, rule.formula.declared, values)
 
 
 def _lay_out_trajectory(visit: Visit, attempt: Attempt, *, allowed: bool) -> Waterfall:

@@ -140,7 +140,7 @@ class ChallengeView(View, frozen=True, kw_only=True):
             return
         for row in self.rows:
             flat = msgspec.structs.asdict(row)
-            del flat["parts"], flat["share"], flat["me"], flat["likely"]
+            del flat["parts"], flat["share"], flat["me"], flat["likely"], flat["how"]
             yield flat | {each.key: each.score for each in row.parts}
 
 

@@ -13,6 +13,7 @@ from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
+    from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
 
 _SHOWN = 3
@@ -88,13 +89,18 @@ def gather(visit: Visit) -> ChallengesView:
     )
 
 
+def count_agents(visit: Visit, challenge: Challenge, *, public: bool) -> int:
+    """Who stands on its board, or has a submission on either side."""
+    store = visit.app.store
+    if challenge.kind == "versus":
+        return len({each.player for each in store.versus.submissions(challenge.name)})
+    return store.boards.size(challenge.name, public=public)
+
+
 def _describe(visit: Visit, kept: StoredChallenge) -> ChallengeLine:
     store, challenge = visit.app.store, kept.challenge
     top: list[BoardRow] = []
-    if challenge.kind == "versus":
-        agents = len({each.player for each in store.versus.submissions(challenge.name)})
-    else:
-        agents = store.boards.size(challenge.name, public=visit.public)
+    if challenge.kind != "versus":
         first = store.boards.top(challenge.name, limit=_SHOWN, public=visit.public)
         top = list_board(visit, challenge, first)
     return ChallengeLine(
@@ -106,7 +112,7 @@ def _describe(visit: Visit, kept: StoredChallenge) -> ChallengeLine:
         state=find_state(kept, visit.now),
         opens_at=challenge.opens_at,
         closes_at=kept.closed_at or challenge.closes_at,
-        agents=agents,
+        agents=count_agents(visit, challenge, public=visit.public),
         top=top,
     )
 

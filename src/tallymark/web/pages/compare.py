@@ -161,16 +161,17 @@ class CompareView(View, frozen=True, kw_only=True):
     @property
     def chart(self) -> Chart:
         """Score against cost, with the frontier."""
-        letters = {line.run.id: f"{line.letter} " for line in self.runs}
+        letters = {line.run.id: line.letter for line in self.runs}
         return draw_score_cost(
             [
                 RunPoint(
-                    f"{letters.get(each.id, '')}{each.model}",
+                    f"{letters.get(each.id, '')} {each.model}".lstrip(),
                     each.cost,
                     each.score,
                     (each.low, each.high)
                     if each.low is not None and each.high is not None
                     else None,
+                    letters.get(each.id, ""),
                 )
                 for each in self.points
             ]

@@ -67,8 +67,14 @@ def gather(visit: Visit) -> TraceView:
         turns=list_turns(record.asked or "", trace.answer or record.answered or "", trace),
         spans=fall.lines,
         seconds=fall.seconds,
-        names=visit.app.store.traces.score_names()[:50],
+        names=_suggest_names(visit),
     )
+
+
+def _suggest_names(visit: Visit) -> list[str]:
+    """Of scores that there are already, whoever gave them."""
+    names = visit.app.store.traces.score_names()
+    return list(dict.fromkeys(each.partition(".")[2] for each in names))[:50]
 
 
 def add_score(visit: Visit) -> Outcome:

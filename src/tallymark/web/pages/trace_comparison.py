@@ -9,6 +9,7 @@ import msgspec
 
 from tallymark.app.trace_questions import TraceComparison
 from tallymark.errors import InvalidInput
+from tallymark.traces.trace_query import SCORES
 from tallymark.web.page import Page
 from tallymark.web.pages.traces import name_measure
 from tallymark.web.view import View
@@ -62,7 +63,7 @@ def gather(visit: Visit) -> TraceComparisonView:
     if not visit.app.store.exists:
         return plain
     names = visit.app.store.traces.score_names()
-    measures = [*(f"score.{name}" for name in names), *_LOWER_IS_BETTER]
+    measures = [*names, *_LOWER_IS_BETTER]
     try:
         found = [_measure(visit, first, second, each) for each in measures]
     except InvalidInput as error:
@@ -98,7 +99,7 @@ def _answer(found: list[MeasuredDifference]) -> str:
 def _write_within(measured: MeasuredDifference) -> str:
     """What was measured, within a sentence; scores keep the name that somebody gave them."""
     title = measured.title
-    named = measured.found.measure.startswith("score.")
+    named = measured.found.measure.startswith(SCORES)
     return title if named else f"{title[:1].lower()}{title[1:]}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import GROUPS, TraceSum
 from tallymark.suites.imports.imported_suite import write_yaml
 from tallymark.text import format_tick
+from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -79,9 +81,15 @@ class TracesView(View, frozen=True, kw_only=True):
                 None if each.low is None or each.high is None else (each.low, each.high),
             )
             for each in self.points
+            if each.measured  # people score here and there
         ]
         drawn = [Line("Mean", line)] if line else []
         return draw_lines(self.measure_title, drawn, self._write_moment, _write_amount, zero=True)
+
+    @property
+    def is_score(self) -> bool:
+        """Whether each trace has one of its own."""
+        return self.measure.startswith(SCORES)
 
     @property
     def measure_title(self) -> str:
@@ -112,9 +120,11 @@ class SuiteView(View, frozen=True, kw_only=True):
 
 def name_measure(measure: str) -> str:
     """A measure for people."""
-    if measure.startswith("score."):
-        return measure.removeprefix("score.")
-    return {"error": "Share that failed", "cost": "Cost", "duration": "Seconds"}.get(
+    if measure.startswith(SCORE):
+        return measure.removeprefix(SCORE)
+    if measure.startswith(PEOPLE):
+        return f"{measure.removeprefix(PEOPLE)}, by people"
+    return {"error": "Share that failed", "cost": "Cost in dollars", "duration": "Seconds"}.get(
         measure, measure.capitalize()
     )
 
@@ -127,7 +137,7 @@ def gather(visit: Visit) -> TracesView:
     traces = visit.services.traces
     empty = not visit.app.store.exists or not traces.page("", limit=1).items
     names = [] if empty else visit.app.store.traces.score_names()
-    measures = [*(f"score.{name}" for name in names), "error", "cost", "duration", "tokens"]
+    measures = [*names, "error", "cost", "duration", "tokens"]
     measure = visit.choose("measure", tuple(measures))
     plain = TracesView(
         title="Traces",
@@ -194,10 +204,9 @@ def _follow(visit: Visit, text: str, measure: str) -> tuple[list[TraceSum], floa
 
 
 def _describe(record: TraceRecord, scores: list[TraceScore], measure: str) -> TraceLine:
-    wanted = measure.removeprefix("score.")
-    known = [each for each in scores if each.value is not None]
-    mine = next((each.value for each in known if each.name == wanted), None)
-    others = sorted((each.value or 0.0, each.name) for each in known if each.name != wanted)
+    known = [(_name_score(each), each.value) for each in scores if each.value is not None]
+    mine = [value for name, value in known if name == measure]
+    others = sorted((value, name_measure(name)) for name, value in known if name != measure)
     low = others[0] if others and others[0][0] < _LOWEST else None
     return TraceLine(
         id=record.trace_id,
@@ -213,9 +222,14 @@ def _describe(record: TraceRecord, scores: list[TraceScore], measure: str) -> Tr
         tokens=record.tokens,
         spans=record.spans,
         asked=record.asked,
-        score=mine,
+        score=fmean(mine) if mine else None,
         lowest="" if low is None else f"{low[1]} {format_tick(low[0])}",
     )
+
+
+def _name_score(score: TraceScore) -> str:
+    """As filters name it."""
+    return f"{PEOPLE if score.author else SCORE}{score.name}"
 
 
 def make_test(visit: Visit) -> Outcome:

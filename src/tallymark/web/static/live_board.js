@@ -224,7 +224,7 @@ function makePatcher(root) {
   const find = (name) => root.querySelector(`[data-patch="${name}"]`);
   const isOther = () => /[?&](formula|weights|config)=/.test(location.search);
   const isOwnOrder = () => isOther() || /[?&](q|sort|offset)=/.test(location.search);
-  for (const each of root.querySelectorAll("[data-patch], [data-keyed] > *")) remember(each, each);
+  for (const each of root.querySelectorAll("[data-patch]:not([data-keyed]), [data-keyed] > *")) remember(each, each);
   if (!isOther()) noteRanks();
   markMe();
 
@@ -254,14 +254,14 @@ function makePatcher(root) {
   }
 
   function patch(old, fresh) {
-    const before = sources.get(old);
-    remember(old, fresh);
-    if (before === sources.get(old)) return;
     if (fresh.hasAttribute("data-keyed")) {
       old.hidden = fresh.hidden;
       patchList(old, fresh);
       return;
     }
+    const before = sources.get(old);
+    remember(old, fresh);
+    if (before === sources.get(old)) return;
     sources.set(fresh, sources.get(old));
     const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     old.replaceWith(fresh);
@@ -302,18 +302,22 @@ function makePatcher(root) {
     const [time, ...easing] = getComputedStyle(root).getPropertyValue("--settle").trim().split(" ");
     const rows = [...root.querySelectorAll("[data-keyed] > [data-key]")];
     const now = rows.map((each) => each.getBoundingClientRect());
+    const isSeen = ({ top, bottom }) => bottom > 0 && top < innerHeight;
+    const lit = []; // a colour that fades where nobody looks would cost as much as one that is seen
     rows.forEach((row, nth) => {
       const before = places.get(row);
-      if (before && row.dataset.rank !== before.rank) moved.push([row, before.rank - row.dataset.rank]);
-      if (still || !before || !(now[nth].top < innerHeight || before.at.top < innerHeight)) return;
+      const seen = isSeen(now[nth]);
+      if (before && row.dataset.rank !== before.rank) {
+        moved.push([row, before.rank - row.dataset.rank]);
+        if (seen) lit.push(row);
+      }
+      if (still || !before || !(seen || isSeen(before.at))) return;
       const [x, y] = [before.at.left - now[nth].left, before.at.top - now[nth].top];
       const frames = [{ transform: `translate(${x}px, ${y}px)` }, { transform: "none" }];
       if (x || y) row.animate(frames, { duration: parseFloat(time), easing: easing.join(" ") });
     });
-    for (const [row] of moved) {
-      row.classList.add("just-moved");
-      setTimeout(() => row.classList.remove("just-moved"), 1600);
-    }
+    for (const row of lit) row.classList.add("just-moved");
+    setTimeout(() => lit.forEach((row) => row.classList.remove("just-moved")), 1600);
     return moved;
   }
 

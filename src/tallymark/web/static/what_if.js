@@ -41,7 +41,11 @@ export function mount(bar) {
     for (const [rule, form] of forms) form.hidden = rule !== mode;
     for (const each of bar.querySelectorAll("[data-mode]")) each.hidden = each.dataset.mode === mode;
     acts[mode]();
-    forms.get(mode).querySelector("input:not([type=hidden])").focus();
+    focus();
+  }
+
+  function focus() {
+    bar.querySelector("[data-rule]:not([hidden]) input:not([type=hidden])")?.focus();
   }
 
   function reset() {
@@ -88,6 +92,7 @@ export function mount(bar) {
     copy.textContent = "Copied";
     setTimeout(() => (copy.textContent = "Copy link"), 1500);
   });
+  if (location.hash === "#what-if") focus(); // opened by its link, before this was here
   if (!bar.hidden && field.value !== field.defaultValue) acts.formula(); // typed before this was here
 }
 

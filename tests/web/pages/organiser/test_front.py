@@ -34,6 +34,12 @@ def fail(app: App, subject: str, error: str, state: str = "failed") -> str:
     return job.id
 
 
+def test_players_of_both_sides_are_counted(organiser: TestClient) -> None:
+    lines = organiser.get("/organiser?format=json").json()["challenges"]
+    counted = {each["name"]: each["agents"] for each in lines}
+    assert counted["guard"] == 4
+
+
 def test_a_quiet_front_says_so(organiser: TestClient) -> None:
     assert "Nothing needs you" in organiser.get("/organiser").text
 

@@ -22,7 +22,7 @@ from tallymark.web.organising import (
     resume,
 )
 from tallymark.web.page import Act, Outcome, Page
-from tallymark.web.pages.challenges import find_state
+from tallymark.web.pages.challenges import count_agents, find_state
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
@@ -80,7 +80,7 @@ def gather(visit: Visit) -> OrganisedView:
         frozen_at=state.get("frozen"),
         freezes_at=kept.freezes_at,
         attempts=store.figures.count_attempts(challenge.name),
-        agents=store.boards.size(challenge.name, public=False),
+        agents=count_agents(visit, challenge, public=False),
         waiting=sum(waits),
         pauses=list_pauses(visit, challenge.name),
         drift=visit.services.publishing.find_drift(challenge),

@@ -23,7 +23,7 @@ from tallymark.web.organising import (
     retry_job,
 )
 from tallymark.web.page import Outcome, Page
-from tallymark.web.pages.challenges import find_state
+from tallymark.web.pages.challenges import count_agents, find_state
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
@@ -178,7 +178,6 @@ def _describe_challenge(
     visit: Visit, kept: StoredChallenge, counts: Mapping[str, Any], pauses: list[PluginPause]
 ) -> OrganisedLine:
     challenge, waits = kept.challenge, counts.get(kept.challenge.name)
-    boards = visit.app.store.boards
     return OrganisedLine(
         name=challenge.name,
         title=challenge.title,
@@ -186,7 +185,7 @@ def _describe_challenge(
         state=find_state(kept, visit.now),
         frozen=kept.is_frozen(visit.now),
         visibility=challenge.visibility,
-        agents=boards.size(challenge.name, public=False),
+        agents=count_agents(visit, challenge, public=False),
         waiting=waits.count if waits else 0,
         waiting_since=waits.oldest if waits else None,
         paused=sum(each.challenge == challenge.name for each in pauses),
