@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import logging
 import math
 import os
 import random
@@ -708,6 +709,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--attempts", type=int, help="that are there beforehand, and rescored")
     given = parser.parse_args()
+    logging.disable()  # what clients say of broken connections
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # disks are unmounted all the same
     size = SHORT if given.minutes <= _SHORT_MINUTES else Size()
     size = replace(size, minutes=given.minutes, attempts=given.attempts or size.attempts)
