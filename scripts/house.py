@@ -45,8 +45,7 @@ def open_crashing_postgres(
         with get_server(f"{folder}/pg") as server:
 
             def crash() -> None:
-                info = server.get_postmaster_info()
-                process: Any = None if info is None else info.process
+                process: Any = server.get_postmaster_info().process
                 if process is not None and process.is_running():
                     family = [process, *process.children(recursive=True)]
                     process.send_signal(signal.SIGKILL)

@@ -704,7 +704,7 @@ def judge_soak(
 def main() -> int:
     """0 when it holds."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=Size.minutes)
+    parser.add_argument("--minutes", type=float, default=Size().minutes)
     parser.add_argument("--database", choices=("sqlite", "postgres"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--attempts", type=int, help="that are there beforehand, and rescored")

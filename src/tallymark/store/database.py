@@ -481,7 +481,7 @@ def _ping_on_news(dialect: Dialect) -> None:
         waiting.register(connection.fileno(), POLLIN)
         return ping(connection) if waiting.poll(0) else True
 
-    dialect.do_ping = do_ping  # type: ignore[method-assign]
+    dialect.do_ping = do_ping  # type: ignore[method-assign, assignment]
 
 
 def parse_address(text: str | None) -> DatabaseAddress:

@@ -71,7 +71,9 @@ class BulkLoad:
         outcomes = [_require_outcome(each) for each in given]
         # Agent by agent, each one's oldest first, as the scores are kept: so none is stored
         # between others. Sorted twice, because a million pairs would take longer to make.
-        order = sorted(range(len(given)), key=[each.submitted_at for each in given].__getitem__)
+        order = sorted(
+            range(len(given)), key=[each.submitted_at or 0.0 for each in given].__getitem__
+        )
         order.sort(key=[each.agent for each in given].__getitem__)
         keys = self._reserve_keys(len(given))
         numbers = [self._take_number(each.agent) for each in given]
