@@ -137,7 +137,7 @@ def keep_and_report(crowd: Crowd, number: int) -> None:
 def compete_by_command(crowd: Crowd, handle: str) -> None:
     """`tally compete`, and what it says to do where it failed."""
     env = os.environ | {"TALLY_SERVER": crowd.proxy.url, "TALLY_KEY": crowd.agents[handle]}
-    words = ["compete", "sums", "--agent", "agent.py:solve", "--json"]
+    words, first = ["compete", "sums", "--agent", "agent.py:solve", "--json"], ""
     for _ in range(TRIES):
         done = subprocess.run(
             [TALLY, *words], cwd=crowd.folder, env=env, capture_output=True, text=True, check=False
@@ -151,7 +151,7 @@ def compete_by_command(crowd: Crowd, handle: str) -> None:
         crowd.note(first)
         if "Go on with" in done.stderr:
             words = [*told[-1].split()[1:], "--json"]
-    crowd.wrong.append(f"{handle} did not get through by commands")
+    crowd.wrong.append(f"{handle} did not get through by commands, at last: {first[:300]}")
 
 
 def run_by_command(crowd: Crowd, number: int) -> None:

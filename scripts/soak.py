@@ -40,7 +40,7 @@ from scripts import crowd as crowds
 from scripts import prove_rules
 from scripts.crowd import Crowd
 from scripts.faulty_proxy import FaultyProxy
-from scripts.house import House, open_crashing_postgres
+from scripts.house import PATIENCE_S, House, open_crashing_postgres
 from scripts.server_process import ADMIN_KEY, TALLY, set_up
 from scripts.shifted_tally import ShiftedClock
 
@@ -642,9 +642,13 @@ def play(soak: Soak) -> Iterator[str]:
     finally:
         soak.ended.set()
         sender.stopped = True
+        deadline = time.monotonic() + PATIENCE_S
         for thread in (*doors, sender.thread):
-            thread.join(120)
+            thread.join(max(0.0, deadline - time.monotonic()))
         soak.spans = sender.sent
+    waiting = [name for name, thread in zip(DOORS, doors, strict=True) if thread.is_alive()]
+    if waiting:
+        yield f"somebody still waits {PATIENCE_S:.0f} s after all is calm: {', '.join(waiting)}"
 
 
 def look_back(soak: Soak) -> Iterator[str]:
