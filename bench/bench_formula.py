@@ -1,88 +1,143 @@
-"""Formulas against plain Python, simpleeval, numpy by hand and numexpr, side by side in one run.
-
-Each line is a ratio: ours divided by the peer's, so that the machine's speed cancels out. The
-promise is in the last column; a broken one makes this exit with 1.
-"""
+"""Formulas against plain Python, simpleeval, CEL, numpy by hand and numexpr."""
 
 from __future__ import annotations
 
-import os
-import sys
-import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-os.environ["NUMEXPR_NUM_THREADS"] = "1"
-
+import cel
+import celpy
 import numexpr
 import numpy as np
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from simpleeval import SimpleEval
 
-from tallymark.formula import Formula, Names
+from tallymark.formula import Formula
 
 TEXT = "(a * 0.6 + b * 0.4) * success_pct / (avg_latency * total_cost)"
-ROW = {"a": 1.0, "b": 0.0, "success_pct": 80.0, "avg_latency": 1.2, "total_cost": 0.0177}
-broken: list[str] = []
+NAMES = ("a", "b", "success_pct", "avg_latency", "total_cost")
+PAGE = "docs/formulas.md"
 
 
-def seconds(*works: Callable[[], object], number: int, rounds: int) -> list[float]:
-    """The best time of each, taken in turns so that a noisy moment hits all of them."""
-    best = [float("inf")] * len(works)
-    for _ in range(rounds):
-        for index, work in enumerate(works):
-            best[index] = min(best[index], timeit.timeit(work, number=number) / number)
-    return best
+def single_rows(text: str) -> MakeSides:
+    """Each row by itself, from a dict of its values; slow peers get a hundredth of them."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        formula = Formula.parse(text, NAMES)
+        drawn = np.random.default_rng(0).random((size, len(formula.names))) + 0.01
+        rows = [dict(zip(formula.names, each, strict=True)) for each in drawn.tolist()]
+        code, scope = compile(text, "formula", "eval"), dict[str, Any](__builtins__={})
+        simple = SimpleEval()
+        parsed = simple.parse(text)
+        rust = cel.compile(text)
+        environment = celpy.Environment()
+        program = environment.program(environment.compile(text))
+
+        def by_simpleeval(row: dict[str, float]) -> Any:
+            simple.names = row
+            return simple.eval(text, previously_parsed=parsed)
+
+        def by_celpy(row: dict[str, float]) -> Any:
+            doubles = {name: celpy.celtypes.DoubleType(value) for name, value in row.items()}
+            return program.evaluate(doubles)
+
+        some = rows[: size // 100]
+        ways: tuple[Callable[[Any], Any], ...] = (by_simpleeval, by_celpy, rust.execute)
+        for row in some[:10]:
+            assert len({formula.evaluate(row), *(float(way(row)) for way in ways)}) == 1
+        yield {
+            OURS: Side(lambda: [formula.evaluate(row) for row in rows], size),
+            "Python's eval": Side(lambda: [eval(code, scope, row) for row in rows], size),
+            "simpleeval": Side(lambda: [by_simpleeval(row) for row in some], len(some)),
+            "CEL in Rust": Side(lambda: [rust.execute(row) for row in some], len(some)),
+            "CEL in Python": Side(lambda: [by_celpy(row) for row in some], len(some)),
+        }
+
+    return make
 
 
-def report(what: str, ours: float, theirs: float, promise: float) -> None:
-    ratio = ours / theirs
-    kept = ratio <= promise
-    broken.extend([] if kept else [what])
-    print(f"  {what:<42} {ratio:6.2f}   at most {promise:.2f}   {'' if kept else 'BROKEN'}")
+def columns(text: str) -> MakeSides:
+    """All rows at once, from arrays."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        formula, dice = Formula.parse(text, NAMES), np.random.default_rng(0)
+        given = {name: dice.random(size) + 0.01 for name in formula.names}
+        code = compile(text, "formula", "eval")
+
+        def with_care() -> Any:
+            """Undefined where anything is not finite, as numpy says it in the fewest passes."""
+            with np.errstate(all="ignore"):
+                found = eval(code, {}, given)
+                finite = np.isfinite(found)
+                for column in given.values():
+                    finite &= np.isfinite(column)
+            found[~finite] = np.nan
+            return found
+
+        sides: dict[str, Any] = {
+            OURS: lambda: formula.evaluate_many(given).values,
+            "numpy": lambda: eval(code, {}, given),
+            "numpy with care": with_care,
+            "numexpr, one thread": lambda: numexpr.evaluate(text, local_dict=given),
+        }
+        if text == "a / b":
+            a, b = given.values()
+            sides["numpy but x / 0"] = lambda: np.divide(
+                a, b, out=np.full(len(a), np.nan), where=b != 0
+            )
+        assert all(np.allclose(work(), sides[OURS](), rtol=1e-15) for work in sides.values())
+        yield sides
+
+    return make
 
 
-def one_row(formula: Formula) -> None:
-    code, scope = compile(TEXT, "formula", "eval"), dict[str, Any](__builtins__={})
-    simple = SimpleEval(names=ROW)
-    parsed = simple.parse(TEXT)
-    assert formula.evaluate(ROW) == eval(code, scope, ROW) == simple.eval(TEXT, parsed)
-    ours, plain, peer = seconds(
-        lambda: formula.evaluate(ROW),
-        lambda: eval(code, scope, ROW),
-        lambda: simple.eval(TEXT, previously_parsed=parsed),
-        number=20_000,
-        rounds=15,
-    )
-    print(f"one row: {ours * 1e9:.0f} ns")
-    report("against Python's eval, precompiled", ours, plain, 1.5)
-    report("against simpleeval, already parsed", ours, peer, 0.1)
-
-
-def many_rows(formula: Formula, rows: int) -> None:
-    rng = np.random.default_rng(0)
-    columns = {name: rng.random(rows) + 0.01 for name in formula.names}
-    a, b, success_pct, avg_latency, total_cost = columns.values()
-
-    def by_hand() -> object:
-        return (a * 0.6 + b * 0.4) * success_pct / (avg_latency * total_cost)
-
-    assert np.array_equal(formula.evaluate_many(columns).values, np.asarray(by_hand()))
-    ours, hand, peer = seconds(
-        lambda: formula.evaluate_many(columns),
-        by_hand,
-        lambda: numexpr.evaluate(TEXT, local_dict=columns),
-        number=1,
-        rounds=max(5, 30_000_000 // rows),
-    )
-    print(f"{rows:,} rows: {ours * 1e3:.1f} ms")
-    report("against numpy by hand", ours, hand, 1.0)
-    report("against numexpr, one thread", ours, peer, 1.0)
-
-
-if __name__ == "__main__":
-    print(f"{TEXT}\n")
-    formula = Formula.parse(TEXT, Names.of_run(["a", "b"]))
-    one_row(formula)
-    many_rows(formula, 1_000_000)
-    many_rows(formula, 10_000_000)
-    sys.exit(bool(broken))
+BENCHES = (
+    Bench(
+        "a row by itself",
+        f"`{TEXT}` for one row of a dict, compiled: about what Python's own `eval` takes, with "
+        "care for what is undefined.",
+        single_rows(TEXT),
+        (1_000, 10_000, 100_000),
+        "rows",
+        (
+            Promise(1.2, "Python's eval", PAGE),
+            Promise(0.1, "simpleeval", PAGE),
+            Promise(0.1, "CEL in Rust", PAGE),
+            Promise(0.01, "CEL in Python", PAGE),
+        ),
+        each="row",
+    ),
+    Bench(
+        "a quotient by itself",
+        "`a / b` for one row of a dict.",
+        single_rows("a / b"),
+        (1_000, 10_000, 100_000),
+        "rows",
+        (Promise(1.2, "Python's eval", PAGE),),
+        each="row",
+    ),
+    Bench(
+        "columns",
+        f"`{TEXT}` for all rows of arrays: no slower than numpy by hand and than numexpr.",
+        columns(TEXT),
+        (100_000, 1_000_000, 10_000_000),
+        "rows",
+        (Promise(1.0, "numpy", PAGE), Promise(1.0, "numexpr, one thread", PAGE)),
+    ),
+    Bench(
+        "a quotient of columns",
+        "`a / b` for all rows of arrays: a single operation, so that looking for infinity and NaN "
+        "weighs most.",
+        columns("a / b"),
+        (10_000, 100_000, 1_000_000),
+        "rows",
+        (
+            Promise(1.1, "numpy but x / 0", PAGE),
+            Promise(1.1, "numpy with care", PAGE),
+            Promise(2.5, "numpy", PAGE),
+        ),
+    ),
+)

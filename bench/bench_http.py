@@ -1,11 +1,7 @@
-"""Models over HTTP against a server that takes 50 ms, on 100 connections.
+"""Models over HTTP against a server that takes 50 ms, on many connections.
 
-Ideal is 100 / 0.05 s = 2,000 answers a second. The promises: the `http://` model gives 80 % of it;
-a run of 10,000 cases, checked and stored, takes at most 1.25 times the processor time of a plain
-aiohttp loop that only asks and reads; a provider is ten times as quick as through Inspect, and
-takes at most half the processor time of its library alone, over the same aiohttp. A broken promise
-makes this exit with 1. The server runs in a process of its own and does as little as it can. Sides
-that are compared take turns in one process, and the best of each counts.
+A connection could give 20 answers a second. The server runs in a process of its own and does as
+little as it can.
 """
 
 from __future__ import annotations
@@ -16,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
+from bench.measurement import OURS, Bench, Promise, Side, Sides
 
 from tallymark.app.app import App
 from tallymark.app.runs import RunOptions
@@ -29,14 +26,8 @@ from tallymark.suites.suite_file import load_suite
 
 LATENCY = 0.05
 CONNECTIONS = 100
-IDEAL = CONNECTIONS / LATENCY
-PROMISE = 0.8
-ROUNDS = 5
-CASES = 10_000
-ASKED = 2_000
-TURNS = 3
-MOST_OF_PLAIN = 1.25
-MOST_OF_LIBRARY = 0.5
+PROVIDER = "openai-chat/gpt-5-mini"
+FEW = 100
 
 BODY = (
     b'{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
@@ -76,45 +67,33 @@ async def serve() -> None:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    command = [sys.executable, __file__, "serve"]
+    command = [sys.executable, "-m", "bench.bench_http"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        address = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": address}
+        yield address
 
 
-async def ask_all(model: Model, requests: int) -> None:
-    pace, numbers = Pace(CONNECTIONS, start=CONNECTIONS), iter(range(requests))
+async def ask_all(model: Model, requests: int, connections: int = CONNECTIONS) -> None:
+    pace, numbers = Pace(connections, start=connections), iter(range(requests))
 
     async def work() -> None:
         for number in numbers:
             asked = Request(messages=(Message("user", f"What is {number} + 2?"),))
             await answer_with_retries(model, asked, pace, timeout=60)
 
-    await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(work() for _ in range(connections)))
 
 
-async def rate(reference: str, requests: int) -> float:
-    """Answers a second, the best of some rounds; all connections are open before they begin."""
-    model, best = open_model(reference), 0.0
-    await ask_all(model, CONNECTIONS)
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        await ask_all(model, requests)
-        best = max(best, requests / (time.perf_counter() - began))
+async def ask_and_wait(model: Model, connections: int) -> float:
+    """Seconds on the wall of 20 answers of each connection, which are all open before."""
+    await ask_all(model, connections, connections)
+    began = time.perf_counter()
+    await ask_all(model, 20 * connections, connections)
+    took = time.perf_counter() - began
     await model.close()
-    return best
-
-
-def processor_time(work: Callable[[], None]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-def compare(first: Callable[[], None], second: Callable[[], None]) -> tuple[float, float]:
-    """Processor seconds of both, the least of some turns."""
-    turns = [(processor_time(first), processor_time(second)) for _ in range(TURNS)]
-    return min(turn[0] for turn in turns), min(turn[1] for turn in turns)
+    return took
 
 
 async def loop_plainly(address: str, requests: int) -> None:
@@ -190,66 +169,94 @@ async def count_text_tokens(text): return len(text)
 model.api.count_text_tokens = count_text_tokens
 samples = [Sample(input=f"What is {n} + 2?", target="four") for n in range(count)]
 task = Task(dataset=MemoryDataset(samples), scorer=includes())
-before = time.perf_counter()
+before = time.process_time()
 logs = eval(task, model=model, display="none", log_level="error", max_samples=100,
             log_dir=tempfile.mkdtemp())
 assert logs[0].status == "success", logs[0].error
-print(count / (time.perf_counter() - before))
+print(time.process_time() - before)
 """
 
 
-def inspect_rate(requests: int) -> float:
-    """Inspect's answers a second through the same library."""
+def ask_by_inspect(requests: int) -> float:
+    """Inspect's CPU through the same library."""
     command = [sys.executable, "-W", "ignore", "-c", INSPECT, str(requests)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(done.stderr)
+        raise RuntimeError(done.stderr)
     return float(done.stdout.splitlines()[-1])
 
 
-def report(what: str, value: float, promise: float, *, least: bool) -> bool:
-    kept = value >= promise if least else value <= promise
-    word = "at least" if least else "at most"
-    print(f"  {what:<52} {value:6.2f}   {word} {promise:g}   {'' if kept else 'BROKEN'}")
-    return kept
-
-
-def main() -> bool:
+@contextmanager
+def rates(size: int) -> Iterator[Sides]:
+    """Twenty answers on each of so many connections, beside the second that they must take."""
     with serving() as address:
-        os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": address}
-        ours = asyncio.run(rate(f"{address}#m", 4000))
-        provider = asyncio.run(rate("openai-chat/gpt-5-mini", ASKED))
-        inspect = inspect_rate(300)
-        run_suite(address, 200)  # loads all that a run needs
-        plain, run = compare(
-            lambda: asyncio.run(loop_plainly(address, CASES)), lambda: run_suite(address, CASES)
-        )
-        quick, alone = open_model("openai-chat/gpt-5-mini"), open_library("gpt-5-mini")
-        short, long = compare(
-            lambda: asyncio.run(ask_once(quick, ASKED)), lambda: asyncio.run(ask_once(alone, ASKED))
-        )
-    print(f"{CONNECTIONS} connections, {LATENCY * 1000:.0f} ms: ideal is {IDEAL:,.0f} a second;")
-    print(f"http:// {ours:,.0f}, provider {provider:,.0f}, Inspect {inspect:,.0f} a second;")
-    print(
-        f"us a request: plain loop {plain / CASES * 1e6:.0f}, run {run / CASES * 1e6:.0f}, ", end=""
-    )
-    print(f"provider {short / 2000 * 1e6:.0f}, its library {long / 2000 * 1e6:.0f}")
-    kept = [
-        report("http:// as a part of ideal", ours / IDEAL, PROMISE, least=True),
-        report("a run's processor time in plain loops", run / plain, MOST_OF_PLAIN, least=False),
-        report("times Inspect's rate, a provider", provider / inspect, 10, least=True),
-        report(
-            "a provider's in those of its library",
-            short / long,
-            MOST_OF_LIBRARY,
-            least=False,
-        ),
-    ]
-    return all(kept)
+        yield {
+            OURS: Side(
+                lambda: asyncio.run(ask_and_wait(open_model(f"{address}#m"), size)), told=True
+            ),
+            "the ideal": Side(lambda: 20 * LATENCY, told=True),
+        }
+
+
+@contextmanager
+def runs(size: int) -> Iterator[Sides]:
+    """A run with its checks and its store, beside a loop that only asks and reads."""
+    with serving() as address:
+        yield {
+            OURS: Side(lambda: run_suite(address, size), size),
+            "a plain aiohttp loop": Side(lambda: asyncio.run(loop_plainly(address, size)), size),
+        }
+
+
+@contextmanager
+def providers(size: int) -> Iterator[Sides]:
+    """The short way to a provider, beside its library and Inspect, which gets few."""
+    with serving():
+
+        def ask(model: Model) -> None:
+            asyncio.run(ask_once(model, size))
+
+        yield {
+            OURS: Side(lambda: ask(open_model(PROVIDER)), size),
+            "its library over aiohttp": Side(lambda: ask(open_library("gpt-5-mini")), size),
+            "Inspect": Side(lambda: ask_by_inspect(FEW), FEW, rounds=1, told=True),
+        }
+
+
+BENCHES = (
+    Bench(
+        "answers",
+        "Answers of an `http://` model by the clock on the wall: at least 80 % of what connections "
+        "can give.",
+        rates,
+        (1, 10, 100),
+        "connections",
+        (Promise(1.25, "the ideal"),),
+        rounds=5,
+    ),
+    Bench(
+        "a run",
+        f"A case asked over HTTP, checked and stored, {CONNECTIONS} at once: at most 1.25 times "
+        "the CPU of a loop that only asks and reads.",
+        runs,
+        (100, 1_000, 10_000),
+        "cases",
+        (Promise(1.25, "a plain aiohttp loop"),),
+        each="case",
+        rounds=5,
+    ),
+    Bench(
+        "a provider",
+        "A request to a provider: half the CPU of its library alone, a tenth of Inspect's.",
+        providers,
+        (20, 200, 2_000),
+        "requests",
+        (Promise(0.5, "its library over aiohttp"), Promise(0.1, "Inspect")),
+        each="request",
+        rounds=5,
+    ),
+)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["serve"]:
-        asyncio.run(serve())
-    else:
-        sys.exit(not main())
+    asyncio.run(serve())

@@ -1,55 +1,42 @@
 """Production traces in one process: what spans cost to take in, and what questions cost.
 
 Ingest: export requests as exporters send them, from bytes to rows that are committed, beside a
-plain loop in the same run that decodes the same bytes and inserts a row for each span, a request of
-each in turn and a transaction for each request. Filters: each kind over the kept columns of a
-million traces, a page of 50. What is counted is the CPU of this process, in which SQLite's work is,
-and that of all of PostgreSQL's own processes.
-
-    python bench/bench_ingest.py [ingest | filters] [sqlite | postgresql]...
-
-    BENCH_TRACES=10000,100000,1000000    of filters, at several sizes ten times apart
-
-Exits 1 when a promise is broken.
+plain loop that decodes the same bytes and inserts a row for each span, a transaction for each
+request. Filters: each kind over the kept columns, two pages of 50. What PostgreSQL's own processes
+spend is counted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import sqlite3
-import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count as count_up
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from bench.bench_server import say
+from bench.databases import POSTGRESQL, SQLITE, open_database
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-from scripts.server_process import open_postgres, read_cpu, read_family_cpu
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.traces import TraceIntake
-from tallymark.store import Store, open_store
+from tallymark.store import Store
 from tallymark.store.all_tables import metadata
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece
 from tallymark.traces.trace_facts import TraceFacts
 from tallymark.traces.trace_query import parse_query
 
-MOST_OF_PLAIN = 3.0
-FILTER_MS = 50.0
 SIZES = {10: 100, 100: 20, 1000: 2}
 """Traces in a request, and requests in a round: an exporter sends 512 spans when it is busy."""
-ROUNDS = 7
-COUNTS = [int(each) for each in os.environ.get("BENCH_TRACES", "1000000").split(",")]
 FIRST = 10_000
-ASKED = 10
-"""Pages between two looks at what PostgreSQL has used: the kernel tells it in hundredths."""
+SETTLED = 1000.0
+_seeds = count_up()
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "traces"
 SAMPLES = ("pydantic_ai", "openinference", "otel_sdk", "openllmetry")
 NOW = 1_790_000_000.0
@@ -176,70 +163,6 @@ def take_in(intake: TraceIntake, raw: bytes) -> None:
     assert not taken.refused
 
 
-class Spent:
-    """Adds up seconds of CPU of this process."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def add(self, work: Callable[..., Any], *given: Any) -> Any:
-        """Does it."""
-        began = time.process_time()
-        found = work(*given)
-        self.seconds += time.process_time() - began
-        return found
-
-
-def read_backends(connection: Any, mine: bool) -> float:
-    """Seconds of CPU of the process that serves a connection, or of those that serve others."""
-    if isinstance(connection, sqlite3.Connection):
-        return 0.0
-    sign = "=" if mine else "<>"
-    found = connection.execute(
-        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
-        f" AND pid {sign} pg_backend_pid()"
-    ).fetchall()
-    connection.rollback()
-    return sum(read_cpu(pid)[1] for (pid,) in found)
-
-
-def bench_ingest(url: str, name: str) -> bool:
-    """Ours beside the plain loop, a request of each in turn; settling apart."""
-    connection, mark = open_plain(url)
-    kept = True
-    with open_store(url) as store:
-        store.prepare()
-        accounts = AccountService(store)  # which remembers settings, as the server's does
-        intake = TraceIntake(store, settings=lambda: accounts.find_settings().traces)
-        for size, count in SIZES.items():
-            rounds = []
-            for number in range(ROUNDS):
-                plain, ours, settled = Spent(), Spent(), Spent()
-                before = [read_backends(connection, mine) for mine in (True, False)]
-                for raw in make_requests(1000 * size + number, size):
-                    plain.add(insert_plainly, connection, raw, mark)
-                    ours.add(take_in, intake, raw)
-                after = [read_backends(connection, mine) for mine in (True, False)]
-                plain.seconds += after[0] - before[0]
-                ours.seconds += after[1] - before[1]
-                while settled.add(store.traces.settle, time.time() + 1000.0):
-                    pass
-                rounds.append([each.seconds for each in (plain, ours, settled)])
-            print(
-                f"{name}: requests of {size} traces of four spans, in milliseconds of CPU a trace"
-            )
-            for what, spent in zip(
-                ("a plain loop", "taken in", "settled later"),
-                zip(*rounds, strict=True),
-                strict=True,
-            ):
-                say(what, 1000 * statistics.median(spent) / (size * count))
-            ratio = statistics.median(mine / other for other, mine, _ in rounds)
-            kept &= say("times the plain loop", ratio, MOST_OF_PLAIN, "")
-    connection.close()
-    return kept
-
-
 # Filters
 
 
@@ -348,65 +271,94 @@ def _percent(store: Store) -> str:
     return "%%" if store._database.address.path is None else "%"  # noqa: SLF001
 
 
-def measure_filter(ask: Callable[[], Any], postmaster: int | None) -> float:
-    """Milliseconds of CPU of one, the median of some rounds, with PostgreSQL's own."""
-    found = []
-    for _ in range(5):
-        theirs = 0.0 if postmaster is None else -read_family_cpu(postmaster)
-        began = time.process_time()
-        for _ in range(ASKED):
-            ask()
-        ours = time.process_time() - began
-        theirs += 0.0 if postmaster is None else read_family_cpu(postmaster)
-        found.append((ours + theirs) / ASKED)
-    return 1000 * statistics.median(found)
+def ingest(name: str) -> MakeSides:
+    """Requests of so many traces, the same for both."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with open_database(name) as database:
+            connection, mark = open_plain(database.url)
+            database.store.prepare()
+            accounts = AccountService(database.store)  # which remembers settings, as the server's
+            intake = TraceIntake(database.store, settings=lambda: accounts.find_settings().traces)
+            given: dict[str, list[bytes]] = {}
+
+            def spend(work: Callable[[bytes], object], side: str) -> float:
+                # Each side has the requests of the seed that it comes to: the same in the end.
+                if not given.get(side):
+                    made = make_requests(next(_seeds), size)
+                    given.update({each: list(made) for each in (OURS, "a plain loop")})
+                some = given.pop(side)
+                return database.spend(lambda: [work(raw) for raw in some]) / len(some)
+
+            def take() -> float:
+                found = spend(lambda raw: take_in(intake, raw), OURS)
+                while database.store.traces.settle(time.time() + SETTLED):
+                    pass
+                return found
+
+            def insert() -> float:
+                return spend(lambda raw: insert_plainly(connection, raw, mark), "a plain loop")
+
+            take()
+            insert()
+            yield {
+                OURS: Side(take, size, told=True),
+                "a plain loop": Side(insert, size, told=True),
+            }
+            connection.close()
+
+    return make
 
 
-def find_postmaster(url: str) -> int | None:
-    """The process that started all others of a PostgreSQL."""
-    if not url.startswith("postgresql"):
-        return None
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE")  # as it does itself after a while
-        return read_cpu(connection.info.backend_pid)[0]
+def filters(name: str) -> MakeSides:
+    """The filter that costs most, of all kinds."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with open_database(name) as database:
+            fill(database.store, 0, size)
+            page = database.store.traces.page
+            if database.postmaster is not None:
+                with psycopg.connect(database.url, autocommit=True) as connection:
+                    connection.execute("VACUUM ANALYZE")  # as it does itself after a while
+            queries = [parse_query(text, now=NOW) for text in FILTERS]
+
+            def ask(query: Any) -> None:
+                page(query, after=page(query).next)
+
+            def ask_dearest() -> float:
+                return max(database.spend(lambda: ask(query), 10) / 2 for query in queries)  # noqa: B023
+
+            ask_dearest()
+            yield {OURS: Side(ask_dearest, told=True)}
+
+    return make
 
 
-def bench_filters(url: str, name: str) -> bool:
-    """Each kind of filter, a page of 50 and the one after it, at every size."""
-    kept, filled = True, 0
-    for count in COUNTS:
-        with open_store(url) as store:
-            fill(store, filled, count)
-            filled, postmaster = count, find_postmaster(url)
-            print(f"{name}: a page of 50 of {count:,} traces, in milliseconds of CPU")
-            for text in FILTERS:
-                query = parse_query(text, now=NOW)
-
-                def ask(query: Any = query, store: Store = store) -> Any:
-                    first = store.traces.page(query)
-                    return first, store.traces.page(query, after=first.next)
-
-                first, _ = ask()
-                found = measure_filter(ask, postmaster) / 2
-                kept &= say(f"{text or 'all'} ({len(first.items)})", found, FILTER_MS)
-    return kept
-
-
-def main() -> int:
-    """All that is asked for, on each database."""
-    wanted = set(sys.argv[1:])
-    databases = wanted & {"sqlite", "postgresql"} or {"sqlite", "postgresql"}
-    benches = {"ingest": bench_ingest, "filters": bench_filters}
-    kept = True
-    for bench in [benches[each] for each in wanted & benches.keys() or benches]:
-        if "sqlite" in databases:
-            with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-                kept &= bench(f"{folder}/bench.db", "SQLite")
-        if "postgresql" in databases:
-            with open_postgres() as url:
-                kept &= bench(url, "PostgreSQL")
-    return 0 if kept else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+BENCHES = tuple(
+    bench
+    for name in (SQLITE, POSTGRESQL)
+    for bench in (
+        Bench(
+            f"ingest, {name}",
+            "A trace of four spans taken in, from bytes to rows that are committed: at most three "
+            "times a plain loop.",
+            ingest(name),
+            (10, 100, 1_000),
+            "traces in a request",
+            (Promise(3.0, "a plain loop"),),
+            each="trace",
+        ),
+        Bench(
+            f"filters, {name}",
+            f"A page of 50 by the dearest of {len(FILTERS)} kinds of filter: 50 ms at most.",
+            filters(name),
+            (10_000, 100_000, 1_000_000),
+            "traces",
+            (Promise(0.05),),
+            each="page",
+            rounds=3,
+        ),
+    )
+)

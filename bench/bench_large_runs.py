@@ -1,4 +1,4 @@
-"""Runs of 100,000 cases by the command: memory of each, and CPU of looking at them afterwards.
+"""Large runs by the command: memory of each, and CPU of looking at them afterwards.
 
 Each command is a process of its own; memory is the most that it held, CPU what it and the system
 spent on it, imports included.
@@ -11,11 +11,15 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
-CASES = 100_000
-MOST_MB = 200
-MOST_SECONDS = 3
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
+
+SIZES = (1_000, 10_000, 100_000)
+PAGE = "docs/reports.md"
 SUITE = """
 metadata: {name: large, model: echo/x, threads: 100, pricing: {input: 3, output: 15}}
 evals:
@@ -25,54 +29,97 @@ evals:
     checks: [{match: "*3*"}]
 score: {formula: success_pct - 10 * total_cost}
 """
-REPORTS = [f"--report=all.{ending}" for ending in ("json", "csv", "xml", "md", "html")]
+REPORTS = tuple(f"--report=all.{ending}" for ending in ("json", "csv", "xml", "md", "html"))
+PEAK = "from bench.measurement import read_peak; print(read_peak(), file=sys.stderr)"
+CODE = f"""
+import atexit, sys
+atexit.register(lambda: exec({PEAK!r}))
+from tallymark.cli import main
+main()
+"""
+_folder = tempfile.TemporaryDirectory(prefix="tally-bench-")
 
 
-def measure(folder: Path, *arguments: str) -> tuple[float, float]:
+def measure(folder: Path, *words: str) -> tuple[float, float]:
     """The megabytes and the seconds of CPU that a command took."""
-    code = "from tallymark.cli import main; main()"
     said = folder / "said.txt"
     with said.open("wb") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", code, *arguments, "--db=runs.db"],
+            [sys.executable, "-W", "ignore", "-c", CODE, *words, "--db=runs.db"],
             cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
         _, status, used = os.wait4(child.pid, 0)
+    text = said.read_text()
     if os.waitstatus_to_exitcode(status):
-        sys.exit(said.read_text())
-    return used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
+        raise RuntimeError(text)
+    return float(text.split()[-1]), used.ru_utime + used.ru_stime
 
 
-def tell(what: str, used: tuple[float, float], *, quick: bool) -> bool:
-    megabytes, seconds = used
-    kept = megabytes <= MOST_MB and (not quick or seconds <= MOST_SECONDS)
-    limits = f"at most {MOST_MB} MB" + (f" and {MOST_SECONDS} s" if quick else "")
-    told = f"{megabytes:6.0f} MB {seconds:7.2f} s of CPU   {limits}"
-    print(f"  {what:<34} {told}   {'' if kept else 'BROKEN'}")
-    return kept
+@cache
+def make_runs(size: int) -> tuple[Path, float, str, str]:
+    """A folder with two runs that are kept, the most that they held, and their ids."""
+    folder = Path(_folder.name, str(size))
+    folder.mkdir()
+    (folder / "suite.yaml").write_text(SUITE)
+    (folder / "rows.csv").write_text("n\n" + "\n".join(map(str, range(size))) + "\n")
+    plain, _ = measure(folder, "run", "suite.yaml")
+    reported, _ = measure(folder, "run", "suite.yaml", *REPORTS)
+    with sqlite3.connect(folder / "runs.db") as database:
+        first, second = [row[0] for row in database.execute("SELECT id FROM runs LIMIT 2")]
+    return folder, max(plain, reported), first, second
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "suite.yaml").write_text(SUITE)
-        (folder / "rows.csv").write_text("n\n" + "\n".join(map(str, range(CASES))) + "\n")
-        print(f"{CASES:,} cases by the command")
-        kept = [
-            tell("run", measure(folder, "run", "suite.yaml"), quick=False),
-            tell("run, every report", measure(folder, "run", "suite.yaml", *REPORTS), quick=False),
-            tell("run --json", measure(folder, "run", "suite.yaml", "--json"), quick=False),
-        ]
-        with sqlite3.connect(folder / "runs.db") as database:
-            first, second = [row[0] for row in database.execute("SELECT id FROM runs LIMIT 2")]
-        formula, other = "--formula=success_pct - avg_latency", "--suite=suite.yaml"
-        kept += [
-            tell("show", measure(folder, "show", first), quick=True),
-            tell("compare", measure(folder, "compare", first, second), quick=True),
-            tell("rescore --formula", measure(folder, "rescore", first, formula), quick=True),
-            tell("rescore --suite", measure(folder, "rescore", first, other), quick=True),
-            tell("show --json", measure(folder, "show", first, "--json"), quick=False),
-        ]
-    sys.exit(not all(kept))
+@contextmanager
+def memory(size: int) -> Iterator[Sides]:
+    """Of a run, and of a run that writes every report."""
+    yield {OURS: Side(lambda: make_runs(size)[1], told=True)}
+
+
+def look(words: Callable[[str, str], tuple[str, ...]]) -> MakeSides:
+    """CPU of a command about runs that are kept."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        folder, _, first, second = make_runs(size)
+        yield {OURS: Side(lambda: measure(folder, *words(first, second))[1], told=True)}
+
+    return make
+
+
+LOOKS: dict[str, Callable[[str, str], tuple[str, ...]]] = {
+    "show": lambda first, _: ("show", first),
+    "compare": lambda first, second: ("compare", first, second),
+    "rescore --formula": lambda first, _: (
+        "rescore",
+        first,
+        "--formula=success_pct - avg_latency",
+    ),
+    "rescore --suite": lambda first, _: ("rescore", first, "--suite=suite.yaml"),
+}
+BENCHES = (
+    Bench(
+        "memory of a run",
+        "The most that `tally run` holds, with every report or without: less than 200 MB.",
+        memory,
+        SIZES,
+        "cases",
+        (Promise(200, where=PAGE),),
+        unit="MB",
+        rounds=1,
+    ),
+    *(
+        Bench(
+            name,
+            f"`tally {name}` of a run that is kept, its start included: 3 s at most.",
+            look(words),
+            SIZES,
+            "cases",
+            (Promise(3.0),),
+            rounds=3,
+        )
+        for name, words in LOOKS.items()
+    ),
+)

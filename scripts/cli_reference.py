@@ -53,7 +53,14 @@ COMMANDS = [
     "traces score",
     "traces to-suite",
     "traces settings",
+    "export attempts",
+    "export results",
+    "export traces",
+    "export scores",
     "load traces",
+    "load attempts",
+    "load results",
+    "load scores",
     "attempt token",
 ]
 

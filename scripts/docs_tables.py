@@ -5,14 +5,18 @@ Each line comes from the file that it is about. Run by `make docs`, checked by a
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 
+from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
+from tallymark import sandbox
 from tallymark.api import access
 from tallymark.api.api_route import ApiRoute
 from tallymark.api.problems import CODES
@@ -21,6 +25,9 @@ from tallymark.challenges import challenge_format, tracks
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.versus import judges, model_judge, script_judge
 from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, Shape
+from tallymark.formula.formula_names import MAX_NAME, MORE_METRICS, RUN_METRICS
+from tallymark.formula.functions import FUNCTIONS
+from tallymark.formula.parser import FormulaLimits
 from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
@@ -28,8 +35,10 @@ from tallymark.server import PREFIX, make_api
 from tallymark.suites import eval_entries, prompt_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS
+from tallymark.web.markdown import make_anchor
 
 DOCS = Path(__file__).parents[1] / "docs"
+CONFORMANCE = Path(sandbox.__file__).with_name("conformance.toml")
 _FEW_KEYS = 4
 _TABLE = re.compile(r"(<!-- (\w+), made by `make docs` -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -38,7 +47,7 @@ def evaluators() -> str:
     """The types, each with its options and their defaults."""
     kinds = {name: find_evaluator(name) for name in EVALUATORS}
     rows = [(f"`{name}`", kind.help, _list_options(kind.options)) for name, kind in kinds.items()]
-    return _table(("type", "what it does", "options, with defaults"), rows)
+    return write_table(("type", "what it does", "options, with defaults"), rows)
 
 
 def versus_judges() -> str:
@@ -49,7 +58,7 @@ def versus_judges() -> str:
         "scorer": judges.OPTIONS,
     }
     rows = [(f"`{name}`", _list_options(each)) for name, each in options.items()]
-    return _table(("type", "options, with defaults"), rows)
+    return write_table(("type", "options, with defaults"), rows)
 
 
 def keys(shape: Shape) -> str:
@@ -61,7 +70,7 @@ def keys(shape: Shape) -> str:
         for key, each in record.keys.items()
         if (value := _describe_shape(each.shape))
     ]
-    return _table(("key", "value", "meaning"), rows)
+    return write_table(("key", "value", "meaning"), rows)
 
 
 def checks() -> str:
@@ -69,14 +78,14 @@ def checks() -> str:
     rows = [
         (f"`{each.kind}`", _describe_shape(each.shape), each.help) for each in CHECK_TYPES.values()
     ]
-    return _table(("check", "value", "what it asks"), rows)
+    return write_table(("check", "value", "what it asks"), rows)
 
 
 def scorers() -> str:
     """Tallymark's own, whatever else is installed here."""
     own = [each for each in describe_scorers() if each.package == "tallymark"]
     rows = [(f"`{each.name}`", each.value, _list_scorer_options(each)) for each in own]
-    return _table(("name", "value", "options, with defaults"), rows)
+    return write_table(("name", "value", "options, with defaults"), rows)
 
 
 def formats() -> str:
@@ -85,7 +94,7 @@ def formats() -> str:
     for each in FORMATS.values():
         endings = ", ".join(f"`{ending}`" for ending in each.suffixes)
         rows.append((f"`{each.name}`", each.files, each.known_by, endings))
-    return _table(("format", "files", "known by", "or by its ending"), rows)
+    return write_table(("format", "files", "known by", "or by its ending"), rows)
 
 
 def reports() -> str:
@@ -95,27 +104,85 @@ def reports() -> str:
         kind = load_report(ending)
         called = f"`{ending}` ({row.called})" if row.called else f"`{ending}`"
         rows.append((called, f"`{kind.write.__name__}(runs)`", kind.reader, kind.gives))
-    return _table(("ending", "function", "for", "what it gives"), rows)
+    return write_table(("ending", "function", "for", "what it gives"), rows)
 
 
-def routes() -> str:
-    """Every route of the API: who may, and the first line of what it does."""
-    rows = []
-    for each in iter_route_contexts(make_api(Service(ServiceSettings())).routes):
+@lru_cache(maxsize=1)
+def open_api() -> FastAPI:
+    """The API, which takes a while to make."""
+    return make_api(Service(ServiceSettings()))
+
+
+def list_routes() -> Iterator[tuple[str, str, str, str]]:
+    """Every route of the API: its method and path, who may, and what it does."""
+    for each in iter_route_contexts(open_api().routes):
         route = each.original_route
         if isinstance(route, ApiRoute) and (each.path or "").startswith(PREFIX):
             who = next(name for roles, name in _WHO.items() if roles == route.allow.roles)
             does = (route.endpoint.__doc__ or "").partition("\n")[0]
             path = (each.path or "").removeprefix(PREFIX)
-            rows += [(f"`{method} {path}`", who, does) for method in sorted(route.methods or ())]
-    return _table(("route", "who may", "what it does"), rows)
+            for method in sorted(route.methods or ()):
+                yield method, path, who, does
+
+
+def routes() -> str:
+    """The routes, each with a link to all of its fields."""
+    rows = [
+        (f"[`{method} {path}`](api-reference.md#{make_anchor(f'{method} {path}')})", who, does)
+        for method, path, who, does in list_routes()
+    ]
+    return write_table(("route", "who may", "what it does"), rows)
+
+
+def functions() -> str:
+    """The functions of formulas."""
+    rows = [
+        (f"`{each.signature}`", each.help, each.needs or "any number")
+        for each in FUNCTIONS.values()
+    ]
+    return write_table(("function", "gives", "needs"), rows)
+
+
+def run_names() -> str:
+    """What formulas of a run may name, whatever the suite."""
+    units = {"latency": "seconds", "cost": "US dollars", "success": "percent", "number": "percent"}
+    rows = []
+    for each in (*RUN_METRICS.values(), *MORE_METRICS.values()):
+        unit = "tokens" if each.name.endswith("_tokens") else units[each.measure]
+        ends = f"{each.low:g} to {each.high:g}" if each.high < math.inf else f"{each.low:g} or more"
+        kept = "yes" if each.name in RUN_METRICS else ""
+        rows.append((f"`{each.name}`", f"{ends}, {unit}", each.help, kept))
+    return write_table(("name", "value", "meaning", "reserved"), sorted(rows))
+
+
+def formula_limits() -> str:
+    """What one formula may be."""
+    limits = dataclasses.asdict(FormulaLimits())
+    words = {"nodes": "parts", "problems": "mistakes told at once; the rest are counted"}
+    rows = [(words.get(name, name), f"{value:,}") for name, value in limits.items()]
+    rows.append(("characters of a name", f"{MAX_NAME:,}"))
+    return write_table(("of a formula", "at most"), rows)
+
+
+def attacks() -> str:
+    """What `tally doctor --conformance` tries, by kind."""
+    kinds: dict[str, list[str]] = {}
+    kind = ""
+    for line in CONFORMANCE.read_text(encoding="utf-8").split("\n"):
+        if found := re.fullmatch(r"# ([A-Z][^.:]*)", line):
+            kind = found[1]
+        elif found := re.fullmatch(r'name = "(.+)"', line):
+            kinds.setdefault(kind, []).append(found[1])
+    rows = [(name, str(len(each)), ", ".join(each)) for name, each in kinds.items()]
+    rows.append(("all", str(sum(map(len, kinds.values()))), ""))
+    return write_table(("kind", "cases", "what each tries"), rows)
 
 
 def problems() -> str:
     """The codes of problems."""
     rows = [(f"`{code}`", str(status), HTTPStatus(status).phrase) for status, code in CODES.items()]
     rows += [("`busy`", "503", "Too much is being done; nothing of this was. See `Retry-After`")]
-    return _table(("`code`", "status", "meaning"), rows)
+    return write_table(("`code`", "status", "meaning"), rows)
 
 
 _WHO = {
@@ -153,6 +220,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "reports": ("reports.md", reports),
     "routes": ("api.md", routes),
     "problems": ("api.md", problems),
+    "functions": ("formula-language.md", functions),
+    "run_names": ("formula-language.md", run_names),
+    "formula_limits": ("formula-language.md", formula_limits),
+    "attacks": ("what-the-sandbox-promises.md", attacks),
 }
 """By the name in its marks: the page, and what makes it."""
 
@@ -162,7 +233,8 @@ def page_with_tables(text: str) -> str:
     return _TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]][1]()}{found[3]}", text)
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def write_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of Markdown."""
     heads = list(heads)
     cells = [[cell.replace("|", r"\|") for cell in line] for line in [heads, *rows]]
     lines = [f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in cells]

@@ -14,11 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from scripts.fuzz import judge_fuzz
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
+from scripts.prove_engine import PROOFS as ENGINE_PROOFS
+from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
 from scripts.prove_faults import judge_faults
 from scripts.prove_pages import judge_pages
@@ -105,6 +109,11 @@ def tell_tests(said: str, output: str) -> str:
     return f"{said}\n\n{lines[-1] if lines else 'It said nothing'}.\n\n{failed}"
 
 
+def prove_fuzz() -> ProofSection:
+    """Whatever strangers send, parsers give a value or a sentence, in bounded time."""
+    return ProofSection("Fuzz", *judge_fuzz())
+
+
 def prove_ratings() -> ProofSection:
     """Intervals of ratings hold the truth, and nobody gains by losing or by choosing."""
     return ProofSection("Ratings", *judge_ratings())
@@ -129,6 +138,11 @@ def prove_recordings() -> ProofSection:
     holds, table = tell_recordings()
     said = "One agent, watched by each library in its newest version, in an environment of its own:"
     return ProofSection("Recorded traces", holds, f"{said}\n\n{table}")
+
+
+def prove_engine(name: str) -> ProofSection:
+    """Whatever is lost on the way, every engine comes to the same, and Ray costs little more."""
+    return ProofSection(f"Engines: {name}", *judge_engines(names=[name]))
 
 
 def prove_backups() -> ProofSection:
@@ -189,8 +203,10 @@ def _get_room(trial: MutantTrial) -> str:
 PROOFS: dict[str, Callable[[], ProofSection]] = {
     "api": prove_api,
     "backups": prove_backups,
+    **{f"engine-{name}": partial(prove_engine, name) for name in ENGINE_PROOFS},
     "exporters": prove_exporters,
     "faults": prove_faults,
+    "fuzz": prove_fuzz,
     "mutants": prove_mutants,
     "ordinary-user": prove_ordinary_user,
     "pages": prove_pages,

@@ -12,6 +12,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,13 @@ def _server(folder: str, runtime: str) -> Any:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for the session, started by the first test that asks for it."""
+    with start_postgres() as server:
+        yield server
+
+
+@contextmanager
+def start_postgres() -> Iterator[Postgres]:
+    """A server that is gone, with all that it kept, when the block ends."""
     with (
         tempfile.TemporaryDirectory(prefix="tally-pg-", dir=_find_room()) as folder,
         tempfile.TemporaryDirectory(prefix="tally-rt-") as runtime,

@@ -8,16 +8,22 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from scripts import api_reference
 from scripts.docs_tables import TABLES, page_with_tables
 from tests import shell_blocks, tutorials
 from tests.cli.tally_process import Tally
 from tests.golden.stage import shared_zygote
 from tests.golden.zygote import Call
+
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.suites.suite_file import load_suite
 
 ROOT = Path(__file__).parents[1]
 STRICT = "import sys, warnings; sys.path[0] = ''; warnings.simplefilter('error')\n"
@@ -162,11 +168,47 @@ def test_a_table_is_up_to_date(name: str) -> None:
     assert page_with_tables(text) == text, "run `make docs`"
 
 
-def test_links_lead_somewhere() -> None:
-    for page in [*PAGES, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if not target.startswith(("http://", "https://")):
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_what_comparisons_show_of_ours_is_valid(tmp_path: Path) -> None:
+    """Each suite and challenge, with empty files where it names some."""
+    (tmp_path / "capitals.csv").write_text("country,capital\nPeru,Lima\n", encoding="utf-8")
+    for name in ("generate.py", "evaluate.py", "truth.json", "countries.json", "agent.py"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    shown = set()
+    for page in sorted((ROOT / "docs").glob("compare-*.md")):
+        text = page.read_text(encoding="utf-8")
+        for name, body in re.findall(
+            r"^```yaml ([^\n]+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL
+        ):
+            path = tmp_path / name.split()[0]
+            if name == "suite.yaml":
+                path.write_text(body, encoding="utf-8")
+                assert load_suite(path).evals, page.name
+            elif name.endswith("Tallymark"):
+                path.write_text(body, encoding="utf-8")
+                assert load_challenge(tmp_path).goal, page.name
+            shown.add(page.stem)
+    assert len(shown) >= 5
+
+
+def test_the_reference_of_the_api_is_up_to_date() -> None:
+    assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.write_page(), (
+        "run `make docs`"
+    )
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("page", "code"), blocks("py"))
+def test_code_of_other_libraries_does_what_the_page_says(
+    page: Path, code: str, tmp_path: Path
+) -> None:
+    """Comparisons are with what was run, not with what was read."""
+    script = tmp_path / "block.py"
+    script.write_text(code, encoding="utf-8")
+    env = os.environ | {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES"}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{page.name}:\n{done.stderr}"
 
 
 def test_the_container_file_copies_what_is_there() -> None:

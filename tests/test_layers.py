@@ -16,6 +16,7 @@ LEVELS = {
     "importing": 0,
     "event_loops": 0,
     "left_behind": 0,
+    "parquet_rows": 0,
     "documents": 1,
     "charts": 1,
     "formula": 1,
@@ -64,6 +65,7 @@ ONLY = {
 SIBLINGS = {
     "challenges/evaluators/suite.py": {"suites"},  # an evaluator that runs a suite
     "importing.py": {"errors"},
+    "parquet_rows.py": {"errors"},
 }
 
 

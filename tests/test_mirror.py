@@ -12,12 +12,16 @@ SOURCE = TESTS.parent / "src" / "tallymark"
 # Tests of something other than one module or folder, and why.
 EXCEPTIONS = {
     "cli/test_both_ways.py": "every command, on a database and against a server",
+    "engine/test_conformance.py": "both engines, by one suite",
     "examples/test_challenges.py": "the examples lie outside the package",
     "examples/test_dimensions.py": "the examples lie outside the package",
     "examples/test_trace_scorers.py": "the examples lie outside the package",
     "golden/test_golden.py": "the command and the public names, whatever lies behind them",
     "golden/test_masks.py": "what the golden corpus leaves out of its comparisons",
     "golden/test_update.py": "how the golden corpus is brought up to date",
+    "test_corpus.py": "parsers of strangers' bytes, wherever they are",
+    "test_dependencies.py": "what the package needs, and how it is built",
+    "test_bench.py": "how benches are measured and told",
     "test_docs.py": "the documents, which show users what to write",
     "test_exports.py": "what `import tallymark` gives",
     "test_layers.py": "all rooms together",

@@ -106,6 +106,12 @@ def test_what_needs_an_extra_says_which_before_the_first_case(tally: Path, tmp_p
 
 def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
     assert run(tally, "docs", "formulas", cwd=tmp_path).startswith("# ")
+    code = (
+        "from tallymark.web.docs.docs_tree import load_docs; tree = load_docs();"
+        "assert tree.pages['readme'].read.title == 'Tallymark';"
+        "assert tree.decisions and 'home.png' in tree.pictures; print(tree.root)"
+    )
+    assert "site-packages" in run(tally.parent / "python", "-c", code, cwd=tmp_path)
 
 
 def test_it_is_small(tally: Path) -> None:

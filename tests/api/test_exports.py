@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import tracemalloc
+from typing import Any
 
 from tests.api.conftest import Server, publish
 
@@ -41,6 +42,25 @@ def test_what_is_missing_or_not_there_is_said_before_the_first_byte(shared: Serv
         assert shared.v1("ada", "GET", f"/export/{query}").status_code == status, query
     assert shared.v1("victor", "GET", "/export/audit").status_code == 403
     assert shared.v1("bob", "GET", "/export/attempts?challenge=speed").status_code == 403
+
+
+def test_traces_and_their_scores_are_exported(server: Server) -> None:
+    lines = b"".join(b'{"trace_id": "t-%d", "output": "word"}\n' % n for n in range(3))
+    kind = {"Content-Type": "application/x-ndjson"}
+    assert server.v1("rita", "POST", "/traces", content=lines, headers=kind).status_code == 201
+    body = {"name": "helpful", "value": 0.5}
+    assert server.v1("rita", "POST", "/traces/t-1/scores", json=body).is_success
+
+    def read(query: str) -> list[dict[str, Any]]:
+        return list(map(json.loads, server.v1("ada", "GET", f"/export/{query}").text.splitlines()))
+
+    assert {each["id"]: each["trace"]["trace_id"] for each in read("traces")} == {
+        name: name for name in ("t-0", "t-1", "t-2")
+    }
+    assert [each["id"] for each in read("traces?filter=score.helpful<1")] == ["t-1"]
+    assert [(each["trace_id"], each["value"]) for each in read("scores")] == [("t-1", 0.5)]
+    refused = server.v1("ada", "GET", "/export/traces", params={"filter": "cost>"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
 
 
 def test_no_cell_is_a_formula(server: Server) -> None:

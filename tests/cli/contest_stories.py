@@ -128,6 +128,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         "~ attempt report speed --agent bob --metric raiting=7",
         "~ attempt report speed --agent bob --metric rating=true",
         "attempt list sums",
+        "export attempts sums -o attempts.parquet",
         "~ attempt list speed --agent bob --json",
         "~ attempt list sums --live --limit 1",
         "~ attempt list nothing",

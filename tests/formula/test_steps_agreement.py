@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 import warnings
+from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from typing import Any
@@ -274,3 +275,37 @@ def test_ten_million_rows_need_little_more_than_their_result() -> None:
     tracemalloc.stop()
     assert peak - result.values.nbytes < 64_000_000
     assert result.values[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "-a", "a / b", "a * b", "a - b", "a / b - b * 2", "a * 2 / b"]
+)
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (timedelta(1), timedelta(2)),  # their quotient is a float
+        ("x", 10**12),  # their product is a text that no memory holds
+        (10**200, 10**200),
+        (2**60 + 1, True),
+        (Decimal("1.5"), Fraction(1, 2)),
+        (np.float64(1), np.float64(0)),  # which numpy divides, with a warning
+        (np.float32(1.5), 1e300),
+        ([1], 2),
+        (1 + 2j, 1.0),
+        (2.0, None),
+    ],
+)
+def test_what_python_could_reckon_with_is_a_number_or_undefined(text: str, a: Any, b: Any) -> None:
+    formula, row = Formula.parse(text, ["a", "b"]), {"a": a, "b": b}
+    first, second, third = (formula.evaluate(row) for _ in range(3))
+    assert first == second == third == step(formula.tree, row).value
+    assert third is None or type(third) is float
+
+
+def test_a_method_that_is_held_compiles_once() -> None:
+    formula = Formula.parse("a / b", ["a", "b"])
+    evaluate, row = formula.evaluate, {"a": 1.0, "b": 2.0}
+    assert [evaluate(row), evaluate(row)] == [0.5, 0.5]
+    compiled = formula.evaluate
+    assert evaluate(row) == 0.5
+    assert formula.evaluate is compiled

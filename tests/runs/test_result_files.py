@@ -93,7 +93,7 @@ def test_tables_have_a_column_for_everything(tmp_path: Path, name: str) -> None:
 def test_all_rows_arrive_however_many(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.runs.parquet_rows._BATCH", 7)
+    monkeypatch.setattr("tallymark.parquet_rows._ROWS", 7)
     write(tmp_path / name, results(*["1"] * 30))
     assert [row["trace_id"] for row in read(tmp_path / name)] == [f"t-{n}" for n in range(30)]
 
@@ -143,7 +143,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "tallymark.runs.parquet_rows", raising=False)
-    with pytest.raises(InvalidInput, match=r'needs pyarrow; install it with: .*\[parquet\]"'):
+    monkeypatch.delitem(sys.modules, "tallymark.parquet_rows", raising=False)
+    with pytest.raises(InvalidInput, match=r'need pyarrow; install it with: .*\[parquet\]"'):
         write(tmp_path / "out.parquet", [])
     assert not list(tmp_path.iterdir())

@@ -42,7 +42,7 @@ FILES = {
 
 def detected(path: Path) -> str | None:
     with open_source(path, Progress(None, None)) as source:
-        kind = reading_module._detect_format(source)
+        kind = reading_module.detect_format(source)
     return kind.name if kind else None
 
 

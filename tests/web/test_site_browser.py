@@ -69,6 +69,7 @@ AXE = (
     "/compare?run=rnone&run=rntwo",
     "/challenges/maze",
     "/attempts/a8/answer",
+    "/docs/formulas",
 )
 """Of each kind of page one; `make proof` looks at all of them in every role."""
 
@@ -134,6 +135,19 @@ def test_what_anybody_wrote_is_neither_run_nor_too_wide_for_a_phone(
         if page.evaluate("document.documentElement.scrollWidth") > 390:
             wide.append(path[:120])
     assert (wide, asked) == ([], [])
+
+
+def test_the_docs_are_searched_as_is_typed_and_their_code_is_copied(
+    address: str, page: Page
+) -> None:
+    page.goto(f"{address}/docs/formulas")
+    page.wait_for_selector(".sample button")
+    page.keyboard.press("/")
+    page.keyboard.type("frozen boa")
+    page.wait_for_selector("#docs-found mark")
+    page.click("#docs-found .docs-hits a")
+    page.wait_for_selector(".docs-text")
+    assert not page.url.endswith("/docs/formulas")
 
 
 def test_a_formula_is_answered_as_it_is_typed(address: str, page: Page) -> None:

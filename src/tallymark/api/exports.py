@@ -12,19 +12,22 @@ from fastapi import Query, Response
 from starlette.responses import StreamingResponse
 
 from tallymark.api.access import TEAM, Services, Who, may
-from tallymark.api.answers import encode
+from tallymark.api.answers import Live, encode
 from tallymark.api.api_route import make_router
 from tallymark.api.problems import refuse
 from tallymark.api.reports import NDJSON
 from tallymark.api.runs import describe_record
+from tallymark.api.traces import Filter
+from tallymark.app.exports import stream_attempts, stream_scores, stream_traces
 from tallymark.app.service import TenantServices
-from tallymark.app.sight import sees_live
+from tallymark.app.sight import is_public, sees_live
+from tallymark.app.trace_questions import TraceQuestions
 from tallymark.errors import NotAllowed
 from tallymark.runs.reports.json_report import describe_case
 from tallymark.text import format_cell
 
 router = make_router("exports")
-Kind = Literal["runs", "cases", "attempts", "board", "audit"]
+Kind = Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"]
 CSV = "text/csv; charset=utf-8"
 _PAGE = 1000
 
@@ -47,10 +50,15 @@ def export(
     format: Annotated[Literal["ndjson", "csv"], Query()] = "ndjson",  # noqa: A002 (its name)
     challenge: Annotated[str | None, Query(max_length=200)] = None,
     run: Annotated[str | None, Query(max_length=200)] = None,
+    filter: Filter = "",  # noqa: A002 (its name)
+    live: Live = None,
 ) -> Response:
-    """Runs, the cases of a run, the attempts or the board of a challenge, or the log."""
-    live = sees_live(caller)
-    if kind == "audit" and not live:
+    """Runs, the cases of a run, the attempts or the board of a challenge, traces, scores, the log.
+
+    A `filter` chooses traces. Attempts come oldest first, traces newest first.
+    """
+    shows_all = not is_public(caller, live)
+    if kind == "audit" and not sees_live(caller):
         raise NotAllowed("the log is for organisers")
     needed = {"cases": ("run", run), "attempts": ("challenge", challenge)}
     needed["board"] = needed["attempts"]
@@ -61,7 +69,9 @@ def export(
         run = services.store.run(run).id
     if challenge is not None:
         services.store.challenges.find(challenge)
-    rows = _READERS[kind](services, challenge or run or "", live)
+    if filter:
+        TraceQuestions(services.store).read_filter(filter)
+    rows = _READERS[kind](services, challenge or run or filter, shows_all)
     if format == "csv":
         return StreamingResponse(_write_csv(rows), media_type=CSV)
     return StreamingResponse((encode(row) + b"\n" for row in rows), media_type=NDJSON)
@@ -80,10 +90,17 @@ def _read_cases(services: TenantServices, run: str, _: bool) -> Iterator[dict[st
 
 
 def _read_attempts(services: TenantServices, name: str, live: bool) -> Iterator[dict[str, Any]]:
-    before = None
-    while found := services.store.attempts.of(name, limit=_PAGE, before=before, public=not live):
-        yield from (each.to_public() for each in found)
-        before = found[-1].id
+    for each in stream_attempts(services.store, name, live=live):
+        yield each.to_public()
+
+
+def _read_traces(services: TenantServices, filter_: str, _: bool) -> Iterator[dict[str, Any]]:
+    for record, trace in stream_traces(services.store, filter_):
+        yield record.to_dict() | {"trace": trace.to_dict()}
+
+
+def _read_scores(services: TenantServices, filter_: str, _: bool) -> Iterator[dict[str, Any]]:
+    yield from map(msgspec.to_builtins, stream_scores(services.store, filter_))
 
 
 def _read_board(services: TenantServices, name: str, live: bool) -> Iterator[dict[str, Any]]:
@@ -106,6 +123,8 @@ _READERS: dict[str, Callable[[TenantServices, str, bool], Iterator[dict[str, Any
     "attempts": _read_attempts,
     "board": _read_board,
     "audit": _read_audit,
+    "traces": _read_traces,
+    "scores": _read_scores,
 }
 
 

@@ -13,6 +13,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from tallymark.challenges.evaluators import (
     find_evaluator,
 )
 from tallymark.challenges.evaluators.submission_intake import refuse_unusable
+from tallymark.challenges.plugins import SandboxedPlugin
 from tallymark.challenges.rescore_plan import (
     RescorePlan,
     Rescoring,
@@ -71,6 +73,8 @@ from tallymark.store.contests.attempt_items import Finish, Verdict
 from tallymark.store.rehearsals import is_rehearsal
 
 if TYPE_CHECKING:
+    from tallymark.challenges.plugins import Plugin
+    from tallymark.engine.engine_choice import EngineChoice
     from tallymark.models.reach import Reach
     from tallymark.store import Store
     from tallymark.store.contests.attempt_items import Report
@@ -343,7 +347,7 @@ class Competition:
         old = self.store.challenges.get(name)
         return find_need(old, change_scoring(old, **scoring), same_files=True) == "formula"
 
-    def rescore(
+    def rescore(  # noqa: PLR0913 (each says one thing about it)
         self,
         name: str,
         *,
@@ -352,13 +356,15 @@ class Competition:
         on_progress: Callable[[int, int | None], None] | None = None,
         reason: str = "",
         based_on: str | None = None,
+        engine: EngineChoice | None = None,
         **scoring: Any,
     ) -> Rescoring:
         """Scores a challenge's attempts by another rule, or shows what that would change.
 
         The rule is that of a new version in `folder`, or today's with changes to its scoring.
         `on_progress` is told how many attempts are scored, and how many there are. `based_on` is
-        the version that was looked at: if another counts by now, nothing is done.
+        the version that was looked at: if another counts by now, nothing is done. `engine` is
+        where a plugin scores very many.
         """
         old = self.store.challenges.get(name)
         if based_on not in (None, old.version):
@@ -382,22 +388,42 @@ class Competition:
                 return None
             return _verify_trajectory(attempt, payload, new).violations
 
+        plugin = self._rulings.load_plugin(new, files)
         plan = RescorePlan.of(
             old,
             new,
             packed=packed,
-            plugin=self._rulings.load_plugin(new, files),
+            plugin=plugin,
             evaluate=again,
             find_broken=find_broken,
             tenant=self.store.tenant,
         )
         rescorings, at = self.store.rescorings, self._clock()
-        if apply:
-            done = rescorings.apply(plan, at=at, on_progress=on_progress, reason=reason)
-        else:
-            done = rescorings.preview(plan, at=at, on_progress=on_progress)
+        with self._spread(plan, plugin, engine, keep=not apply) as spread:
+            if apply:
+                done = rescorings.apply(spread, at=at, on_progress=on_progress, reason=reason)
+            else:
+                done = rescorings.preview(spread, at=at, on_progress=on_progress)
         self._rulings.forget_pauses()
         return done
+
+    def _spread(
+        self,
+        plan: RescorePlan,
+        plugin: Plugin | None,
+        engine: EngineChoice | None,
+        *,
+        keep: bool,
+    ) -> AbstractContextManager[RescorePlan]:
+        """The plan as the workers of an engine do it, where there is one and it is worth it."""
+        alone = plan.need != "score" or plan.old.constraints != plan.new.constraints
+        if engine is None or alone or not isinstance(plugin, SandboxedPlugin):
+            return nullcontext(plan)
+        if self.store.figures.count_attempts(plan.old.name) <= _AT_ONCE:
+            return nullcontext(plan)
+        from tallymark.app.rescore_blocks import rescore_on_engine  # noqa: PLC0415 (few need it)
+
+        return rescore_on_engine(engine, self.store, plan, plugin, self._policy, keep=keep)
 
     def resume(self, name: str, agent: str | None = None) -> Rescoring:
         """Ends the pause of an agent, or of all that are paused, and scores what waited for it."""

@@ -112,6 +112,11 @@ class RuleScoring:
         """Whether it scores where it is called, and waits for nothing."""
         return self.scorer is None or self.scorer.inline
 
+    @property
+    def may_travel(self) -> bool:
+        """Whether workers elsewhere can score by it: what is paid is counted here."""
+        return self.scorer is not None and not self.judges and self.said.folder is not None
+
     def find_amount(self, ctx: EvalContext | None) -> float:
         """US dollars to be set aside for a trace."""
         if self.said.reserve is not None:
@@ -202,6 +207,11 @@ def open_scoring(
     made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach, seconds)
     _check_money(made)
     return made
+
+
+def open_own_scoring(said: RuleDefinition) -> RuleScoring:
+    """A rule whose writer has the database and that asks no judge, for a worker elsewhere."""
+    return RuleScoring("", said, _Opener(said, None, load_scorer).open(), None, (), None)
 
 
 def make_context(trace: Trace) -> EvalContext:

@@ -19,6 +19,7 @@ from tallymark.traces.trace_query import parse_query
 
 if TYPE_CHECKING:
     from tallymark.app.remote_suites import RemoteRules
+    from tallymark.engine.engine import Engine
     from tallymark.store import Store
     from tallymark.store.traces.backfills import Backfill
     from tallymark.store.traces.rules import Rule
@@ -30,6 +31,8 @@ LOOKED_AT = 2_000
 _QUICK_LOT, _SLOW_LOT, _STORED_AT_ONCE = 1_000, 128, 16
 """Traces that are scored between two looks for more, by what waits for nobody and by what does, and
 how many scores of the latter are stored together: what a worker that dies has asked for nothing."""
+_SPREAD = 4
+"""Lots for each worker of an engine, between two looks for more."""
 SLICE = 20.0
 """Seconds after which a job makes room for others."""
 _MOST_TRIES = 100
@@ -60,6 +63,8 @@ class RuleWork:
     stopped: Callable[[], bool] = lambda: False
     """Whether somebody wants it to end."""
     seconds: float = SLICE
+    engine: Engine | None = None
+    """Where scorers score very many; None is this process."""
     _began: float = field(default_factory=time.monotonic)
 
     @property
@@ -106,6 +111,8 @@ class RuleWork:
                 if scoring is None:
                     break
             lot = _QUICK_LOT if scoring.is_quick and not scoring.is_paid else _SLOW_LOT
+            if self.engine is not None and scoring.may_travel:
+                lot = _QUICK_LOT * _SPREAD * self.engine.workers
             if rule.trouble is not None and probing:
                 lot = 1  # whoever did not answer is asked about one before it is about many
             probing = False
@@ -223,6 +230,9 @@ class _ScoredLot:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
             numbers = (scoring.score_numbers(each.numbers) for each in granted)
             self._store(list(map(self._conclude, granted, numbers)))
+        elif self.work.engine is not None and scoring.may_travel:
+            granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
+            self._score_elsewhere(self.work.engine, granted)
         elif scoring.is_quick and not scoring.judges:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
             self._store(list(self._score_quickly(granted)))
@@ -237,6 +247,12 @@ class _ScoredLot:
                 yield self._conclude(each, scorer.score(context))
             else:
                 yield self._conclude(each, Score.failed(str(context)))
+
+    def _score_elsewhere(self, engine: Engine, due: Sequence[DueTrace]) -> None:
+        from tallymark.app.rule_blocks import score_on_engine  # noqa: PLC0415 (it imports workers)
+
+        for scored in score_on_engine(engine, self.scoring.said, self._load(due)):
+            self._store([self._conclude(*each) for each in scored])
 
     def _score_slowly(self, due: Sequence[DueTrace]) -> None:
         loaded = list(self._load(due))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import cached_property, partial
@@ -33,7 +33,11 @@ from tallymark.text import format_count
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.stop_signals import StopSignal
+    from tallymark.engine.engine_choice import EngineChoice
     from tallymark.suites.chosen_cases import CaseChoice
+
+LEAST_CASES = 200
+"""Fewer are asked before workers have started."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class RunOptions:
     """Which of the suite's prompts to ask with; all where none is named."""
     stop: StopSignal | None = None
     """How others end the run before its end."""
+    engine: EngineChoice | None = None
+    """Where many cases are asked; None is this process."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Kept with the run: the branch and the commit that a CI job runs for."""
 
@@ -176,7 +182,7 @@ class RunService:
             # Stored before anything is asked: a process that is killed leaves a run to resume.
             self.app.store.create_run(record)
             try:
-                runs.append(self._evaluate(record, suite, model, limits, watch, stop=options.stop))
+                runs.append(self._evaluate(record, suite, (name, model), limits, watch, options))
             except KeyboardInterrupt as stopped:
                 if left := len(opened) - len(runs) - 1:
                     stopped.add_note(f"{format_count(left, 'more run')} not started")
@@ -230,16 +236,15 @@ class RunService:
             limits, _ = _choose_part(definition, suite, options, kept["chosen"])
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redact(each): each for each in suite.models}
-        model = self.open_model(hidden.get(record.model, record.model), suite, options)
+        name = hidden.get(record.model, record.model)
+        model = self.open_model(name, suite, options)
         self.app.store.claim_run(record.id)
         # Only now: before, another may have been adding to them.
         stored = self.app.store.counted_results(record.id)
         earlier = [result for result in stored if result.status != "error"]
         began = record.started_at or time.time()  # not yet, where it waited for a worker
         record = replace(record, status="running", error=None, started_at=began)
-        return self._evaluate(
-            record, suite, model, limits, watch, earlier=earlier, stop=options.stop
-        )
+        return self._evaluate(record, suite, (name, model), limits, watch, options, earlier)
 
     def _find_unfinished(self) -> str:
         """The latest run that has something left to ask and that nobody works on."""
@@ -267,17 +272,18 @@ class RunService:
             reach=self._reach,
         )
 
-    def _evaluate(  # noqa: PLR0913 (all that a run goes on with)
+    def _evaluate(  # noqa: PLR0913, PLR0917 (all that a run goes on with)
         self,
         record: RunRecord,
         suite: FilledSuite,
-        model: Model,
+        named: tuple[str, Model],
         limits: RunLimits,
         watch: RunWatch | None,
-        *,
+        options: RunOptions,
         earlier: Sequence[CaseResult] = (),
-        stop: StopSignal | None = None,
     ) -> Run:
+        name, model = named
+        stop = options.stop
         ongoing = OngoingRun(
             record,
             suite.formula,
@@ -286,11 +292,15 @@ class RunService:
             keeper=self.app.store,
             watch=watch,
         )
+        done = {result.key for result in earlier}
+        if options.engine is not None and record.total - len(done) > LEAST_CASES:
+            self._ask_elsewhere(options.engine, ongoing, suite, name, limits, options, done)
+            return self._make_run(ongoing)
         evaluation = SuiteEvaluation(
             suite,
             model,
             limits,
-            done={result.key for result in earlier},
+            done=done,
             spent=ongoing.tally.all.cost,
             judged=ongoing.tally.all.judges.total,
         )
@@ -301,6 +311,43 @@ class RunService:
                 ongoing.ending = run_to_end(
                     lambda: stop.run_until_set(evaluation.run(ongoing.aadd))
                 )
+        return self._make_run(ongoing)
+
+    def _ask_elsewhere(  # noqa: PLR0913, PLR0917 (all that a run goes on with)
+        self,
+        engine: EngineChoice,
+        ongoing: OngoingRun,
+        suite: FilledSuite,
+        model: str,
+        limits: RunLimits,
+        options: RunOptions,
+        done: Collection[tuple[str, int]],
+    ) -> None:
+        """Has the workers of an engine ask all cases."""
+        from tallymark.app.suite_blocks import CaseAsking, ask_on_engine  # noqa: PLC0415 (few do)
+
+        definition = suite.definition
+        known_vars, known_secrets = self._find_values(definition, options)
+        work = CaseAsking(
+            definition.to_json(),
+            definition.hash,
+            definition.folder.resolve(),
+            definition.prompt,
+            model,
+            limits,
+            {name: known_vars[name] for name in definition.var_names if name in known_vars},
+            {
+                name: known_secrets[name]
+                for name in definition.secret_names
+                if name in known_secrets
+            },
+            options.judge,
+        )
+        with ongoing:
+            ongoing.ending = ask_on_engine(engine, work, suite, ongoing, done)
+
+    def _make_run(self, ongoing: OngoingRun) -> Run:
+        record = ongoing.record
         if ongoing.results is not None:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
         from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import math
 import tempfile
 import threading
 import time
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tallymark.app.competition import Competition
     from tallymark.app.rule_work import RuleWork
     from tallymark.app.webhooks import WebhookService
+    from tallymark.engine.engine import Engine
     from tallymark.store.jobs.job_queue import Claimed
 
 _log = logging.getLogger("tallymark.workers")
@@ -179,12 +181,12 @@ def _apply_rule(task: Task) -> Any:
     return {"stored": _open_rule_work(task).score(int(task.job.subject))}
 
 
-def _backfill(task: Task) -> Any:
-    """Goes on with a rule's backfill, for a while."""
+def go_on_with_backfill(task: Task, engine: Engine | None = None) -> Any:
+    """Goes on with a rule's backfill, for a while; with an engine, to its end."""
     number = int(task.job.subject)
     if task.stop.reason == "cancelled":
         task.app.store.backfills.end(number, "cancelled")
-    done = _open_rule_work(task).backfill(number)
+    done = _open_rule_work(task, engine).backfill(number)
     if task.stop.reason == "cancelled" and done.get("status") == "queued":
         task.app.store.backfills.end(number, "cancelled")
         return _open_rule_work(task).backfill(number)
@@ -210,11 +212,16 @@ def _open_webhooks(task: Task) -> WebhookService:
     return WebhookService(task.app.store, task.rules.may, task.own, task.clock)
 
 
-def _open_rule_work(task: Task) -> RuleWork:
-    from tallymark.app.rule_work import RuleWork  # noqa: PLC0415 (models and scorers are heavy)
+def _open_rule_work(task: Task, engine: Engine | None = None) -> RuleWork:
+    from tallymark.app.rule_work import SLICE, RuleWork  # noqa: PLC0415 (scorers are heavy)
 
     return RuleWork(
-        task.app.store, task.rules, task.clock, stopped=lambda: task.stop.reason is not None
+        task.app.store,
+        task.rules,
+        task.clock,
+        stopped=lambda: task.stop.reason is not None,
+        seconds=SLICE if engine is None else math.inf,
+        engine=engine,
     )
 
 
@@ -235,7 +242,7 @@ KINDS: dict[str, JobKind] = {
     "rescore_run": JobKind(_rescore_run),
     "decide": JobKind(_decide, most_failures=None),
     "rule": JobKind(_apply_rule, most_failures=None),
-    "backfill": JobKind(_backfill, most_failures=None),
+    "backfill": JobKind(go_on_with_backfill, most_failures=None),
     "announce": JobKind(_announce, most_failures=None),
     "deliver": JobKind(_deliver, most_failures=None),
 }

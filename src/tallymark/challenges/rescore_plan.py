@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 Need = Literal["formula", "score", "evaluate"]
 """What a new rule takes: arithmetic on stored numbers, scoring what was found before, or all."""
 Rescored: TypeAlias = tuple[Evaluation, Outcome]
-Rescorer: TypeAlias = Callable[[Sequence[tuple[Attempt, Evaluation]]], list[Rescored]]
+Page: TypeAlias = Sequence[tuple[Attempt, Evaluation]]
+RescorePages: TypeAlias = Callable[[Iterable[Page]], Iterator[tuple[Page, list[Rescored]]]]
+"""Scores pages of attempts again, and gives each with its outcomes, in their order."""
+Rescorer: TypeAlias = Callable[[Page], list[Rescored]]
 Evaluate: TypeAlias = Callable[[Attempt], Evaluation]
 
 
@@ -40,6 +43,8 @@ class RescorePlan:
     """The files of the new version; None where they are the old one's."""
     deaths: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """How often each agent's attempts ended the plugin's process: known once all are scored."""
+    rescore_pages: RescorePages | None = None
+    """Who scores many attempts; None for the rescorer, page by page."""
 
     @classmethod
     def of(  # noqa: PLR0913 (each says one thing about the plan)
@@ -74,6 +79,12 @@ class RescorePlan:
             packed,
             getattr(plugin, "deaths", {}),
         )
+
+    def rescore_all(self, pages: Iterable[Page]) -> Iterator[tuple[Page, list[Rescored]]]:
+        """Each page with its outcomes, in their order."""
+        if self.rescore_pages is not None:
+            return self.rescore_pages(pages)
+        return ((page, self.rescorer(page)) for page in pages)
 
 
 class BoardPlace(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""`tally load`: what other tools wrote down, into the store."""
+"""`tally load`: what other tools wrote down, or `tally export`, into the store."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ class _Kinds(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down.")
+app = typer.Typer(
+    cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down, or tally export."
+)
 
 
 @app.callback()
 def _load() -> None:
-    """Load what other tools wrote down."""
+    """Load what other tools wrote down, or tally export."""
 
 
 @app.command()
@@ -41,7 +43,7 @@ def traces(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Files or folders of traces, of any format that tally score reads.",
+            help="Files or folders of traces: what tally score reads, or tally export wrote.",
         ),
     ],
     format_: Annotated[
@@ -56,6 +58,10 @@ def traces(
 ) -> None:
     """Keep the traces of files. Loading the same again adds nothing."""
     from tallymark.traces import read_traces
+
+    if any(each.suffix == ".parquet" for each in files):
+        _load_tables(files, db, server, as_json)
+        return
 
     broken: list[TraceError] = []
     with open_desk(db, server) as desk, show_progress("loading") as update:
@@ -76,3 +82,72 @@ def traces(
     if not count and broken:
         raise InvalidInput("nothing could be loaded")
     say(f"loaded {format_count(count, 'trace')}; see them with: tally traces list")
+
+
+def _load_tables(files: list[Path], db: str | None, server: str | None, as_json: bool) -> None:
+    """Traces that `tally export traces` wrote: each file is seen whole before any is loaded."""
+    from itertools import chain
+
+    from tallymark.app.loads import open_traces
+
+    with open_desk(db, server) as desk:
+        count = desk.traces.load(chain.from_iterable([open_traces(each) for each in files]))
+    if as_json:
+        print_json({"traces": count, "broken": []})
+        return
+    say(f"loaded {format_count(count, 'trace')}; see them with: tally traces list")
+
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A Parquet file that tally export wrote.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@app.command()
+def attempts(
+    file: File,
+    challenge: Annotated[
+        str | None, typer.Option("--challenge", help="For this one, not the one that it names.")
+    ] = None,
+    db: Db = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put attempts that ended back, as they were, with their board. They rate nobody."""
+    with open_desk(db, None) as desk:
+        done = desk.tables.load_attempts(file, challenge)
+    if as_json:
+        print_json({"attempts": done.new, "known": done.known, "left_out": done.left_out})
+        return
+    say(f"loaded {format_count(done.new, 'attempt')}{_tell_known(done.known)}")
+    if done.left_out:
+        say(
+            f"tally: left out {format_count(done.left_out, 'attempt')} that had not ended", err=True
+        )
+
+
+@app.command()
+def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
+    """Put runs with their results back. Nothing that they name is run here."""
+    with open_desk(db, None) as desk:
+        done = desk.tables.load_results(file)
+    if as_json:
+        print_json({"runs": done.runs, "results": done.results, "known": done.known})
+        return
+    told = f"{format_count(done.runs, 'run')} with {format_count(done.results, 'result')}"
+    say(f"loaded {told}{_tell_known(done.known)}")
+
+
+@app.command()
+def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
+    """Put scores back, of traces and cases that are there."""
+    with open_desk(db, None) as desk:
+        count = desk.tables.load_scores(file)
+    if as_json:
+        print_json({"scores": count})
+        return
+    say(f"loaded {format_count(count, 'score')}")
+
+
+def _tell_known(known: int) -> str:
+    return f"; {known:,} {'was' if known == 1 else 'were'} there already" if known else ""

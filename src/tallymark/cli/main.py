@@ -53,6 +53,7 @@ COMMANDS = {
     "logout": "login:logout",
     "whoami": "login:whoami",
     "traces": "traces:app",
+    "export": "export:app",
     "load": "load:app",
     "rules": "rules:app",
     "formula": "formula:app",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
+from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
@@ -66,6 +67,8 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         bool, typer.Option("--apply", help="Of a challenge: do it, all or nothing.")
     ] = False,
     insecure_local: InsecureLocal = False,
+    engine: EngineName = None,
+    workers: Workers = None,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -91,8 +94,9 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.challenges.agent_names import label_agent
     from tallymark.desk.judging import JudgedHere
 
-    how = JudgedHere(insecure_local=insecure_local)
     with open_desk(db, server) as desk:
+        choice = choose_for_desk(engine, workers, desk)
+        how = JudgedHere(insecure_local=insecure_local, engine=choice)
         with show_progress("rescoring") as update:
             found = desk.challenges.rescore(
                 name, apply=apply, folder=folder, scoring=scoring, how=how, on_progress=update

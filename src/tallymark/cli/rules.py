@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import (
@@ -324,6 +325,8 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
         bool, typer.Option("--preview", help="Only say what it would come to.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    engine: EngineName = None,
+    workers: Workers = None,
     db: Db = None,
     server: Server = None,
     as_json: JsonOption = False,
@@ -338,6 +341,7 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     now = time.time()
     span = (read_moment(since, now=now), read_moment(until, now=now))
     with open_desk(db, server) as desk:
+        choice = choose_for_desk(engine, workers, desk)
         said = desk.rules.preview_backfill(name, *span)
         if not as_json:
             _say_preview(name, said)
@@ -347,8 +351,14 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
                 raise InvalidInput("a backfill is confirmed", hint="give --yes, or --preview")
             if yes or typer.confirm("Score them?", err=True):
                 made = desk.rules.start_backfill(name, *span)
+                if choice is not None:
+                    desk.rules.do_backfills(choice)
+                    known = desk.rules.get(name)["backfills"]
+                    made = next(each for each in known if each["id"] == made["id"])
     if as_json:
         print_json({"preview": msgspec.to_builtins(said), "backfill": made})
+    elif made is not None and choice is not None:
+        say(_describe_backfill(made))
     elif made is not None:
         say(f"queued: workers of tally serve or tally worker do it (job {made['job']})")
         say(f"  tally rules show {name}")

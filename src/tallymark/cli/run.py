@@ -16,6 +16,7 @@ import typer
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
 from tallymark.cli.ci_job import BRANCH, Baseline, CiEnd, Comment, find_branch_run, read_labels
+from tallymark.cli.engine_option import EngineName, Workers, choose_for_cases
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -107,6 +108,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     comment: Comment = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    engine: EngineName = None,
+    workers: Workers = None,
     db: Db = None,
     server: Server = None,
     remote: Annotated[
@@ -131,6 +134,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         )
     if resume is not None:
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
+    kept_here: dict[str, object] = {"--record": record, "--cache": cache}
     if remote:
         from tallymark.cli.remote_run import refuse_for_remote
 
@@ -139,9 +143,11 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             "--only": only,
             "--tag": tag,
             "--failed-of": failed_of,
+            "--prompt": prompt,
+            "--env-file": env_file,
+            "--retries": retries,
         }
-        given |= {"--prompt": prompt, "--env-file": env_file, "--retries": retries}
-        refuse_for_remote(given | {"--record": record, "--cache": cache})
+        refuse_for_remote({**given, **kept_here, "--engine": engine, "--workers": workers})
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     if report:
@@ -155,6 +161,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         record,
         cache,
         prompts=tuple(prompt or ()),
+        engine=None
+        if remote
+        else choose_for_cases(engine, workers, {**kept_here, "--budget": budget}),
         labels=read_labels(),
     )
     # Programs that are stopped with a run are no news, though asyncio would tell.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, closing, nullcontext, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice
+from tallymark.cli.engine_option import EngineName, Workers
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -29,20 +31,22 @@ from tallymark.cli.run_ending import (
     hand_over,
 )
 from tallymark.cli.streams import read_text
+from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
 from tallymark.text import format_number, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tallymark.app.app import App
     from tallymark.cli.progress import ProgressUpdate
+    from tallymark.engine.engine_choice import EngineChoice
     from tallymark.errors import TraceError
     from tallymark.runs.record import CaseResult
     from tallymark.runs.result_files import WriteResult
     from tallymark.runs.run import Run
-    from tallymark.scoring import Expected
-    from tallymark.suites import Suite, Test
+    from tallymark.scoring import Expected, Scorer
+    from tallymark.suites import ScoredTraces, Suite, Test
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.traces import Trace
 
@@ -70,6 +74,8 @@ class _ScoreOptions:
     keep: bool
     whole: bool
     """Every result is wanted at the end, by a report or a baseline."""
+    engine: EngineChoice | None
+    """Where traces are scored; None is this process."""
 
 
 def score(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -140,6 +146,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     no_keep: Annotated[
         bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
     ] = False,
+    engine: EngineName = None,
+    workers: Workers = None,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -168,6 +176,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             paths, scorer or [], formula, output, format, expected,
             threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
             whole=bool(report) or baseline is not None,
+            engine=choose_engine(engine, workers),
         )  # fmt: skip
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
@@ -179,6 +188,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
             done = "what is done is kept" if options.keep else "nothing is kept"
+            if options.keep and options.engine is not None:
+                done += "; type the same again to go on"
             say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
         if outcome.failures:
@@ -206,9 +217,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.runs.gates import find_shortfall, find_unscored, find_weak_scorers
     from tallymark.runs.run import Run
     from tallymark.scoring import load_scorer
-    from tallymark.suites import ScoredTraces
     from tallymark.suites.python_suites.suite_document import parse_for_scorers
-    from tallymark.traces import read_traces
 
     _refuse({"--agent": options.agent}, "is for suites in Python files")
     if not options.scorer:
@@ -221,32 +230,24 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     expected = _read_expectations(options.expected)
     broken = _BrokenRecords()
     with show_progress("scoring") as update, _open_writer(options.output, names) as write:
-        traces = read_traces(
-            [sys.stdin.buffer if path == "-" else path for path in options.paths],
-            format=options.format,
-            skip_broken=options.skip_broken,
-            on_progress=update,
-            on_broken=broken.note,
-        )
         seen = dict[str, None]()
-        if (choice := options.choice) is not None:
-            traces = _choose_traces(traces, choice, seen)
-        scored = ScoredTraces(
-            islice(traces, options.limit),
-            scorers,
-            name=_name_sources(options.paths),
-            formula=options.formula,
-            threshold=options.threshold,
-            timeout=options.timeout,
-            expected=expected,
-            store=app.store if options.keep else None,
-            on_broken=broken.note if options.skip_broken else None,
-            chosen_by="" if choice is None else choice.by,
-        )
+        choice = options.choice
+        how: dict[str, Any] = {
+            "name": _name_sources(options.paths),
+            "formula": options.formula,
+            "threshold": options.threshold,
+            "timeout": options.timeout,
+            "expected": expected,
+            "store": app.store if options.keep else None,
+            "on_broken": broken.note if options.skip_broken else None,
+            "chosen_by": "" if choice is None else choice.by,
+        }
+        read = partial(_read_chosen, options, seen, broken, update)
+        scored, scoring_there = _open_scoring(options, read, scorers, how, broken, update)
         results: list[CaseResult] = []
         interrupted = False
         try:
-            with closing(iter(scored)) as scoring:
+            with scoring_there, closing(iter(scored)) as scoring:
                 for result in scoring:
                     write(result)
                     if options.whole:
@@ -273,6 +274,59 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
     facts = {"broken": broken.count}
     return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+
+
+def _read_chosen(
+    options: _ScoreOptions,
+    seen: dict[str, None],
+    broken: _BrokenRecords,
+    update: ProgressUpdate | None,
+) -> Iterator[Trace]:
+    """The traces that are wanted; `seen` takes some names of those that were passed."""
+    from tallymark.traces import read_traces
+
+    traces = read_traces(
+        [sys.stdin.buffer if path == "-" else path for path in options.paths],
+        format=options.format,
+        skip_broken=options.skip_broken,
+        on_progress=update,
+        on_broken=broken.note,
+    )
+    if options.choice is not None:
+        traces = _choose_traces(traces, options.choice, seen)
+    return islice(traces, options.limit)
+
+
+def _open_scoring(
+    options: _ScoreOptions,
+    read: Callable[[], Iterator[Trace]],
+    scorers: Sequence[Scorer],
+    how: dict[str, Any],
+    broken: _BrokenRecords,
+    update: ProgressUpdate | None,
+) -> tuple[ScoredTraces, AbstractContextManager[None]]:
+    """The traces as they are scored here, or by the workers of an engine while a context lasts."""
+    from tallymark.suites import ScoredTraces
+
+    if options.engine is not None:
+        from tallymark.app.trace_blocks import TraceInput, TraceScoring, judge_on_engine
+        from tallymark.suites.scored_traces import JudgedTraces
+
+        some = options.choice is not None or options.limit is not None
+        given = TraceInput(options.paths, options.format, read, some, update)
+        if not given.is_small:
+            judged = JudgedTraces(scorers, **how)
+            work = TraceScoring(
+                tuple(options.scorer),
+                options.threshold,
+                options.timeout,
+                how["expected"],
+                options.skip_broken,
+            )
+            return judged, judge_on_engine(
+                options.engine, work, given, judged, store=how["store"], on_broken=broken.note
+            )
+    return ScoredTraces(read(), scorers, **how), nullcontext()
 
 
 def _choose_traces(

@@ -39,6 +39,8 @@ _RUNS_CODE = {
     "score.agent": re.compile(r""),
     "compete.agent": re.compile(r""),
     "compete.agent-cmd": re.compile(r""),
+    # Where to: whoever has the cluster sees what is sent there, and says what comes back.
+    "engine": re.compile(r"\s*ray\s*:", re.IGNORECASE),
 }
 """Values that name a program or Python code, by the option or its place."""
 
@@ -93,7 +95,8 @@ class SettingsFile:
             name = where.rpartition(".")[2].replace("_", "-")
             if name not in options:
                 raise self._refuse(f"[{place}] has no option", name, options)
-            if name != "db" or not _is_db_overruled(command.params):
+            overruled = name == "engine" and os.environ.get("TALLY_ENGINE")
+            if not overruled and (name != "db" or not _is_db_overruled(command.params)):
                 read = self._read(options[name], value, where)
                 code = _RUNS_CODE.get(where) or _RUNS_CODE.get(name)
                 many = read if isinstance(read, list) else [read]

@@ -133,7 +133,12 @@ class LocalChallenges:
         """All attempts by another rule, or what that would change."""
         with how.open(self.app) as competition:
             return competition.rescore(
-                name, apply=apply, folder=folder, on_progress=on_progress, **scoring
+                name,
+                apply=apply,
+                folder=folder,
+                on_progress=on_progress,
+                engine=how.engine,
+                **scoring,
             )
 
     def list_paused(self) -> Sequence[PausedAgent]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tallymark.desk.organising import OrganiserDesk
     from tallymark.desk.rules import RuleDesk
     from tallymark.desk.runs import RunDesk
+    from tallymark.desk.tables import TableDesk
     from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.traces import TraceDesk
     from tallymark.desk.webhooks import WebhookDesk
@@ -86,6 +87,10 @@ class Desk(Protocol):
     @property
     def webhooks(self) -> WebhookDesk:
         """Who is told of what happens."""
+
+    @property
+    def tables(self) -> TableDesk:
+        """Everything of a kind, out and in."""
 
 
 class LocalDesk:
@@ -166,6 +171,13 @@ class LocalDesk:
 
         return LocalWebhooks(self.app)
 
+    @cached_property
+    def tables(self) -> TableDesk:
+        """Everything of a kind, out and in."""
+        from tallymark.desk.tables import LocalTables  # noqa: PLC0415
+
+        return LocalTables(self.app)
+
 
 class RemoteDesk:
     """What is kept by a server."""
@@ -240,6 +252,13 @@ class RemoteDesk:
         from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
 
         return RemoteWebhooks(self.client)
+
+    @cached_property
+    def tables(self) -> TableDesk:
+        """Everything of a kind, out and in."""
+        from tallymark.desk.tables import RemoteTables  # noqa: PLC0415
+
+        return RemoteTables(self.client)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from tallymark.errors import InvalidInput
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.competition import Competition
+    from tallymark.engine.engine_choice import EngineChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,8 @@ class JudgedHere:
 
     insecure_local: bool = False
     judge_model: str | None = None
+    engine: EngineChoice | None = None
+    """Where much is scored again; None is this process."""
 
     @contextmanager
     def open(self, app: App) -> Iterator[Competition]:

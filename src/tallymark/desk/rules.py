@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.rules import RuleService
     from tallymark.client.sync.client import Client
+    from tallymark.engine.engine_choice import EngineChoice
 
 Document: TypeAlias = dict[str, Any]
 RuleAct = Literal["pause", "resume", "archive"]
@@ -51,6 +52,9 @@ class RuleDesk(Protocol):
 
     def start_backfill(self, name: str, since: float, until: float) -> Document:
         """Queues one."""
+
+    def do_backfills(self, choice: EngineChoice) -> None:
+        """Does those that are queued."""
 
     def try_out(self, file: Path) -> Document:
         """What a rule would make of the newest traces."""
@@ -112,6 +116,12 @@ class LocalRules:
         """Queues one."""
         return describe_backfill(self._service.start_backfill(name, since, until))
 
+    def do_backfills(self, choice: EngineChoice) -> None:
+        """Does those that are queued."""
+        from tallymark.app.rule_blocks import do_backfills  # noqa: PLC0415 (scorers are heavy)
+
+        do_backfills(self.app, choice)
+
     def try_out(self, file: Path) -> Document:
         """What a rule would make of the newest traces."""
         return self._service.try_out(file).to_dict()
@@ -163,6 +173,9 @@ class RemoteRules:
     def start_backfill(self, name: str, since: float, until: float) -> Document:
         """Queues one."""
         return _tell(self.client.rules.backfill(name, since, until).backfill)
+
+    def do_backfills(self, choice: EngineChoice) -> None:
+        """Nothing: the server's workers do them."""
 
     def try_out(self, file: Path) -> Document:
         """What a rule would make of the newest traces."""

@@ -192,7 +192,7 @@ class RemoteRuns:
             limit=query.limit,
             kept=True,
         )
-        return [_read_record(each.record) for each in found]
+        return [read_record(each.record) for each in found]
 
     def find_of_branch(self, suite: str, branch: str) -> str | None:
         """The newest run of a suite that ended and was made for a branch, by its label."""
@@ -265,7 +265,7 @@ class RemoteRuns:
         return StartedRuns(self.client, [self._read(each.id) for each in started.runs])
 
     def _read(self, run: str) -> RunRecord:
-        return _read_record(self.client.runs.get(run, kept=True).record)
+        return read_record(self.client.runs.get(run, kept=True).record)
 
 
 def _list_failed(found: Iterator[tuple[str, str]]) -> list[str]:
@@ -296,7 +296,8 @@ def _find_of_branch(records: list[RunRecord], branch: str) -> str | None:
     return next((each.id for each in ended if each.tags.get("branch") == branch), None)
 
 
-def _read_record(told: dict[str, Any] | None) -> RunRecord:
+def read_record(told: dict[str, Any] | None) -> RunRecord:
+    """A run that a server told of."""
     try:
         return msgspec.convert(told, RunRecord)
     except msgspec.ValidationError:

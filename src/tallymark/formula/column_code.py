@@ -36,7 +36,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 Operand: TypeAlias = "Array | float"
 
 _FLOAT64 = np.dtype(np.float64)
-BLOCK = 32_768
+BLOCK = 65_536
 """Rows at a time: few enough to stay in the cache, many enough to hide what a block costs."""
 
 
@@ -88,6 +88,8 @@ class _Instruction:
     operands: tuple[int, ...]
     guards: tuple[int, ...] = ()
     """The inputs whose infinity could vanish in the result."""
+    late: bool = False
+    """Whether it could only vanish in a 0 of the whole: most blocks have none."""
 
 
 class _ColumnProgram:
@@ -103,10 +105,11 @@ class _ColumnProgram:
             if isinstance(node, Name) and node.name not in self.columns:
                 self.columns[node.name] = self.slot(None)
         self.output = self.slot(None)
+        self.root = tree
         result = self.compile(tree, self.output)
-        # Adding 0.0 makes -0.0 and 0.0 one, as in every other way to evaluate.
-        zero = self.slot(0.0)
-        self.instructions.append(_Instruction(np.add, (result, zero, self.output)))
+        if result != self.output:
+            self.emit(np.positive, (result,), self.output)
+        self.late = [guard for each in self.instructions if each.late for guard in each.guards]
 
     def slot(self, content: Any) -> int:
         self.slots.append(content)
@@ -123,7 +126,7 @@ class _ColumnProgram:
             case Negative(operand=operand):
                 self.emit(np.negative, (self.compile(operand, target),), target)
             case Sum() | Product():
-                self.chain(node.operands, node.operators, target)
+                self.chain(node.operands, node.operators, target, whole=node is self.root)
             case ValueComparison(operator=operator, left=left, right=right):
                 self.call(operator, (left, right), target)
             case Call(function="min" | "max" as function, arguments=arguments):
@@ -133,13 +136,22 @@ class _ColumnProgram:
         self.in_use = mark
         return target
 
-    def chain(self, parts: tuple[Node, ...], operators: tuple[str, ...], target: int) -> None:
+    def chain(
+        self,
+        parts: tuple[Node, ...],
+        operators: tuple[str, ...],
+        target: int,
+        *,
+        whole: bool = False,
+    ) -> None:
         total = self.compile(parts[0], target)
         for operator, part in zip(operators, parts[1:], strict=True):
             operand = self.compile(part, self.borrow())
             self.in_use -= 1
             guards = {"/": (operand,), "min": (total, operand), "max": (total, operand)}
-            self.emit(UFUNCS[operator], (total, operand), target, guards.get(operator, ()))
+            # A divisor of the whole is looked at in the end, if nothing takes its slot before.
+            late = whole and operator == "/" and (part is parts[-1] or isinstance(part, Name))
+            self.emit(UFUNCS[operator], (total, operand), target, guards.get(operator, ()), late)
             total = target
 
     def call(self, function: str, arguments: tuple[Node, ...], target: int) -> None:
@@ -155,9 +167,10 @@ class _ColumnProgram:
         inputs: tuple[int, ...],
         output: int,
         guards: tuple[int, ...] = (),
+        late: bool = False,
     ) -> None:
         variable = tuple(slot for slot in guards if not isinstance(self.slots[slot], float))
-        self.instructions.append(_Instruction(function, (*inputs, output), variable))
+        self.instructions.append(_Instruction(function, (*inputs, output), variable, late))
 
     def borrow(self) -> int:
         """A scratch slot, given back when `in_use` falls again."""
@@ -180,10 +193,17 @@ class _ColumnProgram:
         """Computes a block; FloatingPointError if any row of it may be undefined."""
         slots = self.load(inputs, out)
         for each in self.instructions:
-            for guard in each.guards:
+            for guard in () if each.late else each.guards:
                 _expect_finite(slots[guard])
             each.function(*[slots[slot] for slot in each.operands])
-        _expect_finite(out)
+        # The two quickest ways to read a block once.
+        low, high = np.minimum.reduce(out), np.maximum.reduce(out)
+        if not -math.inf < low <= high < math.inf:
+            raise FloatingPointError
+        if low <= 0.0 <= high:
+            for guard in self.late:
+                _expect_finite(slots[guard])
+            _unsign_zeros(out)
 
     def run_carefully(self, inputs: list[Operand], out: Array) -> None:
         """Computes a block in which rows are undefined: NaN wherever a value is not finite."""
@@ -197,6 +217,7 @@ class _ColumnProgram:
                 each.function(*[slots[slot] for slot in each.operands])
                 for rows in [*lost, ~np.isfinite(result)]:
                     np.copyto(result, np.nan, where=rows)
+            _unsign_zeros(out)
 
 
 def _expect_finite(operand: Operand) -> None:
@@ -204,6 +225,11 @@ def _expect_finite(operand: Operand) -> None:
     total = operand if isinstance(operand, float) else np.add.reduce(operand)
     if not math.isfinite(total):
         raise FloatingPointError
+
+
+def _unsign_zeros(out: Array) -> None:
+    """-0.0 and 0.0 are one, as in every other way to evaluate."""
+    np.add(out, 0.0, out=out)
 
 
 def _minimum(first: Operand, second: Operand, out: Array) -> None:

@@ -60,8 +60,12 @@ class Formula:
             self._evaluated = True
             value = step(self.tree, values).value
             return None if value is None else value + 0.0  # -0.0 and 0.0 are one
-        row = self.__dict__["evaluate"] = compile_row(self.tree)
-        return row(values)
+        # Whoever holds the method from before finds the function there.
+        row = self.__dict__.get("evaluate")
+        if row is None:
+            row = self.__dict__["evaluate"] = compile_row(self.tree)
+        found: float | None = row(values)
+        return found
 
     def reason(self, values: NamedValues) -> str | None:
         """Why the value of a row is undefined, in words; None when it has one."""

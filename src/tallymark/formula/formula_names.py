@@ -28,15 +28,26 @@ class Variable:
     measure: Measure = "number"
     low: float = -INF
     high: float = INF
+    help: str = ""
+    """What it counts, for the docs."""
+
+
+_STATISTICS = {
+    "max": "most of any case",
+    "min": "least of any case",
+    "avg": "mean of the cases",
+    "total": "sum over the cases",
+}
 
 
 def _list_run_metrics() -> dict[str, Variable]:
     table = {
-        f"{statistic}_{measure}": Variable(f"{statistic}_{measure}", measure, 0.0)
+        f"{statistic}_{measure}": Variable(f"{statistic}_{measure}", measure, 0.0, help=words)
         for measure in ("latency", "cost")
-        for statistic in ("max", "min", "avg", "total")
+        for statistic, words in _STATISTICS.items()
     }
-    return table | {"success_pct": Variable("success_pct", "success", 0.0, 100.0)}
+    passed = "share of the cases that passed, of those that ran"
+    return table | {"success_pct": Variable("success_pct", "success", 0.0, 100.0, passed)}
 
 
 RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()
@@ -45,10 +56,16 @@ RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()
 MORE_METRICS: Mapping[str, Variable] = {
     each.name: each
     for each in (
-        Variable("judge_cost", "cost", 0.0),
-        *(Variable(f"p{percent}_latency", "latency", 0.0) for percent in (50, 95, 99)),
-        *(Variable(f"{kind}_tokens", "cost", 0.0) for kind in ("total", "input", "output")),
-        Variable("error_pct", "number", 0.0, 100.0),
+        Variable("judge_cost", "cost", 0.0, help="of judges, which is in no other cost"),
+        *(
+            Variable(f"p{percent}_latency", "latency", 0.0, help=f"percentile {percent}")
+            for percent in (50, 95, 99)
+        ),
+        *(
+            Variable(f"{kind}_tokens", "cost", 0.0, help="sum; unknown where one is not counted")
+            for kind in ("total", "input", "output")
+        ),
+        Variable("error_pct", "number", 0.0, 100.0, "share of all results that could not run"),
     )
 }
 """Run-wide metrics whose names are not reserved: an eval or a scorer that has one keeps it."""

@@ -27,6 +27,8 @@ class Function:
     needs: str = ""
     """What the argument must be, for the reason that a value is undefined."""
     swallows: bool = False
+    help: str = ""
+    """What it gives, for the docs."""
 
 
 def clamp(value: float, low: float, high: float) -> float:
@@ -60,14 +62,22 @@ def choose(condition: float, yes: float, no: float) -> float:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "min": Function("min(a, b, ...)", 2, None, min, swallows=True),
-    "max": Function("max(a, b, ...)", 2, None, max, swallows=True),
-    "abs": Function("abs(a)", 1, 1, abs),
-    "sqrt": Function("sqrt(a)", 1, 1, math.sqrt, needs="a number that is not negative"),
-    "log": Function("log(a)", 1, 1, math.log, needs="a number above 0"),
-    "log2": Function("log2(a)", 1, 1, math.log2, needs="a number above 0"),
-    "log10": Function("log10(a)", 1, 1, math.log10, needs="a number above 0"),
-    "exp": Function("exp(a)", 1, 1, math.exp, swallows=True),
+    "min": Function("min(a, b, ...)", 2, None, min, swallows=True, help="the least of them"),
+    "max": Function("max(a, b, ...)", 2, None, max, swallows=True, help="the most of them"),
+    "abs": Function("abs(a)", 1, 1, abs, help="without its sign"),
+    "sqrt": Function(
+        "sqrt(a)", 1, 1, math.sqrt, needs="a number that is not negative", help="the square root"
+    ),
+    "log": Function(
+        "log(a)", 1, 1, math.log, needs="a number above 0", help="the natural logarithm"
+    ),
+    "log2": Function(
+        "log2(a)", 1, 1, math.log2, needs="a number above 0", help="the logarithm to base 2"
+    ),
+    "log10": Function(
+        "log10(a)", 1, 1, math.log10, needs="a number above 0", help="the logarithm to base 10"
+    ),
+    "exp": Function("exp(a)", 1, 1, math.exp, swallows=True, help="e to the power of a"),
     "pow": Function(
         "pow(base, exponent)",
         2,
@@ -75,12 +85,35 @@ FUNCTIONS: dict[str, Function] = {
         math.pow,
         needs="a base above 0, or one that the exponent allows",
         swallows=True,
+        help="base to the power of exponent",
     ),
-    "clamp": Function("clamp(value, low, high)", 3, 3, clamp, swallows=True),
-    "round": Function("round(a) or round(a, digits)", 1, 2, round_half_away),
-    "floor": Function("floor(a)", 1, 1, floor),
-    "ceil": Function("ceil(a)", 1, 1, ceil),
-    "if": Function("if(condition, then, otherwise)", 3, 3, choose, swallows=True),
+    "clamp": Function(
+        "clamp(value, low, high)",
+        3,
+        3,
+        clamp,
+        swallows=True,
+        help="value, but not under low and not over high; high wins if they cross",
+    ),
+    "round": Function(
+        "round(a) or round(a, digits)",
+        1,
+        2,
+        round_half_away,
+        help="to whole numbers, or so many digits; halves go away from zero",
+    ),
+    "floor": Function(
+        "floor(a)", 1, 1, floor, help="the largest whole number that is not above it"
+    ),
+    "ceil": Function("ceil(a)", 1, 1, ceil, help="the smallest whole number that is not below it"),
+    "if": Function(
+        "if(condition, then, otherwise)",
+        3,
+        3,
+        choose,
+        swallows=True,
+        help="then, unless the condition is 0; only the branch that is taken is looked at",
+    ),
 }
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {

@@ -9,6 +9,7 @@ whose infinity could vanish on the way: divisors, and what goes into `min`, `exp
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 
 from tallymark.formula.functions import FUNCTIONS
@@ -33,7 +34,7 @@ def row(values):
 {body}
   except (ZeroDivisionError, OverflowError, ValueError):
     return None
-  except KeyError:
+  except (KeyError, TypeError, RuntimeWarning):
     pass
   return otherwise(values)
 """
@@ -73,6 +74,10 @@ class _RowWriter:
         self.function()
 
     def function(self) -> None:
+        if all(
+            isinstance(node, Number | Name | Negative | Sum | Product) for node in walk(self.tree)
+        ):
+            return self.arithmetic()
         for name, variable in self.variables.items():
             self.write(f"{variable} = values[{name!r}]")
         if self.variables:
@@ -82,13 +87,61 @@ class _RowWriter:
             self.indent += " "
         start = len(self.lines)
         self.write(f"result = {self.value(self.tree)}")
+        self.outcome()
+        if self.guards:  # those in a branch not taken must exist all the same
+            self.lines.insert(start, f"{self.indent}{' = '.join(self.guards)} = 0.0")
+
+    def outcome(self) -> None:
         # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
         # Returning 0.0 there also makes -0.0 and 0.0 one, as in every other way to evaluate.
+        if not self.guards:  # two comparisons: what most rows of most formulas need
+            self.write(f"if 0.0 < result <= {sys.float_info.max!r}: return result")
         self.write(f"if result and {_write_finite_test('result', *self.guards)}: return result")
         finite = _write_finite_test("result", *self.guards, *self.root_divisors)
         self.write(f"return 0.0 if result == 0.0 and {finite} else None")
-        if self.guards:  # those in a branch not taken must exist all the same
-            self.lines.insert(start, f"{self.indent}{' = '.join(self.guards)} = 0.0")
+
+    def arithmetic(self) -> None:
+        """Without asking each value for its class, which would cost as much as the formula.
+
+        Where two values meet, one has 0.0 added: what can do that is a number, and the other
+        becomes a float beside it, or a TypeError. Before a division both must be floats: a number
+        of numpy's would warn where Python raises. (It still does where it overflows.)
+        """
+        self.write(f"result = {self.sure(self.tree)[0]}")
+        if not (isinstance(self.tree, Product) and self.tree.operators[-1] == "/"):
+            self.write("if result.__class__ is not float: return otherwise(values)")
+        self.outcome()
+
+    def sure(self, node: Node) -> tuple[str, bool]:
+        """An expression, and whether it has met a float."""
+        match node:
+            case Number(value=value):
+                return repr(value), True
+            case Negative(operand=operand):
+                return f"(0.0 - {self.sure(operand)[0]})", True
+            case (
+                Sum(operands=operands, operators=operators)
+                | Product(operands=operands, operators=operators)
+            ):
+                (total, met), *others = map(self.sure, operands)
+                for sign, part, (text, other) in zip(operators, operands[1:], others, strict=True):
+                    if sign == "/":
+                        total = self.divide(total, text, node, part)
+                    else:
+                        total = f"{total if met or other else f'({total} + 0.0)'} {sign} {text}"
+                    met = True
+                return f"({total})", True
+            case Name(name=name):
+                return f"values[{name!r}]", False
+            case _:
+                raise AssertionError(f"{node} is not plain arithmetic")
+
+    def divide(self, total: str, operand: str, node: Node, part: Node) -> str:
+        dividend, divisor = self.keep(total), self.keep(operand)
+        self.write(f"if not {dividend}.__class__ is {divisor}.__class__ is float: raise TypeError")
+        if not isinstance(part, Number):
+            (self.root_divisors if node is self.tree else self.guards).append(divisor)
+        return f"{dividend} / {divisor}"
 
     def write(self, line: str) -> None:
         self.lines.append(self.indent + line)

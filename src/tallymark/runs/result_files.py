@@ -19,25 +19,26 @@ from tallymark.errors import InvalidInput
 from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
+    from tallymark.parquet_rows import Kind
     from tallymark.runs.record import CaseResult, CheckResult
 
 WriteResult = Callable[["CaseResult"], None]
 WriteRow = Callable[[dict[str, Any], "dict[str, CheckResult]"], None]
-_FACTS = {
-    "case": "string",
-    "trace_id": "string",
-    "name": "string",
-    "epoch": "int64",
-    "status": "string",
-    "duration_ms": "float64",
-    "cost": "float64",
-    "tokens": "int64",
-    "error": "string",
-    "input": "string",
-    "output": "string",
+_FACTS: dict[str, Kind] = {
+    "case": "text",
+    "trace_id": "text",
+    "name": "text",
+    "epoch": "whole",
+    "status": "text",
+    "duration_ms": "number",
+    "cost": "number",
+    "tokens": "whole",
+    "error": "text",
+    "input": "text",
+    "output": "text",
 }
 """The columns before the scores, with the types that Parquet gives them."""
-_PARTS = {"value": "float64", "label": "string", "reason": "string", "error": "string"}
+_PARTS: dict[str, Kind] = {"value": "number", "label": "text", "reason": "text", "error": "text"}
 """What is written of a score. The value's column has the scorer's name, the others a dot more."""
 
 
@@ -50,6 +51,13 @@ def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult
             f"cannot tell from its name what {path} should be",
             hint=f"use a name that ends in {', '.join(_FORMATS)}",
         )
+    with open_whole_file(path) as file, make(file, scorers) as write:
+        yield lambda result: write(_describe_result(result), result.scores)
+
+
+@contextmanager
+def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is in its place when the block ends well, and nowhere otherwise."""
     # With the process in its name, so that two that write the same file do not share a part.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -57,8 +65,8 @@ def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
     try:
-        with file, make(file, scorers) as write:
-            yield lambda result: write(_describe_result(result), result.scores)
+        with file:
+            yield file
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -117,7 +125,7 @@ def _write_csv(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
     text.detach()  # or the wrapper would close the file when it goes, before its owner does
 
 
-def _list_columns(scorers: Sequence[str]) -> dict[str, str]:
+def _list_columns(scorers: Sequence[str]) -> dict[str, Kind]:
     """The columns of a table, with their types."""
     parts = {
         name if part == "value" else f"{name}.{part}": kind
@@ -142,13 +150,10 @@ def _list_cells(
 
 @contextmanager
 def _write_parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow]:
-    try:
-        from tallymark.runs.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
-    except ImportError:
-        hint = 'install it with: pip install "tallymark[parquet]"'
-        raise InvalidInput("writing Parquet needs pyarrow", hint=hint) from None
+    from tallymark.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
+
     with open_parquet_rows(file, _list_columns(scorers)) as write:
-        yield lambda facts, scores: write(_list_cells(facts, scores, scorers))
+        yield lambda facts, scores: write(map(make_json_safe, _list_cells(facts, scores, scorers)))
 
 
 _FORMATS: dict[str, Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]] = {

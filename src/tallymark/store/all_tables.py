@@ -9,7 +9,7 @@ from tallymark.store import leases, named_values  # noqa: F401
 from tallymark.store.accounts import account_tables  # noqa: F401
 from tallymark.store.column_types import metadata
 from tallymark.store.contests import attempt_tables, contest_tables, versus_tables  # noqa: F401
-from tallymark.store.jobs import job_tables  # noqa: F401
+from tallymark.store.jobs import block_tables, job_tables  # noqa: F401
 from tallymark.store.reviews import review_tables  # noqa: F401
 from tallymark.store.runs import run_tables  # noqa: F401
 from tallymark.store.traces import rule_tables, trace_tables  # noqa: F401

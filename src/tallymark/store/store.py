@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.versus_rows import VersusRows
     from tallymark.store.jobs.job_queue import JobQueue
     from tallymark.store.jobs.jobs import Jobs, NewJob
+    from tallymark.store.jobs.kept_work import KeptWork
+    from tallymark.store.loads import Loads
     from tallymark.store.moments import Moment
     from tallymark.store.retention import Pruner
     from tallymark.store.reviews.reviews import Reviews
@@ -377,6 +379,12 @@ class Store:
 
         return JobQueue(self._database)
 
+    def open_work(self, work: str) -> KeptWork:
+        """Bulk work by its hash, held by this process: what was done of it is there."""
+        from tallymark.store.jobs.kept_work import KeptWork  # noqa: PLC0415 (few do any)
+
+        return KeptWork(self._database, self.tenant, work)
+
     @cached_property
     def webhooks(self) -> Webhooks:
         """Who is told of what happens."""
@@ -403,6 +411,13 @@ class Store:
         from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
 
         return Backups(self._database)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What files hold, put in."""
+        from tallymark.store.loads import Loads  # noqa: PLC0415 (who loads a file)
+
+        return Loads(self._database, self.tenant)
 
     def open_pruner(self, now: float) -> Pruner:
         """Who removes what this tenant has kept for long enough by now."""

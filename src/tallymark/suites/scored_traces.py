@@ -51,6 +51,84 @@ MOST_CASES = 50_000
 _NOTHING = Expected()
 
 
+class TraceJudge:
+    """Scores traces, and says what came of each."""
+
+    def __init__(
+        self,
+        scorers: Sequence[Scorer],
+        *,
+        threshold: float | None = None,
+        timeout: float | None = None,
+        expected: Mapping[str, Expected] | None = None,
+        on_broken: Callable[[TraceError], object] | None = None,
+    ) -> None:
+        """As `ScoredTraces` takes them."""
+        own = require_threshold("scoring", threshold)
+        seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
+        self.scorers = _require_scorers(scorers)
+        self.thresholds = {
+            each.name: pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self.scorers
+        }
+        self._config = Config(
+            timeout=None if math.isinf(seconds) else seconds,
+            threshold=pick_first(own, DEFAULT_THRESHOLD),
+        )
+        told: Any = {} if expected is None else expected
+        if not isinstance(told, Mapping):
+            raise InvalidInput(f"expected is a mapping by trace id, not {show_value(told)}")
+        self.expected: Mapping[str, Expected] = told
+        self._on_broken = on_broken
+
+    def score_all(self, traces: Iterable[Any]) -> Iterator[tuple[Trace, list[Score]]]:
+        """Each trace with its scores, in the order of the traces."""
+        scorers = self.scorers
+        if all(scorer.inline for scorer in scorers):
+            for ctx in self._make_contexts(traces):
+                yield ctx.trace, [scorer.score(ctx) for scorer in scorers]
+            return
+        from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
+
+        # Many traces at the same time, their results in the order of the traces.
+        yield from score_in_loop(scorers, self._make_contexts(traces), self._config.timeout)
+
+    def judge(self, case: str, trace: Trace, found: list[Score]) -> CaseResult:
+        """The result of a trace by its scores."""
+        try:
+            return judge_trace(case, 0, self.thresholds, trace, found)
+        except (TypeError, AttributeError):
+            check_trace(trace)  # says which of its values is of the wrong kind
+            raise
+
+    def _make_contexts(self, traces: Iterable[Any]) -> Iterator[EvalContext]:
+        config = self._config
+        for trace in traces:
+            if not isinstance(trace, Trace):
+                raise InvalidInput(f"{show_value(trace)} is not a Trace")
+            try:
+                expected = self._find_expectation(trace)
+            except TraceError as error:
+                if self._on_broken is None:
+                    raise
+                self._on_broken(error)
+                continue
+            yield EvalContext(trace, expected, trace.metadata, config)
+
+    def _find_expectation(self, trace: Trace) -> Expected:
+        known = self.expected.get(trace.trace_id)
+        if known is not None:
+            return known
+        metadata: Any = trace.metadata
+        told = metadata.get("expected") if isinstance(metadata, dict) else None
+        if told is None:
+            return _NOTHING
+        try:
+            return read_expectation(told)
+        except InvalidInput as error:
+            place = Place(source=f"trace {trace.trace_id or trace.name!r}")
+            raise TraceError(error.problems[0].message, place=place) from None
+
+
 class ScoredTraces:
     """Iterating gives the result of each trace in turn; `run` tells what they come to.
 
@@ -76,29 +154,19 @@ class ScoredTraces:
         Expectations that cannot be read are raised, or given to `on_broken` and passed over.
         `chosen_by` is told where the traces are some of more.
         """
-        own = require_threshold("scoring", threshold)
-        seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
-        self._traces: Iterable[Any] = _require_list(traces, "traces")
-        self._scorers = _require_scorers(scorers)
-        self._thresholds = {
-            each.name: pick_first(own, each.threshold, DEFAULT_THRESHOLD) for each in self._scorers
-        }
-        self._furthest = max(self._thresholds.values())
-        self._config = Config(
-            timeout=None if math.isinf(seconds) else seconds,
-            threshold=pick_first(own, DEFAULT_THRESHOLD),
+        self._judge = TraceJudge(
+            scorers, threshold=threshold, timeout=timeout, expected=expected, on_broken=on_broken
         )
-        told: Any = {} if expected is None else expected
-        if not isinstance(told, Mapping):
-            raise InvalidInput(f"expected is a mapping by trace id, not {show_value(told)}")
-        self._expected: Mapping[str, Expected] = told
+        self._scorers = self._judge.scorers
+        self._traces: Iterable[Any] = _require_list(traces, "traces")
+        self._furthest = max(self._judge.thresholds.values())
         self._met: set[str] = set()
-        self._on_broken = on_broken
         self._store = store
         text = require_formula("scoring", formula) or DEFAULT_FORMULA
         names = [name for each in self._scorers for name in each.score_names] if formula else ()
         self._formula = parse_for_scorers(text, names)
         self._record = self._make_record(require_name("a run", name), chosen_by)
+        self._goes_on = False
         self._ongoing: OngoingRun | None = None
         self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
         self._cases: set[str] = set()
@@ -123,8 +191,8 @@ class ScoredTraces:
     def __iter__(self) -> Generator[CaseResult]:
         if self._ongoing is not None:
             raise InvalidInput("these traces were scored already", hint="make new ScoredTraces")
-        scored = self._score_all()
-        first = next(scored, None)
+        judged = self._judge_all()
+        first = next(judged, None)
         if first is None:  # nothing happened, so there is nothing to keep
             return
         with open_keeper(self._store) as keeper:
@@ -132,11 +200,11 @@ class ScoredTraces:
             ongoing = self._ongoing = OngoingRun(
                 self._record, self._formula, keeper=keeper, tally=tally
             )
-            if keeper is not None:
+            if keeper is not None and not self._goes_on:
                 keeper.create_run(self._record)
             with ongoing:
-                for trace, scores in chain([first], scored):
-                    result = self._judge(trace, scores)
+                for result in chain([first], judged):
+                    self._show(result)
                     ongoing.add(result)
                     yield result
                 ongoing.ending = "finished"
@@ -156,61 +224,17 @@ class ScoredTraces:
     @property
     def unmet(self) -> int:
         """How many of the expectations were for traces that have not come."""
-        return len(self._expected) - len(self._met)
+        return len(self._judge.expected) - len(self._met)
 
-    def _score_all(self) -> Iterator[tuple[Trace, list[Score]]]:
-        scorers = self._scorers
-        if all(scorer.inline for scorer in scorers):
-            for ctx in self._make_contexts():
-                yield ctx.trace, [scorer.score(ctx) for scorer in scorers]
-            return
-        from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
-
-        # Many traces at the same time, their results in the order of the traces.
-        yield from score_in_loop(scorers, self._make_contexts(), self._config.timeout)
-
-    def _make_contexts(self) -> Iterator[EvalContext]:
-        config = self._config
-        for trace in self._traces:
-            if not isinstance(trace, Trace):
-                raise InvalidInput(f"{show_value(trace)} is not a Trace")
-            try:
-                expected = self._find_expectation(trace)
-            except TraceError as error:
-                if self._on_broken is None:
-                    raise
-                self._on_broken(error)
-                continue
-            yield EvalContext(trace, expected, trace.metadata, config)
-
-    def _find_expectation(self, trace: Trace) -> Expected:
-        known = self._expected.get(trace.trace_id)
-        if known is not None:
-            self._met.add(trace.trace_id)
-            return known
-        metadata: Any = trace.metadata
-        told = metadata.get("expected") if isinstance(metadata, dict) else None
-        if told is None:
-            return _NOTHING
-        try:
-            return read_expectation(told)
-        except InvalidInput as error:
-            place = Place(source=f"trace {trace.trace_id or trace.name!r}")
-            raise TraceError(error.problems[0].message, place=place) from None
-
-    def _judge(self, trace: Trace, found: list[Score]) -> CaseResult:
-        self._count += 1
-        case = self._name_case(trace)
-        try:
-            result = judge_trace(case, 0, self._thresholds, trace, found)
-        except (TypeError, AttributeError):
-            check_trace(trace)  # says which of its values is of the wrong kind
-            raise
-        self._show(result)
-        return result
+    def _judge_all(self) -> Iterator[CaseResult]:
+        for trace, scores in self._judge.score_all(self._traces):
+            yield self._judge.judge(self._name_case(trace), trace, scores)
 
     def _name_case(self, trace: Trace) -> str:
         """A trace is a row of the eval that it has the name of: `refunds[t-17]`."""
+        self._count += 1
+        if trace.trace_id in self._judge.expected:
+            self._met.add(trace.trace_id)
         row = trace.trace_id or str(self._count)
         case = name_trace(trace, row)
         if self._store is None:
@@ -239,6 +263,30 @@ class ScoredTraces:
             heapq.heappush(shown, entry)
         else:
             heapq.heappushpop(shown, entry)
+
+
+class JudgedTraces(ScoredTraces):
+    """The same for traces that are judged elsewhere."""
+
+    def __init__(self, scorers: Sequence[Scorer], **options: Any) -> None:
+        """`options` are those of `ScoredTraces`."""
+        super().__init__((), scorers, **options)
+        self.results: Iterable[CaseResult] = ()
+        """Of the traces, in their order."""
+
+    @property
+    def record(self) -> RunRecord:
+        """The run as it begins."""
+        return self._record
+
+    def go_on(self, record: RunRecord, *, is_kept: bool = True) -> None:
+        """Has it be a run that was begun before; what is kept is not made again."""
+        self._record, self._goes_on = record, is_kept
+
+    def _judge_all(self) -> Iterator[CaseResult]:
+        for result in self.results:
+            trace = Trace() if result.trace is None else result.trace
+            yield msgspec.structs.replace(result, case=self._name_case(trace))
 
 
 def name_trace(trace: Trace, row: str = "") -> str:

@@ -100,7 +100,11 @@ def read_records(
     `kept` names values beside the arrays that are wanted too. Without `arrays` a document that
     is not an array is itself the record.
     """
-    if JsonHead(source.head, whole=source.whole).lines or _is_named_lines(source):
+    if (
+        source.lines_before is not None
+        or JsonHead(source.head, whole=source.whole).lines
+        or _is_named_lines(source)
+    ):
         return _read_lines(source)
     return _read_elements(source, frozenset(arrays), frozenset(kept))
 
@@ -113,7 +117,7 @@ def _is_named_lines(source: TraceSource) -> bool:
 
 
 def _read_lines(source: TraceSource) -> Iterator[JsonRecord]:
-    number = 0
+    number = source.lines_before or 0
     # One byte more than allowed tells a line that is too long, without reading all of it.
     while line := source.stream.readline(MAX_RECORD + 1):
         number += 1

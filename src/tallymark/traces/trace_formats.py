@@ -104,7 +104,7 @@ def _read_files(
     for file in files:
         try:
             with open_source(file.item, progress) as source:
-                kind = chosen or _detect_format(source)
+                kind = chosen or detect_format(source)
                 if kind is not None:
                     fruitless.pop(file.folder, None)
                     yield from _read_source(kind, source)
@@ -151,7 +151,7 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _detect_format(source: TraceSource) -> Dialect | None:
+def detect_format(source: TraceSource) -> Dialect | None:
     """The format by the content, else by the name."""
     for each in FORMATS.values():
         if each.sniff_bytes is not None and each.sniff_bytes(source.head):

@@ -60,8 +60,17 @@ class Progress:
 class TraceSource:
     """One file or stream of traces; never more of it than a buffer is in memory."""
 
-    def __init__(self, name: str, stream: Buffered, progress: Progress, path: Path | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        stream: Buffered,
+        progress: Progress,
+        path: Path | None,
+        lines_before: int | None = None,
+    ) -> None:
         self.name = name
+        self.lines_before = lines_before
+        """Of some lines of a file: how many come before them. None where it is all of it."""
         self.stream = stream
         """The bytes, already decompressed."""
         self.progress = progress
@@ -117,6 +126,13 @@ def open_source(item: Path | IO[bytes], progress: Progress) -> Iterator[TraceSou
     with file:
         yield TraceSource(str(item), _open_content(file, str(item), progress), progress, item)
         progress.next_file(os.fstat(file.fileno()).st_size)
+
+
+def open_lines(data: bytes, name: str, lines_before: int) -> TraceSource:
+    """A source over some lines of a file."""
+    nowhere = Progress(None, None)
+    content = _open_content(io.BytesIO(data), name, nowhere)
+    return TraceSource(name, content, nowhere, None, lines_before)
 
 
 def _open_content(

@@ -18,6 +18,8 @@ _STYLES = (
     *("tokens.css", "base.css", "components.css", "evidence.css", "boards.css"),
     *("runs.css", "organiser.css", "compete.css", "traces.css", "frame.css"),
 )
+_ALONE = ("docs.css",)
+"""Style of some pages, which the others need not load."""
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ICON = "/favicon.ico"
 _FOR_GOOD = "public, max-age=31536000, immutable"
@@ -51,7 +53,7 @@ class Assets:
         found += [
             Asset(each.name, each.read_bytes())
             for each in sorted(_FOLDER.iterdir())
-            if each.suffix in (".js", ".svg")
+            if each.suffix in (".js", ".svg") or each.name in _ALONE
         ]
         self.by_name = {each.name: each for each in found}
         self._by_path = {each.path: each for each in found}

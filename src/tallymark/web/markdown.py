@@ -1,32 +1,86 @@
-"""Markdown that strangers wrote, as HTML that can do no harm.
+"""Markdown as HTML that can do no harm: what strangers wrote, and pages of our own.
 
-HTML in it is shown as text, pictures are links, and only addresses of the web and of mail are
-followed: a page makes no request that its reader did not ask for.
+HTML in it is shown as text (comments of our own pages are left out), and a page makes no request
+that its reader did not ask for. Of strangers' text pictures are left out, and only addresses of the
+web and of mail are followed; our own pages have pictures, links among themselves, and an address
+for every heading.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+import re
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tallymark.text import clean
+from tallymark.web.code_blocks import draw_code
 
 _SCHEMES = {"http", "https", "mailto"}
 _MOST = 100_000
 _HEADINGS_FROM = 2
 """A page has one heading of the first rank: its own."""
+_COMMENT = re.compile(r"\s*<!--.*?-->\s*", re.DOTALL)
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
+
+Resolve = Callable[[str], str | None]
+"""The address on this site of what a page links to; None for what is not on it."""
+Env = MutableMapping[str, Any]
+
+
+class Heading(msgspec.Struct, frozen=True, kw_only=True):
+    """A heading of a page, and where it is."""
+
+    rank: int
+    text: str
+    anchor: str
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands below a heading, as plain text."""
+
+    heading: Heading
+    text: str
+
+
+class MarkdownPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of our own."""
+
+    title: str
+    html: Markup
+    sections: list[Section]
+    """The first is the page's beginning, below its title."""
+    targets: list[str]
+    """What its links and pictures name, as they are written."""
 
 
 def render_markdown(text: str) -> Markup:
-    """The text as HTML, cut where it is too long to be read anyway."""
+    """What a stranger wrote, as HTML, cut where it is too long to be read anyway."""
     return _render(clean(text[:_MOST]))
+
+
+def read_page(text: str, resolve: Resolve) -> MarkdownPage:
+    """A page of our own, with its headings and its text for searching."""
+    parser = _make_page_parser()
+    tokens = parser.parse(text)
+    sections = list(_cut_sections(tokens))
+    targets = list(_lead_links(tokens, resolve))
+    rendered = str(parser.renderer.render(tokens, parser.options, {}))
+    html = Markup(rendered.replace("<th></th>", "<td></td>"))  # noqa: S704 (ours; heads nothing)
+    title = sections[0].heading.text if sections else ""
+    return MarkdownPage(title=title, html=html, sections=sections, targets=targets)
+
+
+def make_anchor(heading: str) -> str:
+    """A heading as an address: the same that forges give it."""
+    return _NOT_IN_ANCHORS.sub("", heading.strip().lower()).replace(" ", "-")
 
 
 @lru_cache(maxsize=256)
@@ -41,8 +95,82 @@ def _make_parser() -> MarkdownIt:
     parser.validateLink = _may_follow  # type: ignore[method-assign,assignment]
     parser.add_render_rule("link_open", _open_link)
     parser.add_render_rule("heading_open", _open_heading)
-    parser.add_render_rule("heading_close", _close_heading)
+    parser.add_render_rule("heading_close", _open_heading)
     return parser
+
+
+@lru_cache(maxsize=1)
+def _make_page_parser() -> MarkdownIt:
+    # HTML is told apart from text only to leave comments out; nothing of it is passed on.
+    parser = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table")
+    parser.add_render_rule("html_block", _show_html)
+    parser.add_render_rule("html_inline", _show_html)
+    parser.add_render_rule("fence", _show_fence)
+    parser.add_render_rule("heading_close", _close_page_heading)
+    parser.add_render_rule("table_open", _open_table)
+    parser.add_render_rule("table_close", _close_table)
+    return parser
+
+
+def _cut_sections(tokens: Sequence[Token]) -> Iterator[Section]:
+    """Names every heading, and gives what stands below each."""
+    taken: dict[str, int] = {}
+    heading: Heading | None = None
+    found: list[str] = []
+    for place, token in enumerate(tokens):
+        if token.type == "heading_open":
+            if heading is not None:
+                yield Section(heading=heading, text=" ".join(found))
+            words = _read_words(tokens[place + 1])
+            anchor = make_anchor(words)
+            taken[anchor] = taken.get(anchor, -1) + 1
+            anchor += f"-{taken[anchor]}" if taken[anchor] else ""
+            heading, found = Heading(rank=int(token.tag[1]), text=words, anchor=anchor), []
+            token.attrSet("id", anchor)
+            tokens[place + 2].meta = {"anchor": anchor, "words": words}
+        elif token.type == "inline" and tokens[place - 1].type != "heading_open":
+            found.append(_read_words(token))
+        elif token.type == "fence":
+            found.append(token.content)
+    if heading is not None:
+        yield Section(heading=heading, text=" ".join(found))
+
+
+def _read_words(inline: Token) -> str:
+    shown = ("text", "code_inline", "softbreak", "hardbreak", "image")
+    children = [each for each in inline.children or () if each.type in shown]
+    return "".join(each.content if "break" not in each.type else " " for each in children).strip()
+
+
+def _lead_links(tokens: Sequence[Token], resolve: Resolve) -> Iterator[str]:
+    """Has links and pictures lead to this site; what is not on it is words that say where it is."""
+    for inline in tokens:
+        opened: list[str] = []
+        for token in inline.children or ():
+            if token.type == "link_open":
+                target = str(token.attrGet("href"))
+                yield target
+                opened.append(_lead_link(token, target, resolve))
+            elif token.type == "link_close":
+                token.tag = opened.pop()
+            elif token.type == "image":
+                target = str(token.attrGet("src"))
+                yield target
+                token.attrs = {"src": resolve(target) or "", "loading": "lazy", "alt": ""}
+
+
+def _lead_link(token: Token, target: str, resolve: Resolve) -> str:
+    if _may_follow(target):
+        token.attrSet("rel", "noopener noreferrer")
+        return token.tag
+    found = resolve(target)
+    if found is None:
+        path = target.replace("../", "")
+        token.tag = "span"
+        token.attrs = {"class": "elsewhere", "data-tip": f"In the repository: {path}"}
+    else:
+        token.attrs = {"href": found}
+    return token.tag
 
 
 def _may_follow(address: str) -> bool:
@@ -54,33 +182,60 @@ def _may_follow(address: str) -> bool:
 
 
 def _open_link(
-    self: RendererHTML,
-    tokens: Sequence[Token],
-    place: int,
-    options: Any,
-    _env: MutableMapping[str, Any],
+    self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
 ) -> str:
     tokens[place].attrSet("rel", "noopener nofollow noreferrer")
-    return self.renderToken(tokens, place, options, _env)
+    return self.renderToken(tokens, place, options, env)
 
 
 def _open_heading(
-    self: RendererHTML,
-    tokens: Sequence[Token],
-    place: int,
-    options: Any,
-    _env: MutableMapping[str, Any],
+    self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
 ) -> str:
     token = tokens[place]
     token.tag = f"h{min(6, int(token.tag[1]) + _HEADINGS_FROM)}"
-    return self.renderToken(tokens, place, options, _env)
+    return self.renderToken(tokens, place, options, env)
 
 
-def _close_heading(
-    self: RendererHTML,
+def _close_page_heading(
+    self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
+) -> str:
+    token = tokens[place]
+    if token.tag == "h1":
+        return self.renderToken(tokens, place, options, env)
+    anchor, words = escape(token.meta["anchor"]), escape(token.meta["words"])
+    return f' <a class="anchor" href="#{anchor}" aria-label="Link to {words}">#</a></{token.tag}>\n'
+
+
+def _show_html(
+    self: RendererHTML,  # noqa: ARG001
     tokens: Sequence[Token],
     place: int,
-    options: Any,
-    env: MutableMapping[str, Any],
+    options: Any,  # noqa: ARG001
+    env: Env,  # noqa: ARG001
 ) -> str:
-    return _open_heading(self, tokens, place, options, env)
+    return str(escape(_COMMENT.sub("", tokens[place].content)))
+
+
+def _show_fence(
+    self: RendererHTML,  # noqa: ARG001
+    tokens: Sequence[Token],
+    place: int,
+    options: Any,  # noqa: ARG001
+    env: Env,  # noqa: ARG001
+) -> str:
+    language, _, name = tokens[place].info.strip().partition(" ")
+    return draw_code(tokens[place].content, language, name)
+
+
+def _open_table(
+    self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
+) -> str:
+    # What scrolls is reached by the keyboard too.
+    box = '<div class="wide" tabindex="0" role="group" aria-label="Table">'
+    return box + self.renderToken(tokens, place, options, env)
+
+
+def _close_table(
+    self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
+) -> str:
+    return f"{self.renderToken(tokens, place, options, env)}</div>\n"

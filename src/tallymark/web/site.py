@@ -8,6 +8,8 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from tallymark.app.service import Service
 from tallymark.web.assets import ICON, Assets
+from tallymark.web.docs.docs_files import serve_docs_file
+from tallymark.web.docs.docs_tree import PICTURES
 from tallymark.web.page import Page
 from tallymark.web.page_server import PageServer
 from tallymark.web.pages import (
@@ -20,6 +22,8 @@ from tallymark.web.pages import (
     challenge,
     challenges,
     compare,
+    docs,
+    docs_search,
     enter,
     formula,
     home,
@@ -80,6 +84,10 @@ PAGES: tuple[Page, ...] = (
     review.PAGE,
     enter.PAGE,
     answer.PAGE,
+    docs.FRONT,
+    docs_search.PAGE,
+    docs.LIST,
+    docs.PAGE,
 )
 """Every page, one file each."""
 
@@ -100,6 +108,10 @@ def make_site(service: Service) -> list[BaseRoute]:
     return [
         Route("/static/{name}", assets.serve, methods=["GET"]),
         Route(ICON, assets.serve, methods=["GET"]),
+        *(
+            Route(f"/docs/{{name:path}}{kind}", serve_docs_file, methods=["GET"])
+            for kind in (*PICTURES, ".md")
+        ),
         Mount(
             "",
             routes=routes,

@@ -19,6 +19,7 @@ from tallymark.errors import Conflict, InvalidInput
 from tallymark.store import Store, open_store
 from tallymark.store.backups import backups
 from tallymark.store.backups.backup_file import BackupFile, BackupWriter, make_file
+from tallymark.store.jobs import block_tables
 from tallymark.store.traces import rule_tables, trace_tables
 from tallymark.store.webhooks import webhook_tables
 
@@ -92,7 +93,12 @@ def test_an_older_one_is_brought_up_to_date(played: Path, tmp_path: Path, empty_
     with open_store(str(played)) as store:
         store.backups.write(tmp_path / "new")
     header, end = BackupFile(tmp_path / "new").check()
-    later = (trace_tables, rule_tables, webhook_tables)  # what came after version 0008
+    later = (
+        trace_tables,
+        rule_tables,
+        webhook_tables,
+        block_tables,
+    )  # what came after version 0008
     since = {
         each.name for module in later for each in vars(module).values() if isinstance(each, Table)
     }

@@ -133,7 +133,7 @@ class SandboxedPlugin(_ScoresMany):
     kind: Literal["sandboxed"] = "sandboxed"
 
     def __init__(self, code: PluginCode, sandbox: Sandbox) -> None:
-        self._code = code
+        self.code = code
         self._sandbox = sandbox
         self.name = code.name
         self.code_hash = code.code_hash
@@ -142,7 +142,7 @@ class SandboxedPlugin(_ScoresMany):
 
     def copy(self, deaths: Mapping[str, tuple[int, str]]) -> SandboxedPlugin:
         """The same code for another caller, who knows this of agents."""
-        other = SandboxedPlugin(self._code, self._sandbox)
+        other = SandboxedPlugin(self.code, self._sandbox)
         other.deaths = dict(deaths)
         return other
 
@@ -170,7 +170,7 @@ class SandboxedPlugin(_ScoresMany):
         deadly = DeadlyCalls(self.deaths)
         with watch("sandbox", kind="plugin") as work:
             scores = self._sandbox.score_many(
-                self._code, known, config, told, users=users, timeout_s=timeout_s, deadly=deadly
+                self.code, known, config, told, users=users, timeout_s=timeout_s, deadly=deadly
             )
             for each in scores:
                 failed = "ok" if each.error is None else "failed"

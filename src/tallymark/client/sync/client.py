@@ -107,17 +107,21 @@ class Client(Resource):
 
     def export(
         self,
-        kind: Literal["runs", "cases", "attempts", "board", "audit"],
+        kind: Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"],
         *,
         run: str | None = None,
         challenge: str | None = None,
+        filter: str | None = None,  # noqa: A002 (its name)
+        live: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> Iterator[dict[str, Any]]:
-        """Everything of a kind, row by row: of a run its cases, of a challenge the others."""
+        """Everything of a kind, row by row: of a run its cases, of a challenge its attempts or its
+        board, the traces that fit a filter and their scores.
+        """
         call = Call(
             method="GET",
             path=write_path("export", kind),
-            params={"run": run, "challenge": challenge},
+            params={"run": run, "challenge": challenge, "filter": filter, "live": live},
             **options,
         )
         return self.connection.read_rows(call)

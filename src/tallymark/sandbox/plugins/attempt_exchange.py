@@ -131,7 +131,7 @@ class _AttemptTalk:
             if not whole and time.monotonic() > deadline:
                 raise NoAnswer(self._make_timeout())
             for data in whole:
-                found = _decode_answers(data, expected, self._most_of_one)
+                found = read_answers(data, expected, self._most_of_one)
                 expected -= len(found)
                 yield found
                 deadline = time.monotonic() + allowed
@@ -214,7 +214,8 @@ class _AttemptTalk:
             self._link.shutdown(socket.SHUT_WR)
 
 
-def _decode_answers(data: bytes, expected: int, most_of_one: int) -> list[Any]:
+def read_answers(data: bytes, expected: int, most_of_one: int) -> list[Any]:
+    """What a frame holds: at most so many answers."""
     try:
         found = decode_answers(data, most_of_one)
     except (ValueError, TypeError, RecursionError):

@@ -33,6 +33,8 @@ MAGIC = b"tallymark backup 1\n"
 HEADER, ROWS, END = b"H", b"R", b"E"
 _HEAD = struct.Struct(">cI")
 _DIGEST = 16
+_UNREADABLE = (RecursionError, TypeError, UnicodeError, MemoryError)
+"""What strangers' bytes can make of a decoder: too deep, a list as a key, no text."""
 _LEVEL = 3
 MOST_BYTES = 2**30
 """Of a block, packed or not: a row has its submission, its trajectory and no more."""
@@ -175,7 +177,7 @@ class BackupFile:
             if not opener.eof or opener.unused_data:
                 raise self._refuse("a block is larger than any may be")
             return msgspec.msgpack.decode(content, type=kind)
-        except (zstd.ZstdError, msgspec.MsgspecError, EOFError):
+        except (zstd.ZstdError, msgspec.MsgspecError, EOFError, *_UNREADABLE):
             raise self._refuse("a block cannot be read") from None
 
     def _refuse(self, why: str) -> InvalidInput:

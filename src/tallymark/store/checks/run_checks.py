@@ -34,14 +34,15 @@ def check_runs(connection: Connection, tenant: str, findings: Findings) -> None:
         *values, stored = connection.execute(select(*columns, runs.c.stored).where(*mine)).one()
         record = RunRecord(**dict(zip(_FIELDS, values, strict=True)))
         findings.note_checked(KIND)
-        _check_run(connection, tenant, record, findings)
+        check_run(connection, tenant, record, findings)
         belong = (case_results.c.tenant == tenant, case_results.c.run_id == run_id)
         last = connection.scalar(select(func.max(case_results.c.seq)).where(*belong)) or 0
         if last > stored:
             findings.add(KIND, tenant, f"run {run_id}", "results stored", stored, last)
 
 
-def _check_run(connection: Connection, tenant: str, record: RunRecord, findings: Findings) -> None:
+def check_run(connection: Connection, tenant: str, record: RunRecord, findings: Findings) -> None:
+    """What one run says of itself."""
     subject = f"run {record.id}"
     try:
         tally = Tally(stream_counted(connection, tenant, record.id))

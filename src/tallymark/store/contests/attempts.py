@@ -262,13 +262,20 @@ class Attempts(TenantRows):
         limit: int | None = 100,
         offset: int = 0,
         before: str | None = None,
+        after: str | None = None,
         public: bool = False,
     ) -> list[Attempt]:
         """The attempts at a challenge, newest first; `public` as `get` says.
 
-        With `before`, those that are older than the attempt of that id.
+        With `before`, those that are older than the attempt of that id. With `after`, those that
+        are newer, oldest first; `""` is before all.
         """
-        query = attempt_rows.select_attempts(self._tenant).order_by(attempts.c.key.desc())
+        query = attempt_rows.select_attempts(self._tenant)
+        if after is None:
+            query = query.order_by(attempts.c.key.desc())
+        else:
+            newer = attempts.c.key > (attempt_rows.attempt_key(after) or 0)
+            query = query.where(newer).order_by(attempts.c.key)
         if before is not None:
             query = query.where(attempts.c.key < attempt_rows.attempt_key(before))
         if agent is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, literal, select, text
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log, matches, score_rows, whole_boards
 from tallymark.store.contests.attempt_tables import (
@@ -22,43 +24,109 @@ from tallymark.store.contests.contest_tables import board_blocks, boards
 from tallymark.store.database_dialects import enlarge_cache, insert_many
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
-    from tallymark.challenges.attempt import Attempt, Outcome
+    from tallymark.challenges.attempt import Attempt, Outcome, State
 
-_ATTEMPT = tuple(each.name for each in attempts.c if each.name != "voided_at")
-_FACTS = ("challenge_id", "agent", "attempt", "tenant", "scoring", "submitted_at", "number")
+_CHUNK = 200_000
+"""Sorted by agent, as SQLite keeps their scores: the more together, the fewer come between."""
+ENDED_UNSCORED = ("expired", "withdrawn")
+_SAME = 1e-6
+"""Seconds: as far as files tell times."""
 
 
 class BulkLoad:
-    """One load: attempts of one challenge, in the order in which they were made."""
+    """One load: attempts of one challenge, in the order in which they were made.
 
-    def __init__(self, connection: Connection, tenant: str, name: str, at: float) -> None:
+    With `as_they_were` they keep numbers and versions; what is there already is passed over.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        tenant: str,
+        name: str,
+        at: float,
+        *,
+        as_they_were: bool = False,
+    ) -> None:
         self.connection = connection
         self.at = at
+        self.loaded = 0
         self.kept = find_challenge(connection, tenant, name, lock=True)
         self._version = find_version_id(connection, self.kept, self.kept.challenge.version)
         self._numbers = Counter(self._count_attempts())
         self._scorings: dict[str | None, int] = {}
+        self._versions = {self.kept.challenge.version: self._version}
+        self._known = self._read_known() if as_they_were else None
 
-    def load(self, given: Sequence[Attempt], *, rated: bool) -> None:
+    def load(self, given: Iterable[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
         whole_boards.freeze_if_due(self.connection, self.kept, self.at)
+        agents: set[str] = set()
+        left = iter(given)
         with enlarge_cache(self.connection):
-            self._insert(given, rated)
+            while chunk := list(islice(left, _CHUNK)):
+                agents.update(each.agent for each in chunk)
+                self._insert_chunk(self._leave_out_known(chunk), rated)
+            if self._known is not None:
+                self._check_numbers()
             self._remember_scores()
             whole_boards.rebuild(self.connection, self.kept)
         if rated:
-            agents = {each.agent for each in given}
             matches.fold_agents(self.connection, self.kept.tenant, agents)
         if self.connection.dialect.name == "postgresql":
             # Until it has counted, it plans as if the tables were still empty.
             tables = (attempts, attempt_scores, boards, board_blocks)
             self.connection.execute(text(f"ANALYZE {', '.join(each.name for each in tables)}"))
-        entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": len(given)})
+        entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": self.loaded})
         audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, None, entry)
+
+    def _read_known(self) -> dict[tuple[str, int], float | None]:
+        """When each attempt that is there was submitted, by its agent and number."""
+        query = select(attempts.c.agent, attempts.c.number, attempts.c.submitted_at)
+        mine = attempts.c.challenge_id == self.kept.id
+        return {
+            (agent, number): at for agent, number, at in self.connection.execute(query.where(mine))
+        }
+
+    def _leave_out_known(self, chunk: list[Attempt]) -> list[Attempt]:
+        if self._known is None:
+            return chunk
+        new = []
+        for each in chunk:
+            key = (each.agent, each.number)
+            if key not in self._known:
+                self._known[key] = each.submitted_at
+                new.append(each)
+            elif abs((self._known[key] or 0.0) - (each.submitted_at or 0.0)) > _SAME:
+                raise Conflict(
+                    f"{each.agent!r} has made another attempt {each.number} here",
+                    hint="load them into a challenge that nobody has tried",
+                )
+        return new
+
+    def _check_numbers(self) -> None:
+        """An agent's attempts are counted from 1 on, as they were where they came from."""
+        most = func.max(attempts.c.number)
+        query = select(attempts.c.agent).where(attempts.c.challenge_id == self.kept.id)
+        gaps = query.group_by(attempts.c.agent).having(most != func.count()).limit(1)
+        for agent in self.connection.scalars(gaps):
+            raise InvalidInput(
+                f"some attempts of {agent!r} are missing: its numbers have gaps",
+                hint="load all that ended, as tally export writes them",
+            )
+
+    def _find_version(self, attempt: Attempt) -> int:
+        if self._known is None:
+            return self._version
+        found = self._versions.get(attempt.version)
+        if found is None:
+            found = find_version_id(self.connection, self.kept, attempt.version)
+            self._versions[attempt.version] = found
+        return found
 
     def _count_attempts(self) -> dict[str, int]:
         """How many attempts each agent has made already."""
@@ -66,97 +134,90 @@ class BulkLoad:
         mine = attempts.c.challenge_id == self.kept.id
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
-    def _insert(self, given: Sequence[Attempt], rated: bool) -> None:
-        """Rows are made as they are stored, and no sooner: a million are much in memory."""
-        outcomes = [_require_outcome(each) for each in given]
-        # Agent by agent, each one's oldest first, as the scores are kept: so none is stored
-        # between others. Sorted twice, because a million pairs would take longer to make.
-        order = sorted(
-            range(len(given)), key=[each.submitted_at or 0.0 for each in given].__getitem__
-        )
-        order.sort(key=[each.agent for each in given].__getitem__)
-        keys = self._reserve_keys(len(given))
-        numbers = [self._take_number(each.agent) for each in given]
-        scorings = [self._find_scoring(each) for each in outcomes]
-        insert_many(
-            self.connection,
-            attempts,
-            _ATTEMPT,
-            (
-                self._make_attempt_row(*each, rated)
-                for each in zip(keys, given, numbers, outcomes, strict=True)
-            ),
-        )
-        mine, tenant = self.kept.id, self.kept.tenant
-        insert_many(
-            self.connection,
-            attempt_scores,
-            (*_FACTS, *score_rows.VALUE_NAMES),
-            (
-                (
-                    *(mine, given[nth].agent, keys[nth], tenant, scorings[nth]),
-                    *(given[nth].submitted_at, numbers[nth]),
-                    *score_rows.list_values(outcomes[nth]),
-                )
-                for nth in order
-            ),
-        )
-        insert_many(
-            self.connection,
-            attempt_details,
-            ("attempt", "tenant", "details"),
-            (
-                (key, tenant, json_text(each.details))
-                for key, each in zip(keys, outcomes, strict=True)
-                if each.details
-            ),
-        )
+    def _insert_chunk(self, chunk: Sequence[Attempt], rated: bool) -> None:
+        rows: list[dict[str, Any]] = []
+        scores: list[dict[str, Any]] = []
+        details: list[dict[str, Any]] = []
+        for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
+            outcome = attempt.outcome
+            if outcome is None and (self._known is None or attempt.state not in ENDED_UNSCORED):
+                outcome = _require_outcome(attempt)
+            row = self._make_attempt_row(key, attempt, outcome)
+            row["match_at"] = attempt.submitted_at if rated else None
+            rows.append(row)
+            if attempt.voided_at is not None:
+                self._log_void(key)
+            if outcome is None:
+                continue
+            scores.append(self._make_score_row(row, outcome))
+            if outcome.details:
+                detail = {"attempt": key, "tenant": self.kept.tenant}
+                details.append(detail | {"details": json_text(outcome.details)})
+        scores.sort(key=itemgetter("agent"))  # as SQLite keeps them
+        for table, each in ((attempts, rows), (attempt_scores, scores), (attempt_details, details)):
+            if each:
+                values = (tuple(row.values()) for row in each)
+                insert_many(self.connection, table, tuple(each[0]), values)
 
-    def _take_number(self, agent: str) -> int:
-        self._numbers[agent] += 1
-        return self._numbers[agent]
+    def _log_void(self, key: int) -> None:
+        entry = audit_log.make_act("voided", "it was void where it came from", self.at)
+        audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, key, entry)
 
     def _make_attempt_row(
-        self, key: int, attempt: Attempt, number: int, outcome: Outcome, rated: bool
-    ) -> tuple[Any, ...]:
-        """In the order of `_ATTEMPT`."""
-        return (
-            key,
-            self.kept.tenant,
-            self.kept.id,
-            self._version,
-            attempt.agent,
-            number,
-            "scored" if outcome.error is None else "failed",
-            attempt.seed,
-            attempt.entered_at,
-            attempt.expires_at,
-            attempt.submitted_at,
-            self.at if attempt.scored_at is None else attempt.scored_at,
-            attempt.verified,
-            attempt.memoryless,
-            outcome.trajectory_level,
-            attempt.submitted_at if rated else None,
-        )
+        self, key: int, attempt: Attempt, outcome: Outcome | None
+    ) -> dict[str, Any]:
+        if self._known is None:
+            self._numbers[attempt.agent] += 1
+            number = self._numbers[attempt.agent]
+        else:
+            number = attempt.number
+        self.loaded += 1
+        return {
+            "key": key,
+            "tenant": self.kept.tenant,
+            "challenge_id": self.kept.id,
+            "version_id": self._find_version(attempt),
+            "agent": attempt.agent,
+            "number": number,
+            "state": attempt.state if outcome is None else _name_state(outcome),
+            "seed": attempt.seed,
+            "entered_at": attempt.entered_at,
+            "expires_at": attempt.expires_at,
+            "submitted_at": attempt.submitted_at,
+            "scored_at": self.at if outcome and attempt.scored_at is None else attempt.scored_at,
+            "verified": attempt.verified,
+            "memoryless": attempt.memoryless,
+            "trajectory_level": "none" if outcome is None else outcome.trajectory_level,
+            "voided_at": attempt.voided_at,
+        }
 
-    def _find_scoring(self, outcome: Outcome) -> int:
+    def _make_score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
         origin = score_rows.origin_text(outcome)
         if origin not in self._scorings:
             self._scorings[origin] = score_rows.add_scoring(
                 self.connection, self.kept, "load", origin, self.at
             )
-        return self._scorings[origin]
+        return score_rows.score_row(
+            outcome,
+            challenge_id=self.kept.id,
+            agent=row["agent"],
+            attempt=row["key"],
+            tenant=self.kept.tenant,
+            scoring=self._scorings[origin],
+            submitted_at=row["submitted_at"],
+            number=row["number"],
+        )
 
-    def _reserve_keys(self, count: int) -> Sequence[int]:
+    def _reserve_keys(self, count: int) -> Iterator[int]:
         """So many keys that nobody else gets."""
         if self.connection.dialect.name == "postgresql":
             sequence = "pg_get_serial_sequence('attempts', 'key')"
             query = text(f"SELECT nextval({sequence}) FROM generate_series(1, :count)")  # noqa: S608
-            return self.connection.scalars(query, {"count": count}).all()
+            return iter(self.connection.scalars(query, {"count": count}).all())
         query = text("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'attempts'")
         # The transaction has SQLite's only write lock. AUTOINCREMENT goes on after the highest key.
         last: int = self.connection.execute(query).scalar_one()
-        return range(last + 1, last + 1 + count)
+        return iter(range(last + 1, last + 1 + count))
 
     def _remember_scores(self) -> None:
         names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")
@@ -168,6 +229,10 @@ class BulkLoad:
             )
             statement = insert(score_history).from_select((*names, "at"), query.where(*mine))
             self.connection.execute(statement)
+
+
+def _name_state(outcome: Outcome) -> State:
+    return "scored" if outcome.error is None else "failed"
 
 
 def _require_outcome(attempt: Attempt) -> Outcome:

@@ -195,20 +195,26 @@ class Rescorings(TenantRows):
         computed = ComputedOutcomes(most)
         if plan.need == "formula":
             return computed
+        with self._database.read() as connection:
+            kept = find_challenge(connection, self._tenant, plan.old.name)
+            total = 0 if on_progress is None else connection.scalar(_count_scored(kept))
+        tell = on_progress or (lambda _done, _total: None)
+        tell(0, total)
+        for page, rescored in plan.rescore_all(self._read_all(kept)):
+            computed.add(kept.id, page, rescored)
+            tell(len(computed.rows), total)
+        computed.require_some_score()
+        return computed
+
+    def _read_all(self, kept: StoredChallenge) -> Iterator[list[tuple[Attempt, Evaluation]]]:
+        """All attempts that have an outcome, each page at a moment of its own."""
         last = ("", 0)
-        total: int | None = None
         while True:
             with self._database.read() as connection:
-                kept = find_challenge(connection, self._tenant, plan.old.name)
-                if on_progress is not None:
-                    if total is None:
-                        total = connection.scalar(_count_scored(kept))
-                    on_progress(len(computed.rows), total)
                 page = _read_after(connection, kept, last)
             if not page:
-                computed.require_some_score()
-                return computed
-            computed.add(kept.id, page, plan.rescorer(page))
+                return
+            yield page
             last = (page[-1][0].agent, page[-1][0].number)
 
     def _apply(

@@ -147,7 +147,7 @@ class Reviews(TenantRows):
         said = given.check()
 
         def work(connection: Connection) -> tuple[Review, bool]:
-            self._require_case(connection, key)
+            self.require_case(connection, key)
             row = {
                 "tenant": self._tenant,
                 "run_id": key.run,
@@ -241,7 +241,8 @@ class Reviews(TenantRows):
         with self._database.read() as connection:
             return judged_cases.list_unseen(connection, self._tenant, run, limit)
 
-    def _require_case(self, connection: Connection, key: CaseKey) -> None:
+    def require_case(self, connection: Connection, key: CaseKey) -> None:
+        """Refuses a case that has no result."""
         here = exists().where(
             case_results.c.tenant == self._tenant,
             case_results.c.run_id == key.run,

@@ -86,7 +86,7 @@ def create(
             connection.execute(insert(table).values(row))
     except IntegrityError:
         # After a lost connection the work is done again, and may find its own row.
-        if _read_run(connection, tenant, record.id) != record:
+        if read_run(connection, tenant, record.id) != record:
             raise InvalidInput(f"there is already a run {record.id!r}") from None
 
 
@@ -139,7 +139,7 @@ def count_storing(connection: Connection, tenant: str, run_id: str) -> int:
 
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
     """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
-    run = _read_run(connection, tenant, _find_full_id(connection, tenant, wanted))
+    run = read_run(connection, tenant, _find_full_id(connection, tenant, wanted))
     if run is None:
         raise _explain_unknown(connection, tenant, wanted)
     return run
@@ -320,7 +320,7 @@ def _contains(text: str) -> ColumnElement[bool]:
     return or_(*(place.icontains(text, autoescape=True) for place in places))
 
 
-def _read_run(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
+def read_run(connection: Connection, tenant: str, run_id: str) -> RunRecord | None:
     columns = _list_columns(connection, tenant).values()
     query = select(*columns).where(table.c.tenant == tenant, table.c.id == run_id)
     row = connection.execute(query).one_or_none()

@@ -1,4 +1,4 @@
-"""Search: runs, challenges and agents of which the name has what is typed."""
+"""Search: runs, challenges and agents by name, and sections of the documentation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import msgspec
 
 from tallymark.runs.record import RunRecord
 from tallymark.text import format_score
+from tallymark.web.docs.docs_search import load_index
 from tallymark.web.page import Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 _MOST = 10
+_MOST_DOCS = 3
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,7 @@ def gather(visit: Visit) -> SearchView:
     """The first few of each kind."""
     text = visit.get("q").strip()[:200]
     found = list(_find(visit, text)) if text and visit.app.store.exists else []
+    found += _find_docs(text)
     return SearchView(title=f"Search: {text}" if text else "Search", text=text, found=found)
 
 
@@ -61,6 +64,11 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
         yield Found(
             kind="Agent", name=agent.name, link=f"/agents/{agent.handle}", about=agent.handle
         )
+
+
+def _find_docs(text: str) -> Iterable[Found]:
+    for hit in load_index().search(text)[:_MOST_DOCS]:
+        yield Found(kind="Docs", name=hit.heading or hit.page, link=hit.address, about=hit.page)
 
 
 def _describe_run(run: RunRecord) -> str:

@@ -1,5 +1,5 @@
 // Single keys, as the page /keys lists them. They can be switched off there (WCAG 2.1.4).
-const PLACES = { h: "/", r: "/runs", c: "/challenges", a: "/agents", t: "/ratings", f: "/formula", o: "/organiser" };
+const PLACES = { h: "/", r: "/runs", c: "/challenges", a: "/agents", t: "/ratings", f: "/formula", d: "/docs", o: "/organiser" };
 
 export function mount(body) {
   if (isOff()) return;

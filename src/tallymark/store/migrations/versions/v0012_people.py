@@ -6,7 +6,7 @@ from tallymark.store.schema import add_missing_indexes
 from tallymark.store.traces.rule_tables import trace_scores
 
 revision = "0012"
-down_revision = "0010"
+down_revision = "0011"
 
 
 def upgrade() -> None:

@@ -1,0 +1,1 @@
+"""Where bulk work runs: this machine, or a Ray cluster."""

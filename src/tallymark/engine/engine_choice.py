@@ -1,0 +1,70 @@
+"""Which engine a user wants, by an option or a variable; opened when it is first needed."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tallymark.errors import InvalidInput, WorkFailed, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallymark.engine.engine import Engine
+
+ENGINES = ("local", "ray")
+_HINT = "write local, ray, or ray:ADDRESS such as ray:10.0.0.5:6379"
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine by name."""
+
+    kind: str = "local"
+    address: str | None = None
+    """Of a Ray cluster; without one, Ray is started here."""
+    workers: int | None = None
+    """As many as there are cores, unless said."""
+
+    @contextmanager
+    def open(self) -> Iterator[Engine]:
+        """The engine, for as long as the context lasts."""
+        if self.kind == "ray":
+            from tallymark.engine.ray_engine import RayEngine  # noqa: PLC0415 (Ray is heavy)
+
+            made: Engine = RayEngine(self.address, self.workers)
+        else:
+            from tallymark.engine.local_engine import LocalEngine  # noqa: PLC0415 (few need it)
+
+            made = LocalEngine(self.workers or os.cpu_count() or 1)
+        with made as engine:
+            yield engine
+
+
+def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None:
+    """What was said, or else what TALLY_ENGINE and TALLY_RAY_ADDRESS say.
+
+    None stands for this very process: nothing was said, or one worker of this machine.
+    """
+    by = "--engine" if named else "TALLY_ENGINE"
+    said = named or os.environ.get("TALLY_ENGINE") or ("local" if workers else "")
+    if not said:
+        return None
+    kind, _, address = said.partition(":")
+    # Two slashes begin the address of Ray's own client, which is another protocol.
+    wrong = said.endswith(":") or (address if kind == "local" else address.startswith("//"))
+    if kind not in ENGINES or wrong:
+        close = suggest(kind, ENGINES) if kind not in ENGINES else None
+        hint = f"did you mean {close!r}?" if close else _HINT
+        raise InvalidInput(f"{by} {said} names no engine", hint=hint)
+    if kind == "local":
+        only_one = (workers or os.cpu_count() or 1) == 1
+        return None if only_one else EngineChoice(workers=workers)
+    if find_spec("ray") is None:
+        raise WorkFailed(
+            "the engine ray is not installed", hint="install it: pip install 'tallymark[ray]'"
+        )
+    return EngineChoice("ray", address or os.environ.get("TALLY_RAY_ADDRESS") or None, workers)

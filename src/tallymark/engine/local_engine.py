@@ -1,0 +1,137 @@
+"""`LocalEngine`: blocks of work in processes of this machine.
+
+Each worker has one block at a time, so whose death it was is known. A worker whose driver is gone
+ends by itself, whatever it does: see `local_worker.py`.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, Self
+
+from tallymark.engine.engine import (
+    BlockDone,
+    BlockEnd,
+    BlockFailed,
+    BlockLost,
+    Engine,
+    PackedWork,
+)
+from tallymark.errors import WorkFailed
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tallymark.engine.engine import Crew, Work
+
+_START = "import sys; from tallymark.engine.local_worker import serve; serve(int(sys.argv[1]))"
+_GRACE = 2.0
+"""Seconds for a worker to end by itself, which one that waits for blocks does at once."""
+
+
+class LocalEngine(Engine):
+    """Processes of this machine, started as they are needed."""
+
+    def close(self) -> None:
+        """Crews end their own workers."""
+
+    def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
+        return _LocalCrew(work, self.workers)
+
+
+class _LocalCrew:
+    """Workers, of whom those that are idle are at the end of the list."""
+
+    def __init__(self, work: Work[Any, Any], count: int) -> None:
+        self._work = PackedWork.pack(work)
+        self._count = count
+        self._idle: list[_Worker] = []
+        self._busy: dict[Connection, _Worker] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in (*self._idle, *self._busy.values()):
+            worker.let_go()
+        for worker in self._busy.values():
+            worker.process.kill()
+        for worker in (*self._idle, *self._busy.values()):
+            worker.wait()
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._busy) < self._count
+
+    def begin(self, number: int, block: Any) -> None:
+        worker = self._idle.pop() if self._idle else _Worker(self._work)
+        worker.number = number
+        self._busy[worker.link] = worker
+        with suppress(OSError):  # it has died since: `wait` finds that
+            worker.link.send(block)
+
+    def wait(self) -> list[tuple[int, BlockEnd]]:
+        ended: list[tuple[int, BlockEnd]] = []
+        for link in wait(list(self._busy)):
+            worker = self._busy.pop(link)  # type: ignore[call-overload]
+            try:
+                kind, said = worker.link.recv()
+            except (EOFError, OSError):
+                ended.append((worker.number, BlockLost(worker.bury())))
+                continue
+            self._idle.append(worker)
+            end = BlockDone(said) if kind == "done" else BlockFailed(said)
+            ended.append((worker.number, end))
+        return ended
+
+
+class _Worker:
+    """A process, and the link to it."""
+
+    number = -1
+    """Of the block that it has."""
+
+    def __init__(self, work: PackedWork) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self.process = subprocess.Popen(  # noqa: S603 (our own interpreter)
+                    [sys.executable, "-P", "-c", _START, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,  # what a user's code prints must not get into our results
+                    start_new_session=True,  # Ctrl-C is for the driver, who ends the workers
+                )
+            except OSError as error:
+                ours.close()
+                raise WorkFailed(f"a worker cannot be started: {error}") from None
+        self.link = Connection(ours.detach())
+        with suppress(OSError):
+            self.link.send(work)
+
+    def let_go(self) -> None:
+        self.link.close()
+
+    def wait(self) -> None:
+        try:
+            self.process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def bury(self) -> str:
+        """How it ended."""
+        self.let_go()
+        self.wait()
+        code = self.process.returncode
+        if code >= 0:
+            return f"ended with exit code {code}"
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"

@@ -1,0 +1,45 @@
+"""A worker of `local_engine.py`: it reads blocks from a link, and writes what came of each."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from multiprocessing.connection import Connection
+
+from tallymark.engine.engine import WorkBench, describe_error
+
+_GRACE = 1.0
+"""Seconds to put things away once the driver is gone."""
+
+
+def serve(descriptor: int) -> None:
+    """Does blocks until the driver closes the link."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()
+    link = Connection(descriptor)
+    bench = WorkBench()
+    try:
+        work = link.recv()
+        while True:
+            block = link.recv()
+            try:
+                if not bench.is_ready(work):
+                    bench.open(work, work)
+                link.send(("done", bench.do(block)))
+            except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
+                link.send(("failed", describe_error(error)))
+    except (EOFError, OSError):
+        bench.close()
+
+
+def _watch(descriptor: int) -> None:
+    """Ends the process once the driver is gone, even where the work never would."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLHUP)
+    while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
+        pass
+    time.sleep(_GRACE)
+    os._exit(1)

@@ -1,0 +1,168 @@
+"""`RayEngine`: blocks of work as tasks of a Ray cluster, or of one that is started here.
+
+Ray decides where a task runs. What a lost worker or node costs is decided here, as it is for
+processes: Ray's own retries are off, so that a block's losses are counted once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from tallymark.engine.engine import (
+    BlockDone,
+    BlockEnd,
+    BlockFailed,
+    BlockLost,
+    Engine,
+    PackedWork,
+    WorkBench,
+    describe_error,
+)
+from tallymark.errors import WorkFailed
+from tallymark.text import shorten_line
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tallymark.engine.engine import Crew, Work
+
+_BLOCKS_EACH = 2
+"""For each worker: one that is done, and one that is there already when it is."""
+_STORE_BYTES = 256 * 1024 * 1024
+"""Of a cluster that is started here: blocks and results are small, and few at a time."""
+_PATIENCE = 5.0
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # it would tell its makers
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_bench = WorkBench()
+"""Of a process of Ray's that does blocks for us."""
+
+
+class RayEngine(Engine):
+    """Tasks of Ray: in the cluster at an address, or in one of this machine that ends with it."""
+
+    def __init__(self, address: str | None, workers: int | None) -> None:
+        import ray  # noqa: PLC0415 (heavy, and an extra: `choose_engine` has looked for it)
+        import ray.exceptions  # noqa: PLC0415
+        import ray.util  # noqa: PLC0415
+
+        self._ray: Any = ray
+        self._started = not self._ray.is_initialized()
+        if self._started:
+            self._connect(address, workers)
+        slots = int(self._ray.cluster_resources().get("CPU", 0))
+        super().__init__(workers or max(1, slots))
+        here = self._ray.util.get_node_ip_address()
+        alive = [each for each in self._ray.nodes() if each["Alive"]]
+        self.shares_files = all(each["NodeManagerAddress"] == here for each in alive)
+        self._task = self._ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(_do_block)
+
+    def _connect(self, address: str | None, workers: int | None) -> None:
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        # What becomes of workers is told by us.
+        logging.getLogger("ray").setLevel(logging.CRITICAL)
+        here: dict[str, Any] = {
+            "num_cpus": workers or os.cpu_count(),
+            "include_dashboard": False,
+            "object_store_memory": _STORE_BYTES,
+        }
+        quiet = {"log_to_driver": False, "configure_logging": False}
+        try:
+            if address is not None:
+                _require_listener(address)
+            # "local" starts one of its own, even where another runs on this machine.
+            self._ray.init(address or "local", **({} if address else here), **quiet)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            said = shorten_line(str(error), 200)
+            if address is None:
+                raise WorkFailed(f"Ray cannot be started here: {said}") from None
+            raise WorkFailed(
+                f"no Ray cluster can be reached at {address}: {said}",
+                hint="look at it with `ray status`, or leave the address out to start one here",
+            ) from None
+
+    def close(self) -> None:
+        """Leaves the cluster; one that was started here ends."""
+        if self._started:
+            self._ray.shutdown()
+
+    def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
+        return _RayCrew(self._ray, self._task, work, _BLOCKS_EACH * self.workers)
+
+
+class _RayCrew:
+    """The tasks of one `map`."""
+
+    def __init__(self, ray: Any, task: Any, work: Work[Any, Any], most: int) -> None:
+        self._ray = ray
+        self._task = task
+        self._token = uuid.uuid4().hex
+        self._work = ray.put(PackedWork.pack(work))
+        self._most = most
+        self._under_way: dict[Any, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for reference in self._under_way:
+            with suppress(Exception):
+                self._ray.cancel(reference, force=True)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._under_way) < self._most
+
+    def begin(self, number: int, block: Any) -> None:
+        # In a list the work is not fetched with every task, but by whoever does not have it.
+        reference = self._task.remote(self._token, [self._work], block)
+        self._under_way[reference] = number
+
+    def wait(self) -> list[tuple[int, BlockEnd]]:
+        waited = list(self._under_way)
+        ready, _ = self._ray.wait(waited, num_returns=1)
+        more, _ = self._ray.wait(waited, num_returns=len(waited), timeout=0)
+        found = dict.fromkeys((*ready, *more))
+        return [(self._under_way.pop(each), self._end(each)) for each in found]
+
+    def _end(self, reference: Any) -> BlockEnd:
+        failures = self._ray.exceptions
+        try:
+            kind, said = self._ray.get(reference)
+        except failures.RayTaskError as error:  # raised outside of our own care
+            return BlockFailed(describe_error(error.cause))
+        except failures.RayError as error:
+            gone = (failures.NodeDiedError, failures.ObjectLostError, failures.OwnerDiedError)
+            how = shorten_line(str(error), 200)
+            return BlockLost(f"was lost by Ray: {how}", blamed=not isinstance(error, gone))
+        return BlockDone(said) if kind == "done" else BlockFailed(said)
+
+
+def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
+    """What a process of Ray's does."""
+    try:
+        if not _bench.is_ready(token):
+            import ray  # noqa: PLC0415 (heavy, and loaded here already)
+
+            _bench.open(token, ray.get(work[0]))
+        return "done", _bench.do(block)
+    except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
+        return "failed", describe_error(error)
+
+
+def _require_listener(address: str) -> None:
+    """ConnectionError where nobody listens: Ray itself would wait for minutes, and not alone."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal():  # else a word that Ray knows, such as auto
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+        except OverflowError:
+            raise ConnectionError("there is no such port") from None

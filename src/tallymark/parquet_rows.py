@@ -1,0 +1,219 @@
+"""Rows in Parquet files, written and read in blocks. Only loaded for such a file: pyarrow is heavy.
+
+Types are those that DuckDB, Polars and Spark read without being told anything: moments are
+microseconds in UTC, counts 64 bits with a sign, what is nested JSON text or a map of numbers. What
+was not measured is null. See docs/decisions/0052-parquet.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from tallymark.errors import InvalidInput
+
+try:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+except ImportError:
+    hint = 'install it with: pip install "tallymark[parquet]"'
+    raise InvalidInput("Parquet files need pyarrow", hint=hint) from None
+
+Kind = Literal["text", "whole", "number", "flag", "moment", "numbers", "texts"]
+Columns = Mapping[str, Kind]
+_ROWS = 50_000
+_CHARACTERS = 32_000_000
+"""A block is written when it has so many rows, or their texts so many characters."""
+_READ = 2_000
+_MOST_BYTES = 1 << 30
+"""So much memory a block of a file may ask for before it is read."""
+_MICRO = 1_000_000
+_moment = pa.timestamp("us", tz="UTC")
+_TYPES: dict[Kind, Any] = {
+    "text": pa.string(),
+    "whole": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+    "moment": _moment,
+    "numbers": pa.map_(pa.string(), pa.float64()),
+    "texts": pa.list_(pa.string()),
+}
+
+
+def _is_text(given: Any) -> bool:
+    kinds = pa.types
+    if kinds.is_dictionary(given):
+        return _is_text(given.value_type)
+    return bool(kinds.is_string(given) or kinds.is_large_string(given) or given == pa.string_view())
+
+
+def _is_list(given: Any) -> bool:
+    return bool(pa.types.is_list(given) or pa.types.is_large_list(given))
+
+
+def _is_number(given: Any) -> bool:
+    return bool(pa.types.is_floating(given) or pa.types.is_integer(given))
+
+
+def _is_pair(given: Any) -> bool:
+    """What other tools make of an entry of a map."""
+    if not pa.types.is_struct(given) or given.num_fields != 2:
+        return False
+    return _is_text(given.field(0).type) and _is_number(given.field(1).type)
+
+
+_FITS: dict[Kind, Callable[[Any], bool]] = {
+    "text": _is_text,
+    "whole": pa.types.is_integer,
+    "number": _is_number,
+    "flag": pa.types.is_boolean,
+    "moment": lambda given: pa.types.is_timestamp(given) and given.tz is not None,
+    "numbers": lambda given: (
+        (pa.types.is_map(given) and _is_text(given.key_type) and _is_number(given.item_type))
+        or (_is_list(given) and _is_pair(given.value_type))
+    ),
+    "texts": lambda given: _is_list(given) and _is_text(given.value_type),
+}
+_WORDS: dict[Kind, str] = {
+    "text": "text",
+    "whole": "whole numbers",
+    "number": "numbers",
+    "flag": "true or false",
+    "moment": "timestamps with a time zone",
+    "numbers": "a map of numbers",
+    "texts": "lists of texts",
+}
+
+
+@contextmanager
+def open_parquet_rows(
+    file: IO[bytes], columns: Columns, write_notes: Callable[[], Mapping[str, str]] = dict
+) -> Iterator[Callable[[Iterable[Any]], None]]:
+    """A function that writes one row; notes are written when all rows are."""
+    schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
+    moments = [nth for nth, kind in enumerate(columns.values()) if kind == "moment"]
+    rows: list[list[Any]] = []
+    written = 0
+
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+
+        def flush() -> None:
+            nonlocal written
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*rows, strict=True), schema, strict=True)
+            ]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            rows.clear()
+            written = 0
+
+        def write(cells: Iterable[Any]) -> None:
+            nonlocal written
+            row = list(cells)
+            for nth in moments:
+                if row[nth] is not None:
+                    row[nth] = round(row[nth] * _MICRO)
+            rows.append(row)
+            written += sum(len(cell) for cell in row if isinstance(cell, str))
+            if len(rows) >= _ROWS or written >= _CHARACTERS:
+                flush()
+
+        yield write
+        if rows:
+            flush()
+        writer.add_key_value_metadata(dict(write_notes()))
+
+
+class ParquetRows:
+    """The rows of a file whose columns are what they should be; others are refused in words."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path = path
+        self._columns = columns
+        with self._refusing(), pq.ParquetFile(path) as file:
+            self._check(file)
+            self.count: int = file.metadata.num_rows
+            found = file.metadata.metadata or {}
+            self.notes = {_decode(name): _decode(value) for name, value in found.items()}
+
+    def _check(self, file: Any) -> None:
+        schema = file.schema_arrow
+        for name, kind in self._columns.items():
+            if schema.get_all_field_indices(name) == []:
+                raise InvalidInput(f"{self.path} has no column {name!r}", hint=_HINT)
+            given = schema.field(name).type
+            if not _FITS[kind](given):
+                raise InvalidInput(
+                    f"{self.path}: the column {name!r} holds {given}, not {_WORDS[kind]}",
+                    hint=_HINT,
+                )
+        for nth in range(file.metadata.num_row_groups):
+            asked = file.metadata.row_group(nth).total_byte_size
+            if not 0 <= asked <= _MOST_BYTES:
+                hint = "write it anew with smaller row groups"
+                raise InvalidInput(
+                    f"{self.path}: row group {nth + 1} would take {asked:,} bytes", hint=hint
+                )
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Each row by the names of its columns, a block in memory at a time."""
+        names = list(self._columns)
+        with self._refusing(), pq.ParquetFile(self.path) as file:
+            done = 0
+            for batch in file.iter_batches(_READ, columns=names, use_threads=False):
+                cells = [self._read_column(batch, name, done) for name in names]
+                for values in zip(*cells, strict=True):
+                    yield dict(zip(names, values, strict=True))
+                done += batch.num_rows
+
+    def _read_column(self, batch: Any, name: str, done: int) -> list[Any]:
+        kind = self._columns[name]
+        column = batch.column(name)
+        if kind == "moment":
+            whole = column.cast(_moment).cast(pa.int64()).to_pylist()
+            return [None if each is None else each / _MICRO for each in whole]
+        flat: Iterable[tuple[int, Any]] = ()
+        if kind == "numbers":
+            found = [None if each is None else _read_pairs(each) for each in column.to_pylist()]
+            flat = (
+                (nth, value) for nth, each in enumerate(found) for value in (each or {}).values()
+            )
+        else:
+            found = column.cast(_TYPES[kind]).to_pylist()
+            flat = enumerate(found) if kind == "number" else ()
+        for nth, value in flat:
+            if value is not None and not math.isfinite(value):
+                hint = "null says that nothing was measured"
+                raise self.refuse(done + nth + 1, f"{name!r} is {value}", hint)
+        return found
+
+    def refuse(self, row: int, problem: str, hint: str | None = None) -> InvalidInput:
+        """The error for one row."""
+        return InvalidInput(f"{self.path}, row {row}: {problem}", hint=hint)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise InvalidInput(f"there is no file {self.path}") from None
+        except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
+            why = str(error).partition("\n")[0].strip()[:200] or type(error).__name__
+            raise InvalidInput(f"{self.path} cannot be read as Parquet: {why}") from None
+
+
+_HINT = "tally export writes such a file"
+
+
+def _read_pairs(pairs: list[Any]) -> dict[str, Any]:
+    """A map as pyarrow gives it, or as a list of small rows."""
+    return dict(tuple(each.values()) if isinstance(each, dict) else each for each in pairs)
+
+
+def _decode(given: bytes) -> str:
+    with suppress(UnicodeDecodeError):
+        return given.decode()
+    return ""

@@ -1,0 +1,91 @@
+"""`KeptWork`: bulk work in blocks, each result kept once under its key until all is done.
+
+One process at a time does the same work. When it dies, the next one goes on with what is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from sqlalchemy import delete, select
+
+from tallymark.errors import TallymarkError, WorkFailed
+from tallymark.store.database_dialects import insert_once
+from tallymark.store.jobs.block_tables import work_blocks as table
+from tallymark.store.leases import Lease
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+    from tallymark.store.database import Database
+
+KIND = "work"
+_KEPT_S = 7 * 86_400.0
+"""Seconds for which blocks are kept of work that nobody has gone on with."""
+
+
+class KeptWork:
+    """What `store.open_work` gives: a context that holds the work, and lets go of it at the end."""
+
+    def __init__(self, database: Database, tenant: str, work: str) -> None:
+        self._database = database
+        self._tenant = tenant
+        self._work = work
+        self._lease = Lease(tenant, KIND, work)
+        self.keys: frozenset[str] = frozenset()
+        """The blocks that were done before."""
+
+    def __enter__(self) -> Self:
+        old = (table.c.tenant == self._tenant, table.c.at < time.time() - _KEPT_S)
+
+        def begin(connection: Connection) -> frozenset[str]:
+            self._lease.claim(connection)
+            connection.execute(delete(table).where(*old))
+            return frozenset(connection.scalars(select(table.c.block).where(*self._mine())))
+
+        self.keys = self._database.write(begin)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(*([TallymarkError] if kind else [])):
+            self._database.write(lambda c: self._lease.hold(c, seconds=0))
+
+    def keep(self, block: str, result: bytes) -> None:
+        """Keeps the result of a block, unless there is one."""
+        row = {
+            "tenant": self._tenant,
+            "work": self._work,
+            "block": block,
+            "result": result,
+            "at": time.time(),
+        }
+
+        def work(connection: Connection) -> None:
+            self._lease.hold(connection)
+            insert_once(connection, table, row)
+
+        self._database.write(work)
+
+    def read(self, block: str) -> bytes:
+        """The result of a block that is kept."""
+        query = select(table.c.result).where(*self._mine(), table.c.block == block)
+        with self._database.read() as connection:
+            found = connection.scalar(query)
+        if found is None:
+            raise WorkFailed("what was done of this work was removed meanwhile", hint="try again")
+        return bytes(found)
+
+    def clear(self) -> None:
+        """All is done: the blocks are not needed any more."""
+
+        def work(connection: Connection) -> None:
+            self._lease.hold(connection)
+            connection.execute(delete(table).where(*self._mine()))
+
+        self._database.write(work)
+        self.keys = frozenset()
+
+    def _mine(self) -> tuple[ColumnElement[bool], ...]:
+        return (table.c.tenant == self._tenant, table.c.work == self._work)

@@ -1,0 +1,1 @@
+"""The documentation as pages: what there is, in which order, and how it is searched."""

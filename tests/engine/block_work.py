@@ -1,0 +1,86 @@
+"""Kinds of work for the conformance suite: workers import them by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Doing:
+    """Does what a block says: a word and its argument."""
+
+    folder: Path
+    """Where workers leave notes."""
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[tuple[str, Any]], Any]]:
+        """Notes that a worker has got ready, and that it has put things away."""
+        note = self.folder / f"open-{os.getpid()}-{time.monotonic_ns()}"
+        note.touch()
+        try:
+            yield lambda block: _ACTS[block[0]](self.folder, block[1])
+        finally:
+            note.rename(note.with_name(note.name.replace("open", "closed")))
+
+
+@dataclass(frozen=True)
+class NeverReady:
+    """Work that no worker can get ready for."""
+
+    def open(self) -> AbstractContextManager[Callable[[Any], Any]]:
+        """Says why."""
+        raise ValueError("there is no scorer here")
+
+
+def _square(_: Path, number: int) -> int:
+    return number * number
+
+
+def _fail(_: Path, why: str) -> None:
+    raise ValueError(why)
+
+
+def _die(folder: Path, times: int) -> str:
+    """Ends its process so many times, and then does not."""
+    died = len(list(folder.glob("died-*")))
+    if died < times:
+        (folder / f"died-{died}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"after {died}"
+
+
+def _fill(_: Path, size: int) -> bytes:
+    return b"x" * size
+
+
+def _sleep(folder: Path, seconds: float) -> float:
+    (folder / f"asleep-{os.getpid()}").touch()
+    time.sleep(seconds)
+    return seconds
+
+
+def _print(_: Path, text: str) -> str:
+    print(text)  # noqa: T201 (what a user's scorer may do)
+    return text
+
+
+def _lambda(_: Path, __: object) -> Any:
+    return lambda: None
+
+
+_ACTS: dict[str, Callable[[Path, Any], Any]] = {
+    "square": _square,
+    "fail": _fail,
+    "die": _die,
+    "fill": _fill,
+    "sleep": _sleep,
+    "print": _print,
+    "unsendable": _lambda,
+}

@@ -1,0 +1,146 @@
+"""What the package needs is pinned, looked after and told; what is built is the same every time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from scripts import audit, sbom
+from scripts.dependencies import (
+    Dependency,
+    find_dependencies,
+    list_extras,
+    read_pins,
+    read_project,
+)
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_a_service_that_does_not_answer_is_said_and_is_no_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(audit, "SERVICE", "http://127.0.0.1:9/nobody")
+    monkeypatch.setattr(audit, "check_installed", list)  # which `make check` does, in seconds
+    assert audit.main([]) == 0
+    assert "no service of advisories answers; 0 findings" in capsys.readouterr().out
+
+
+def test_what_a_service_knows_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = json.dumps({"results": [{}, {"vulns": [{"id": "PYSEC-1"}, {"id": "CVE-2"}]}]})
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: open_text(told))
+    assert audit.ask_service({"a": "1", "b": "2"}) == ["b 2: PYSEC-1, CVE-2"]
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: open_text("<html>"))
+    assert audit.ask_service({"a": "1"}) is None
+
+
+def open_text(text: str) -> Any:
+    from io import BytesIO
+
+    return BytesIO(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (audit.find_unpinned([Dependency("new", "1")], {}), "new is needed and not pinned"),
+        (
+            audit.find_misfits({"base": ["numpy>=99"]}, {"numpy": "2.0"}),
+            "numpy is pinned to 2.0, and base asks for >=99",
+        ),
+        (
+            audit.find_strangers([Dependency("pytest", "1")], {"pytest": "0.1"}),
+            "is installed, 0.1 is pinned",
+        ),
+        (
+            audit.find_licence_problems([Dependency("x", "1", licence="MIT AND AGPL-3.0-only")]),
+            "x is under 'AGPL-3.0-only', which is not on the list",
+        ),
+        (audit.find_licence_problems([Dependency("x", "1")]), "does not say under which licence"),
+        (
+            audit.find_known_holes({"x": "1.9"}, {"x": {"mended": "1.10", "why": "a hole"}}),
+            "x 1.9: a hole; mended in 1.10",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found(found: Any, said: str) -> None:
+    (only,) = found
+    assert said in only
+
+
+@pytest.mark.parametrize("line", ["numpy", "numpy>=2", "numpy==2.*", "-e .", "==1"])
+def test_a_line_that_pins_nothing_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "constraints.txt"
+    path.write_text(f"pyyaml==6.0.1\n{line}\n")
+    with pytest.raises(ValueError, match=r"constraints.txt, line 2: "):
+        read_pins(path)
+
+
+def test_the_bill_of_materials_names_all_that_an_install_brings() -> None:
+    document = json.loads(sbom.PAGE.read_text(encoding="utf-8"))
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    told = {each["name"]: each for each in document["components"]}
+    pins = read_pins()
+    for extra, texts in list_extras(read_project()).items():
+        for wanted in map(Requirement, texts if extra != "dev" else ()):
+            each = told[canonicalize_name(wanted.name)]
+            assert {"name": "tallymark:install", "value": extra} in each["properties"]
+            assert each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}"
+    references = {each["bom-ref"] for each in document["components"]}
+    for each in document["dependencies"]:
+        assert references >= set(each["dependsOn"])
+    if sys.version_info[:2] == (3, 11) and sys.platform == "linux":  # for which it is made
+        assert set(told) == set(find_dependencies())
+        assert all(each["version"] == pins[name] for name, each in told.items())
+        assert sbom.make_sbom() == sbom.PAGE.read_text(encoding="utf-8"), "run: make sbom"
+
+
+def build(folder: Path, mode: int, mask: int) -> dict[str, str]:
+    """The hashes of wheel and sdist, built from a copy whose files have these rights."""
+    folder.mkdir()
+    for name in ("src", "docs", "examples"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored, copy_function=shutil.copyfile)
+    files = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "sbom.cdx.json")
+    for name in files:
+        shutil.copyfile(ROOT / name, folder / name)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+            os.utime(path, (mode * 1e6, mode * 1e6))
+    words = ["-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", "dist"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        umask=mask,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (folder / "dist").iterdir()
+    }
+
+
+@pytest.mark.proof
+def test_two_builds_are_the_same_to_the_byte(tmp_path: Path) -> None:
+    """In other folders, from files of other times and rights, under another umask."""
+    first = build(tmp_path / "one", 0o644, 0o022)
+    assert len(first) == 2
+    assert build(tmp_path / "another-place", 0o600, 0o077) == first
+    (wheel,) = (tmp_path / "one" / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (carried,) = [name for name in archive.namelist() if ".dist-info/sboms/" in name]
+        assert archive.read(carried) == sbom.PAGE.read_bytes()

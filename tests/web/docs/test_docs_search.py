@@ -1,0 +1,75 @@
+"""What is found in the documentation, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tallymark.web.docs.docs_search import DocsIndex, load_index
+from tallymark.web.docs.docs_tree import DocsTree
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> DocsIndex:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "README.md").write_text("# Docs\n\n## All\n\n- [A](a.md)\n- [B](b.md)\n- [C](c.md)\n")
+    (docs / "a.md").write_text("# Boards\n\nWho leads.\n\n## Frozen boards\n\nThey stand still.\n")
+    (docs / "b.md").write_text("# Other\n\nA word on boards and success_pct.\n")
+    (docs / "c.md").write_text("# Third\n\n## Boards here\n\nNothing <b>bold</b>.\n")
+    return DocsIndex(DocsTree(tmp_path).list_pages())
+
+
+def find(index: DocsIndex, text: str) -> list[str]:
+    return [hit.address for hit in index.search(text)]
+
+
+def test_a_title_comes_before_a_heading_and_a_heading_before_text(index: DocsIndex) -> None:
+    found = find(index, "boards")
+    assert found[0] == "/docs/a"
+    assert set(found[1:3]) == {"/docs/a#frozen-boards", "/docs/c#boards-here"}
+    assert found[3] == "/docs/b"
+
+
+@pytest.mark.parametrize("text", ["frozen board", "FROZEN", "froz", "still frozen"])
+def test_a_word_is_found_by_its_beginning_in_any_case_and_number(
+    index: DocsIndex, text: str
+) -> None:
+    assert find(index, text) == ["/docs/a#frozen-boards"]
+
+
+@pytest.mark.parametrize("text", ["success_pct", "pct", "success"])
+def test_joined_words_are_found_whole_and_in_parts(index: DocsIndex, text: str) -> None:
+    assert find(index, text) == ["/docs/b"]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "zzzz", "(", "<script>", '"', "\\", "[q-", "*" * 500])
+def test_what_is_nowhere_finds_nothing_and_breaks_nothing(index: DocsIndex, text: str) -> None:
+    assert find(index, text) == []
+
+
+def test_where_no_section_has_all_words_those_with_most_are_shown(index: DocsIndex) -> None:
+    assert find(index, "leads zzzz")[0] == "/docs/a"
+
+
+def test_a_snippet_marks_what_was_looked_for(index: DocsIndex) -> None:
+    [hit] = index.search("success_pct")
+    assert [each.text for each in hit.snippets if each.found] == ["success_pct"]
+    assert "".join(each.text for each in hit.snippets) == "A word on boards and success_pct."
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("interval", "what-intervals-mean"),
+        ("backup", "operations"),
+        ("clamp", "formula-language"),
+        ("freeze board", "attempts"),
+        ("promptfoo", "compare-promptfoo"),
+        ("webhook signature", "webhooks"),
+    ],
+)
+def test_people_find_what_they_look_for_among_the_first(text: str, page: str) -> None:
+    found = [hit.address.partition("#")[0] for hit in load_index().search(text)[:5]]
+    assert f"/docs/{page}" in found
