@@ -1,4 +1,4 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | sbom | proof | bench | screenshots | docs | client | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | sbom | proof | soak | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ PROMPTFOO := 0.121.20
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check sbom proof bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -59,6 +59,10 @@ sbom: $(VENV)/.dev
 # What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
 proof: $(VENV)/.dev
 	@$(BIN)/python -m scripts.proof $(PROOF)
+
+# An hour on each database with load on all doors while everything fails; as root a full disk too. SOAK="--minutes 5 --seed 2"
+soak: $(VENV)/.dev
+	@$(BIN)/python -m scripts.soak $(SOAK)
 
 # Us and the peers in one run; what it found is in bench/results.md. BENCH=formula runs only that one.
 bench: $(PEERS)/.done

@@ -52,6 +52,8 @@ class FaultyProxy:
         self._spoils: Callable[[Request], bool] = lambda _: True
         self.asked: list[tuple[str, str, Fault | None]] = []
         """Method, path and fault of every request."""
+        self._serving: set[asyncio.Task[None] | None] = set()
+        """The loop itself holds tasks so weakly that one which waits could be collected."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
@@ -100,6 +102,8 @@ class FaultyProxy:
         self._choose = lambda: None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self._serving.add(task)
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             request = await _read_request(reader)
             fault = None
@@ -107,6 +111,7 @@ class FaultyProxy:
                 fault = self._plan.popleft() if self._plan else self._choose()
             self.asked.append((request.method, request.path, fault))
             await self._answer(request, fault, writer)
+        self._serving.discard(task)
         with suppress(OSError):
             writer.close()
 

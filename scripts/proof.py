@@ -32,6 +32,7 @@ from scripts.prove_what_if import judge_what_if
 from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
 from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
+from scripts.soak import judge_soak
 from scripts.trace_worlds import tell_trace_coverage
 
 PAGE = TREE / "bench" / "proof.md"
@@ -190,6 +191,11 @@ def prove_rules() -> ProofSection:
     return ProofSection("Rules", *judge_rules())
 
 
+def prove_soak() -> ProofSection:
+    """Load on all doors while everything fails at random: nothing is lost, nothing is twice."""
+    return ProofSection("Soak", *judge_soak())
+
+
 def _get_room(trial: MutantTrial) -> str:
     return f"{Path(trial.mutant.file).parent.as_posix()}/"
 
@@ -210,6 +216,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "slow": prove_thoroughly,
     "scores": prove_scores,
     "server": prove_server,
+    "soak": prove_soak,
     "traces": prove_traces,
     "what-if": prove_what_if,
 }

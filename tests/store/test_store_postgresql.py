@@ -61,13 +61,16 @@ def test_the_key_is_in_the_users_config_folder(postgres_url: str, tmp_path: Path
 def test_a_lost_connection_is_taken_up_again(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         store.create_run(a_run())
+        assert store.agents.names(["ann"]) == {}
         with psycopg.connect(postgres_url, autocommit=True) as other:
-            other.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            ended = other.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
+            ).fetchall()
+        assert len(ended) == 2  # one that writes, and one for short questions
         store.add_results("run", many(3))
         assert len(store.result_keys("run")) == 3
+        assert store.agents.names(["ann"]) == {}
 
 
 def test_a_table_that_others_locked_is_waited_for_only_so_long(postgres_url: str) -> None:

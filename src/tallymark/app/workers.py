@@ -437,7 +437,9 @@ class Workers:
                 work.outcomes[self._do(task)] += 1
         except LeaseLost:
             _log.warning("the job %s is somebody else's by now", job.id)
-        except Exception:  # noqa: BLE001 (the lease runs out, and another goes on)
+        except TallymarkError as error:  # the lease runs out, and another goes on
+            _log.warning("the end of the job %s could not be stored: %s", job.id, error)
+        except Exception:  # noqa: BLE001 (here too)
             _log.exception("the end of the job %s could not be stored", job.id)
         finally:
             with self._lock:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from sqlite3 import Connection as SqliteConnection
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Dialect, Engine
     from sqlalchemy.pool import ConnectionPoolEntry
 
     from tallymark.store.contests.attempt_items import Answer, Item
@@ -72,6 +73,8 @@ class Database:
         make = _make_postgres_engine if address.path is None else _make_sqlite_engine
         self.address = address
         self.engine = make(address, patience)
+        # Who asks briefly and often, and need not wait for a plan each time.
+        self._brief = self.engine if address.path is not None else _make_brief_engine(self.engine)
         self._patience = patience
         self._ready = False
         self._lock = threading.Lock()
@@ -109,9 +112,14 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection to read from."""
+        with self._read_by(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _read_by(self, engine: Engine) -> Iterator[Connection]:
         self._require_schema()
         try:
-            with self.engine.connect() as connection:
+            with engine.connect() as connection:
                 try:
                     yield connection
                 except self._driver_error as error:
@@ -125,6 +133,12 @@ class Database:
     def read_moment(self) -> Iterator[Moment]:
         """The database as it is now."""
         with self.read() as connection, read_one_moment(connection).begin():
+            yield Moment(connection)
+
+    @contextmanager
+    def read_briefly(self) -> Iterator[Moment]:
+        """The same, for a few short questions that are asked again and again."""
+        with self._read_by(self._brief) as connection, connection.begin():
             yield Moment(connection)
 
     async def aread(self, work: Callable[[Moment], T]) -> T:
@@ -144,7 +158,7 @@ class Database:
             return self._reader
 
     def _read_all(self, works: Sequence[Callable[[Moment], Any]]) -> list[Any]:
-        with self.read_moment() as moment:
+        with self.read_briefly() as moment:
             return [_read_one(work, moment) for work in works]
 
     def _require_schema(self) -> None:
@@ -213,6 +227,12 @@ class Database:
             if each is not None:
                 each.close()
         self._writer = self._reader = None
+
+    def close(self) -> None:
+        """Does what is waiting, and lets go of every connection."""
+        self.stop_threads()
+        for each in {self.engine, self._brief}:
+            each.dispose()
 
     def do(self, item: Item) -> Answer:
         """Does an item: with what others ask if there is a writer, else in this thread."""
@@ -369,7 +389,7 @@ class TenantRows:
 
     def _at(self, moment: Moment | None) -> AbstractContextManager[Moment]:
         """The moment that is given, or now."""
-        return self._database.read_moment() if moment is None else nullcontext(moment)
+        return self._database.read_briefly() if moment is None else nullcontext(moment)
 
 
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
@@ -421,6 +441,7 @@ def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
         pool_pre_ping=True,  # a server that was restarted has closed what the pool still holds
         pool_timeout=max(patience, _POOL_SECONDS),
     )
+    _ping_on_news(engine.dialect)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -429,6 +450,38 @@ def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, int(patience * 1000))}")
 
     return engine
+
+
+def _make_brief_engine(engine: Engine) -> Engine:
+    """Its statements are planned once, and all that a transaction reads is of one moment."""
+    brief = create_engine(
+        engine.url,
+        hide_parameters=True,
+        isolation_level="REPEATABLE READ",
+        pool_pre_ping=True,
+        pool_timeout=_POOL_SECONDS,
+    )
+    _ping_on_news(brief.dialect)
+
+    @event.listens_for(brief, "connect")
+    def _set_up(connection: Any, _: ConnectionPoolEntry) -> None:
+        # By values it would plan anew what is found by an index whatever they are.
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.commit()
+
+    return brief
+
+
+def _ping_on_news(dialect: Dialect) -> None:
+    """A connection that the server closed can be read from; only then is the server asked."""
+    ping = dialect.do_ping
+
+    def do_ping(connection: Any) -> bool:
+        waiting = poll()
+        waiting.register(connection.fileno(), POLLIN)
+        return ping(connection) if waiting.poll(0) else True
+
+    dialect.do_ping = do_ping  # type: ignore[method-assign, assignment]
 
 
 def parse_address(text: str | None) -> DatabaseAddress:

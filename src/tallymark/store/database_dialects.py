@@ -5,16 +5,37 @@ Rows that may already be there, rows that others must wait for, and rows by the 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, func, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Float,
+    Integer,
+    LargeBinary,
+    Select,
+    Text,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Insert, Table
 
-_CHUNK = 10_000
+_ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
+_POSTGRES_TYPES: dict[type[TypeEngine[Any]], str] = {
+    BigInteger: "int8",
+    Integer: "int4",
+    Boolean: "bool",
+    Float: "float8",
+    Text: "text",
+    LargeBinary: "bytea",
+}
 
 
 def dialect_insert(connection: Connection, table: Table) -> Any:
@@ -79,19 +100,40 @@ def insert_many(
     """Stores many rows, tuples in the order of the names, by the quickest way there is."""
     columns = ", ".join(names)
     # Neither way goes through the types of the columns: the caller gives what they can hold.
+    cursor: Any = connection.connection.cursor()
     if connection.dialect.name == "postgresql":
-        cursor: Any = connection.connection.cursor()
-        with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
+        how = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
+        with cursor, cursor.copy(how) as copy:
+            copy.set_types([_name_type(table.c[name].type) for name in names])
             for row in rows:
                 copy.write_row(row)
         return
     places = ", ".join("?" * len(names))
     statement = f"INSERT INTO {table.name} ({columns}) VALUES ({places})"  # noqa: S608  our names
-    batch: list[Any] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _CHUNK:
-            connection.exec_driver_sql(statement, batch)
-            batch = []
-    if batch:
-        connection.exec_driver_sql(statement, batch)
+    cursor.executemany(statement, rows)
+
+
+def _name_type(column: TypeEngine[Any]) -> str:
+    """What PostgreSQL calls the type of a column."""
+    plain = column.impl if isinstance(column, TypeDecorator) else column
+    return next(name for kind, name in _POSTGRES_TYPES.items() if isinstance(plain, kind))
+
+
+@contextmanager
+def enlarge_cache(connection: Connection) -> Iterator[None]:
+    """Memory for all that is touched: SQLite would read and write most pages several times."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ENLARGED}
+    try:
+        _set_pragmas(connection, _ENLARGED)
+        yield
+    finally:
+        _set_pragmas(connection, before)
+
+
+def _set_pragmas(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
+    for name, value in pragmas.items():
+        if value is not None:  # a build without memory maps has no size of them
+            connection.exec_driver_sql(f"PRAGMA {name} = {value}")

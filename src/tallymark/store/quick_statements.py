@@ -66,7 +66,9 @@ class QuickStatements:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.is_postgres = connection.dialect.name == "postgresql"
-        self._cursor: Any = connection.connection.cursor()
+        # PostgreSQL's numbers come as they are, not as decimals to be read.
+        how = {"binary": True} if self.is_postgres else {}
+        self._cursor: Any = connection.connection.cursor(**how)
 
     def read(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of a query."""

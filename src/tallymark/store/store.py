@@ -87,7 +87,7 @@ def open_store(
         store = Store(database, tenant)
         database.look()
     except BaseException:
-        database.engine.dispose()
+        database.close()
         raise
     return store
 
@@ -117,8 +117,7 @@ class Store:
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
         if not self._is_share:
-            self._database.stop_threads()
-            self._database.engine.dispose()
+            self._database.close()
 
     def for_tenant(self, tenant: str) -> Store:
         """Another tenant's store in the same database, which stays open when that one is closed."""

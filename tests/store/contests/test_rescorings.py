@@ -43,16 +43,16 @@ LATER = START + 1_000_000
 _tenants = itertools.count()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "quick", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", "quick sqlite", "postgresql", "quick postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One database for all tests of this file, which are tenants of it: making one takes long.
 
-    `quick` is SQLite with the way that is otherwise taken for very many attempts.
+    `quick` is the way that is otherwise taken for very many attempts.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "quick":
+        if request.param.startswith("quick"):
             patch.setattr(rescorings, "MOST_COUNTED", 0)
-        if request.param == "postgresql":
+        if request.param.endswith("postgresql"):
             yield request.getfixturevalue("postgres").fresh()
         else:
             yield str(tmp_path_factory.mktemp("rescoring") / "tally.db")

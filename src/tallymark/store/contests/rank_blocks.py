@@ -71,7 +71,7 @@ def on_board(rows: Table | NamedFromClause[Any]) -> ColumnElement[bool]:
     return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
 
 
-def spot_columns(rows: Table) -> tuple[Any, Any, Any]:
+def spot_columns(rows: Table | NamedFromClause[Any]) -> tuple[Any, Any, Any]:
     """The columns that make a spot."""
     return rows.c.place, rows.c.submitted_at, rows.c.attempt
 
@@ -81,7 +81,7 @@ def backward_order(rows: Table) -> tuple[Any, ...]:
     return tuple(each.desc() for each in spot_columns(rows))
 
 
-def spot(rows: Table) -> Any:
+def spot(rows: Table | NamedFromClause[Any]) -> Any:
     """The spot of a table's row, to be compared with others."""
     return tuple_(*spot_columns(rows))
 
@@ -97,26 +97,39 @@ def spot_param(name: str) -> Any:
 
 _ALL = select(*spot_columns(table), table.c.size).where(on_board(table))
 _UPWARD, _DOWNWARD = spot_columns(table), backward_order(table)
-_HOLDING = QuickSelect(_ALL.where(spot(table) <= spot_param("at")).order_by(*_DOWNWARD).limit(1))
+_UP_TO = _ALL.where(spot(table) <= spot_param("at")).order_by(*_DOWNWARD).limit(1)
+_HOLDING = QuickSelect(_UP_TO)
 _PREVIOUS = QuickSelect(_ALL.where(spot(table) < spot_param("at")).order_by(*_DOWNWARD).limit(1))
 _FOLLOWING = QuickSelect(_ALL.where(spot(table) > spot_param("at")).order_by(*_UPWARD).limit(1))
 _SIZES = QuickSelect(select(table.c.size).where(on_board(table)).order_by(*_UPWARD))
-_NTH = QuickSelect(_ALL.order_by(*_UPWARD).offset(bindparam("nth")).limit(1))
 _SUM = select(func.coalesce(func.sum(table.c.size), 0)).where(on_board(table))
 _TOTAL = QuickSelect(_SUM)
-_EARLIER = _SUM.where(spot(table) < spot_param("bound")).scalar_subquery()
+_BOUND = _UP_TO.subquery("holding")
+_EARLIER = _SUM.where(spot(table) < spot(_BOUND)).correlate(_BOUND).scalar_subquery()
 _INSIDE = (
     select(func.count())
-    .where(on_board(boards), spot(boards) >= spot_param("bound"), spot(boards) < spot_param("at"))
+    .where(on_board(boards), spot(boards) >= spot(_BOUND), spot(boards) < spot_param("at"))
+    .correlate(_BOUND)
     .scalar_subquery()
 )
-_BEFORE = QuickSelect(select(_EARLIER + _INSIDE))
-_AHEAD = QuickSelect(
-    select(*spot_columns(boards))
-    .where(on_board(boards), spot(boards) >= spot_param("at"))
-    .order_by(*spot_columns(boards))
-    .offset(bindparam("nth"))
+_BEFORE = QuickSelect(select(_EARLIER + _INSIDE).select_from(_BOUND))
+_NTH_BOUND: Any = (
+    select(*spot_columns(table))
+    .where(on_board(table))
+    .order_by(*_UPWARD)
+    .offset(bindparam("block"))
     .limit(1)
+    .scalar_subquery()
+)
+_AHEAD, _AHEAD_OF_BLOCK = (
+    QuickSelect(
+        select(*spot_columns(boards))
+        .where(on_board(boards), spot(boards) >= bound)
+        .order_by(*spot_columns(boards))
+        .offset(bindparam("nth"))
+        .limit(1)
+    )
+    for bound in (spot_param("at"), _NTH_BOUND)
 )
 _WHERE = "WHERE challenge_id = ? AND frozen = ?"
 _BLOCKS = f"""
@@ -180,9 +193,8 @@ def _read_blocks(
 
 def count_rows_before(statements: QuickStatements, board: Board, at: Spot) -> int:
     """How many rows of the board come before this spot."""
-    block = _find_block(statements, _HOLDING, board, at) or _Block(FIRST, 0)
-    ((before,),) = statements.select(_BEFORE, board.values(at=at, bound=block.bound))
-    return int(before)
+    rows = statements.select(_BEFORE, board.values(at=at))
+    return int(rows[0][0]) if rows else 0
 
 
 def find_spot_after(statements: QuickStatements, board: Board, offset: int) -> Spot | None:
@@ -191,8 +203,9 @@ def find_spot_after(statements: QuickStatements, board: Board, offset: int) -> S
     # A hundred or two sizes for 100,000 agents: adding them up here takes little.
     for nth, (size,) in enumerate(statements.select(_SIZES, board.values())):
         if ahead + size > offset:
-            (row,) = statements.select(_NTH, board.values() | {"nth": nth})
-            return _find_spot_ahead(statements, board, (row[0], row[1], row[2]), offset - ahead)
+            values = board.values() | {"block": nth, "nth": offset - ahead}
+            (row,) = statements.select(_AHEAD_OF_BLOCK, values)
+            return row[0], row[1], row[2]
         ahead += size
     return None
 

@@ -9,11 +9,11 @@ older rule then is refused by `Attempts.finish`, and scored again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import func, select, tuple_
+from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.rescore_plan import (
@@ -60,6 +60,7 @@ from tallymark.store.contests.rank_blocks import Board, spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
 from tallymark.store.contests.score_rules import FormulaEffect
 from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import enlarge_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +77,6 @@ _PAGE = 500
 _SHOWN = 100
 MOST_COUNTED = 100_000
 """Applying a formula to more attempts does not count which of them change; a preview does."""
-_ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
 OnProgress = Callable[[int, int | None], None]
 """Told how many attempts are scored, and how many there are."""
 _RankedAttempt = tuple[int, int, float | None]
@@ -232,7 +232,7 @@ class Rescorings(TenantRows):
             message = f"challenge {plan.old.name!r} was changed meanwhile"
             raise WorkFailed(message, hint="look at the preview again")
         computed = computed.copy()  # the transaction may be tried again
-        with _enlarge_cache(connection):
+        with enlarge_cache(connection):
             self._publish(connection, kept, plan, at)
             origin = json_text(plan.origin)
             scoring = score_rows.add_scoring(connection, kept, "rescore", origin, at)
@@ -297,15 +297,20 @@ def _score_in_one_pass(
 
     What changes is not counted, which would take another pass.
     """
-    sqlite, strategy = connection.dialect.name == "sqlite", plan.new.scoring.strategy
-    if not (plan.need == "formula" and sqlite and strategy == "custom"):
+    if not (plan.need == "formula" and plan.new.scoring.strategy == "custom"):
         return None
     count = _count_attempts(connection, kept)
     formula = formula_scores.score_expression(connection, plan.new)
     if count <= MOST_COUNTED or formula is None or whole_boards.has_voided(connection, kept):
         return None
     undo = connection.begin_nested()
-    if not whole_boards.rebuild_by_formula(connection, kept, formula):
+    try:
+        all_scored = whole_boards.rebuild_by_formula(connection, kept, formula)
+    except DBAPIError as error:
+        if not formula_scores.is_out_of_range(error):
+            raise
+        all_scored = False
+    if not all_scored:
         undo.rollback()
         return None
     undo.commit()
@@ -476,23 +481,3 @@ def _has_moved(
 ) -> bool:
     old, new = before.get(agent), after.get(agent)
     return (old and old[0]) != (new and new[0])
-
-
-@contextmanager
-def _enlarge_cache(connection: Connection) -> Iterator[None]:
-    """Memory for all that is touched: SQLite would read and write most pages several times."""
-    if connection.dialect.name != "sqlite":
-        yield
-        return
-    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ENLARGED}
-    try:
-        _set_pragmas(connection, _ENLARGED)
-        yield
-    finally:
-        _set_pragmas(connection, before)
-
-
-def _set_pragmas(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
-    for name, value in pragmas.items():
-        if value is not None:  # a build without memory maps has no size of them
-            connection.exec_driver_sql(f"PRAGMA {name} = {value}")

@@ -53,24 +53,48 @@ def _keep_within_64_bits(number: int | None) -> int | None:
     return number if number is not None and -_BEYOND <= number < _BEYOND else None
 
 
-def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
-    """The row of an attempt's score; a number that no column can hold is not known."""
+VALUE_NAMES = (
+    "score",
+    "ranks",
+    "succeeded",
+    "tokens_total",
+    "elapsed_ms",
+    "rating",
+    "created_at",
+    "cost",
+    "calls",
+    "result",
+    "error",
+    "more",
+    "dimensions",
+)
+"""The columns that an outcome fills, in the order of `list_values`."""
+
+
+def list_values(outcome: Outcome) -> tuple[Any, ...]:
+    """What is kept of an outcome; a number that no column can hold is not known."""
     metrics = outcome.metrics
-    return facts | {
-        "score": _keep_finite(outcome.score),
-        "ranks": outcome.ranks,
-        "succeeded": metrics.succeeded,
-        "tokens_total": _keep_within_64_bits(metrics.tokens_total),
-        "elapsed_ms": _keep_within_64_bits(metrics.elapsed_ms),
-        "rating": _keep_finite(metrics.rating),
-        "created_at": _keep_within_64_bits(metrics.created_at),
-        "cost": _keep_finite(metrics.cost),
-        "calls": _keep_within_64_bits(metrics.calls),
-        "result": outcome.result,
-        "error": None if outcome.error is None else make_storable(outcome.error),
-        "more": json_text(metrics.more) if metrics.more else None,
-        "dimensions": json_text(outcome.dimensions) if outcome.dimensions else None,
-    }
+    return (
+        _keep_finite(outcome.score),
+        outcome.ranks,
+        metrics.succeeded,
+        _keep_within_64_bits(metrics.tokens_total),
+        _keep_within_64_bits(metrics.elapsed_ms),
+        _keep_finite(metrics.rating),
+        _keep_within_64_bits(metrics.created_at),
+        _keep_finite(metrics.cost),
+        _keep_within_64_bits(metrics.calls),
+        outcome.result,
+        None if outcome.error is None else make_storable(outcome.error),
+        json_text(metrics.more) if metrics.more else None,
+        json_text(outcome.dimensions) if outcome.dimensions else None,
+    )
+
+
+def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
+    """The row of an attempt's score."""
+    facts.update(zip(VALUE_NAMES, list_values(outcome), strict=True))
+    return facts
 
 
 SCORE_NAMES = tuple(score_row(Outcome(score=None), **dict.fromkeys(_FACTS)))

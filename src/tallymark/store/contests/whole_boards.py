@@ -61,53 +61,62 @@ def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | Non
     now = score_rules.current_score(connection, kept)
     # A score may be a rule that is not written to the rows yet; every other number is a column.
     by_score = strategy.column == "score"
-    value = now.text if by_score else f"CAST({strategy.column} AS double precision)"
+    value = "now" if by_score else "measured"
     sign = "-" if strategy.highest_first else ""
-    place = f"coalesce({sign}{value}, :last)"
-    if connection.dialect.name == "sqlite":
-        # What does not rank has no place, but is read all the same: it counts as a try.
-        place = f"CASE WHEN ranks THEN {place} END"
-    _insert(connection, kept, now, agent, value=value, place=place)
+    # What does not rank has no place, but is read all the same: it counts as a try.
+    place = f"CASE WHEN ranks THEN coalesce({sign}{value}, :last) END"
+    _insert(connection, kept, now, agent, column=strategy.column, value=value, place=place)
 
 
 def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: SqlFormula) -> bool:
-    """The same where a formula gives all scores and the board is ordered by them, on SQLite.
+    """The same where a formula gives all scores and the board is ordered by them.
 
     False when any attempt failed, or has no score by it; the board is then of no use. None may be
     void, which would not be seen.
     """
     # Such an attempt would come before all others, and so be seen.
-    place = f"""
+    place = """
         CASE WHEN error IS NOT NULL THEN :alarm
-             WHEN ranks THEN coalesce(-{formula.text}, :alarm)
-             WHEN {formula.text} IS NULL THEN :alarm END
+             WHEN ranks THEN coalesce(-now, :alarm)
+             WHEN now IS NULL THEN :alarm END
     """
     alarmed = SqlFormula(formula.text, formula.parameters | {"alarm": -math.inf})
     board = Board(kept.tenant, kept.id)
     connection.execute(delete(boards).where(on_board(boards)), board.values())
-    _insert(connection, kept, alarmed, value=formula.text, place=place)
+    _insert(connection, kept, alarmed, column="score", value="now", place=place)
     if connection.scalar(_FIRST, board.values()) == -math.inf:
         return False
     rank_blocks.rebuild(connection, board)
     return True
 
 
-def _insert(
+def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
     connection: Connection,
     kept: StoredChallenge,
     score: SqlFormula,
     agent: str | None = None,
-    **parts: str,
+    *,
+    column: str,
+    value: str,
+    place: str,
 ) -> None:
+    """`now` in the value and the place is the score, and `measured` the column."""
     counted = "challenge_id = :id"
-    values: dict[str, object] = {"id": kept.id}
+    values: dict[str, object] = {"id": kept.id, "tenant": kept.tenant}
     if agent is not None:
         counted += " AND agent = :agent"
         values["agent"] = agent
     # Asked first: of a million attempts, none is looked up in vain.
     if has_voided(connection, kept):
         counted += f" AND attempt NOT IN ({_VOIDED})"
-    statement = _REBUILD[connection.dialect.name].format(score=score.text, counted=counted, **parts)
+    measured = f"CAST({column} AS double precision)"
+    if connection.dialect.name == "sqlite":
+        value, place = (
+            part.replace("now", score.text).replace("measured", measured) for part in (value, place)
+        )
+    statement = _REBUILD[connection.dialect.name].format(
+        score=score.text, counted=counted, measured=measured, value=value, place=place
+    )
     values |= {"last": math.inf} if ":last" in statement else {}
     connection.execute(text(statement), score.parameters | values)
 
@@ -154,13 +163,14 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
 
 
 # SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
-# of a `min` are those of the first row that has it. PostgreSQL has no such order, and sorts once.
+# of a `min` are those of the first row that has it. PostgreSQL has no such order: it compares
+# lists that begin with the place and with what breaks ties, so that it need not sort either.
 _REBUILD = {
     "sqlite": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
                             value, score, tries)
         SELECT * FROM (
-            SELECT challenge_id, FALSE, agent, tenant,
+            SELECT :id, FALSE, agent, :tenant,
                    min({place}) AS place,
                    submitted_at, attempt, {value}, {score},
                    count(*) FILTER (WHERE error IS NULL)
@@ -170,18 +180,19 @@ _REBUILD = {
     "postgresql": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
                             value, score, tries)
-        SELECT challenge_id, FALSE, b.agent, tenant, place, submitted_at, attempt, value, now, tries
+        SELECT :id, FALSE, agent, :tenant,
+               best[1], best[2], CAST(best[3] AS bigint), best[4], best[5], tries
         FROM (
-            SELECT DISTINCT ON (agent) challenge_id, agent, tenant, submitted_at, attempt,
-                   {place} AS place,
-                   {value} AS value, {score} AS now
-            FROM attempt_scores
-            WHERE {counted} AND ranks
-            ORDER BY agent, place, submitted_at, attempt
-        ) AS b
-        JOIN (
-            SELECT agent, count(*) FILTER (WHERE error IS NULL) AS tries
-            FROM attempt_scores WHERE {counted} GROUP BY agent
-        ) AS t USING (agent)
+            SELECT agent,
+                   min(ARRAY[{place}, submitted_at, attempt, {value}, now]) AS best,
+                   count(*) FILTER (WHERE error IS NULL) AS tries
+            FROM (
+                SELECT agent, ranks, submitted_at, attempt, error,
+                       {measured} AS measured, {score} AS now
+                FROM attempt_scores WHERE {counted} OFFSET 0
+            ) AS scored
+            GROUP BY agent
+        ) AS found
+        WHERE best[1] IS NOT NULL
     """,
 }
