@@ -104,7 +104,8 @@ def insert_many(
     if connection.dialect.name == "postgresql":
         how = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
         with cursor, cursor.copy(how) as copy:
-            copy.set_types([_name_type(table.c[name].type) for name in names])
+            types = {column.name: column.type for column in table.columns}
+            copy.set_types([_name_type(types[name]) for name in names])
             for row in rows:
                 copy.write_row(row)
         return
