@@ -57,7 +57,7 @@ def test_traces_and_their_scores_are_exported(server: Server) -> None:
     assert {each["id"]: each["trace"]["trace_id"] for each in read("traces")} == {
         name: name for name in ("t-0", "t-1", "t-2")
     }
-    assert [each["id"] for each in read("traces?filter=score.helpful<1")] == ["t-1"]
+    assert [each["id"] for each in read("traces?filter=people.helpful<1")] == ["t-1"]
     assert [(each["trace_id"], each["value"]) for each in read("scores")] == [("t-1", 0.5)]
     refused = server.v1("ada", "GET", "/export/traces", params={"filter": "cost>"})
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")

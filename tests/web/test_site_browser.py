@@ -142,7 +142,7 @@ def test_the_docs_are_searched_as_is_typed_and_their_code_is_copied(
 ) -> None:
     page.goto(f"{address}/docs/formulas")
     page.wait_for_selector(".sample button")
-    page.keyboard.press("/")
+    press(page, "/")
     page.keyboard.type("frozen boa")
     page.wait_for_selector("#docs-found mark")
     page.click("#docs-found .docs-hits a")
@@ -185,7 +185,7 @@ def press(page: Page, *keys: str) -> None:
 
 PLACES = {
     "g h": "/", "g r": "/runs", "g c": "/challenges", "g a": "/agents", "g t": "/ratings",
-    "g f": "/formula", "g o": "/organiser",
+    "g f": "/formula", "g o": "/organiser", "g d": "/docs",
 }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ VARIABLES = (
     Variable("TALLY_HTTP_KEY", secret=True),
     Variable("TALLY_SANDBOX", "the strongest that works"),
     Variable("TALLY_ALLOW"),
+    Variable("TALLY_ENGINE", "one process"),
+    Variable("TALLY_RAY_ADDRESS"),
     Variable("TALLY_MAX_CASES", "10000"),
     Variable("TALLY_MAX_SECONDS", "3600"),
     Variable("TALLY_MAX_THREADS", "32"),

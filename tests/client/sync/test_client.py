@@ -245,6 +245,7 @@ class Dropping:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.timeout = server.client.timeout
         self.lost: list[str] = []
 
     @contextmanager

@@ -47,7 +47,8 @@ function step(by) {
 const ACTS = {
   "?": () => location.assign("/keys"),
   "/": () => {
-    const field = document.querySelector("[data-filter], .seek input");
+    const own = document.querySelector("[data-filter]"); // of this page, before that of all pages
+    const field = own?.checkVisibility() ? own : document.querySelector(".seek input");
     field?.focus();
     return Boolean(field);
   },
