@@ -61,7 +61,7 @@ class Silent:
     def ended(self, record: RunRecord) -> None: ...
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.proof)])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[App]:
     if request.param == "sqlite":
         address = str(tmp_path / "tally.db")
