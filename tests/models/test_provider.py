@@ -84,7 +84,7 @@ def test_settings_are_sent(server: ProviderServer, reference: str) -> None:
     assert 77 in server.bodies[0].values()
 
 
-VARIED = ("Content-Length", "X-Stainless-")
+VARIED = ("content-length", "x-stainless-")
 
 
 @ALL
@@ -103,7 +103,7 @@ def test_the_answers_after_the_first_are_like_it(server: ProviderServer, referen
     assert len({answer.cost for answer in answers}) == 1
     # A busy machine may make the library try again, which it tells in heads of its own.
     first, *others = [
-        {name: value for name, value in headers.items() if not name.startswith(VARIED)}
+        {name: value for name, value in headers.items() if not name.lower().startswith(VARIED)}
         for headers in server.headers
     ]
     assert others == [first] * len(others)
