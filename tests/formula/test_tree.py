@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from tests.effort import examples
 from tests.formula.random_formulas import NAMES, depth, trees
 
 from tallymark.errors import FormulaError
 from tallymark.formula import Formula, Names
-from tallymark.formula.tree import Node, children, rebuild, to_text, walk
+from tallymark.formula.tree import Node, Number, children, rebuild, to_text, walk
 
 HYPHENS = Names.of_run(["a", "-a", "b-c", "b", "c", "2nd", "a-"])
 
 
 @settings(max_examples=examples(300))
 @given(trees())
+@example(Number(2**-24))  # whose shortest text is no rounding of all its digits
 def test_printing_a_tree_gives_text_that_parses_to_it(tree: Node) -> None:
     assume(depth(tree) < 20)
     assert _reparsed(tree, NAMES) == tree

@@ -84,7 +84,8 @@ def test_settings_are_sent(server: ProviderServer, reference: str) -> None:
     assert 77 in server.bodies[0].values()
 
 
-VARIED = ("content-length", "x-stainless-")
+VARIED = ("content-length", "traceparent", "x-stainless-")
+"""`traceparent`: where an earlier test has set up tracing, requests tell of their spans."""
 
 
 @ALL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TypeAlias
 
 from tallymark.errors import Place
@@ -172,10 +173,10 @@ def _write(node: Node, words: list[str], around: int, guard: bool, most: int | N
 
 def number_text(value: float) -> str:
     """The shortest text of a number: `3`, `0.5`, `0.0000001`."""
-    digits, _, power = repr(value).partition("e")
-    if -16 < int(power or 0) < 0:
-        return f"{value:.{len(digits.partition('.')[2]) - int(power)}f}"
-    return repr(value).removesuffix(".0")
+    shortest = repr(value)
+    if -16 < int(shortest.partition("e")[2] or 0) < 0:
+        return format(Decimal(shortest), "f")  # its digits as they are, not rounded once more
+    return shortest.removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
