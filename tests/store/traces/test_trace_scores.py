@@ -7,6 +7,7 @@ import pytest
 from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, span
 
+from tallymark.store.traces.rules import RuleDefinition
 from tallymark.store.traces.trace_scores import PERSON, TraceScore
 from tallymark.traces.trace_query import parse_query
 
@@ -99,3 +100,28 @@ def test_what_people_gave_is_asked_for_apart_from_what_rules_did(
     everything = parse_query("", now=START)
     worst = [traces.worst(name, everything) for name in ("polite", "people.polite")]
     assert [[each.value for each in some] for some in worst] == [[0.5], [0.2]]
+
+
+def test_a_rule_with_the_name_of_an_archived_one_has_it_alone(
+    keeper: Keeper, score: TraceScore
+) -> None:
+    traces, rules = keeper.store.traces, keeper.store.rules
+    old = rules.add("polite", RuleDefinition(scorer="answered"), owner="ann", at=1.0)
+    mine = change(score, rule=old.id, rule_version=old.version_id, value=0.2)
+    traces.put_scores([mine, change(mine, name="polite.tone")])
+    rules.set_state("polite", "deleted", at=2.0)
+    everything = parse_query("", now=START)
+    assert traces.sums(everything).whole("score.polite").mean == 0.2
+    new = rules.add("polite", RuleDefinition(formula="cost"), owner="ann", at=3.0)
+    assert traces.sums(everything).whole("score.polite").measured == 0
+    traces.put_scores([change(score, rule=new.id, rule_version=new.version_id, value=0.8)])
+    assert traces.sums(everything).whole("score.polite").mean == 0.8
+    assert [each.value for each in traces.worst("polite", everything)] == [0.8]
+    assert keeper.ids("score.polite<0.5") == keeper.ids("score.polite.tone:any") == []
+    assert keeper.ids("score.polite>0.5") == [1]
+    assert current(keeper, score.trace) == [(1, new.version_id, 0.8)]
+    every = traces.scores([score.trace], all_of_them=True)[score.trace]
+    assert [(each.value, each.is_current) for each in every if each.name == "polite"] == [
+        (0.2, False),
+        (0.8, True),
+    ]

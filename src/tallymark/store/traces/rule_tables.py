@@ -6,7 +6,8 @@
 scorer may give several), so that nothing is scored twice whoever tries. A person's own score has
 the rule 0 and the rule version 0, and its `author`; a rule's author is ''. `is_current` marks, for
 each trace, name, rule and author, the newest one: that is what filters, lists and sums see. A new
-version of the trace or the rule takes it over only with its own score.
+version of the trace or the rule takes it over only with its own score. Of rules with one name, all
+but one archived, only the newest one's count.
 
 **Decisions.** `trace_decisions` says what each rule version did with each trace version and why.
 A waiting one has its time (`due_at`) and, while it is being scored, what it has reserved of its

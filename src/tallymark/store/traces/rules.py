@@ -37,6 +37,11 @@ _LET_GO = (
     " WHERE rule = ? AND decision = 'waiting' AND reserved IS NULL"
 )
 
+_REPLACED = (
+    "SELECT id, name FROM rules WHERE tenant = ? AND id NOT IN"
+    " (SELECT max(id) FROM rules WHERE tenant = ? GROUP BY name)"
+)
+
 
 class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a version of a rule says; `app/rule_definitions.py` reads and checks it."""
@@ -262,6 +267,11 @@ class Rules(TenantRows):
     def _change(self, connection: Connection, rule: Rule, at: float, **values: Any) -> None:
         changed = update(table).where(table.c.id == rule.id)
         connection.execute(changed.values(changed_at=at, again_at=None, **values))
+
+
+def find_replaced(statements: QuickStatements, tenant: str) -> dict[int, str]:
+    """Archived rules whose names others have taken, with those: their scores do not count now."""
+    return dict(statements.read(_REPLACED, tenant, tenant))
 
 
 def name_author() -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tallymark.store.column_types import make_storable
+from tallymark.store.traces.rules import find_replaced
 from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, PEOPLE, SCORES, TIMES
 
 if TYPE_CHECKING:
@@ -170,12 +171,11 @@ class _Compiler:
             fits, values, sign = compared.text, compared.values, ""
         # A plus keeps SQLite from any other index than that of the trace.
         plus = "" if self._statements.is_postgres else "+"
-        name, origin = write_origin(term.field)
+        counted = write_counted(self._statements, self._tenant, term.field, f"{plus}s.")
         return Condition(
             f"{sign}EXISTS (SELECT 1 FROM trace_scores s WHERE s.trace = t.key"  # noqa: S608
-            f" AND {plus}s.tenant = ? AND {plus}s.name = ? AND s.is_current"
-            f" AND {plus}s.{origin} AND {fits}{self._fence})",
-            (self._tenant, name, *values),
+            f" AND {counted.text} AND {fits}{self._fence})",
+            (*counted.values, *values),
         )
 
     def find_way(self, term: Term) -> Way | None:
@@ -207,13 +207,12 @@ class _Compiler:
             return self._take_keys("ux_traces_id", fits.text, fits.values)
         if term.field.startswith(SCORES) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
-            name, origin = write_origin(term.field)
-            # Those of rules are most: with a few of people's among them, all can fit.
-            people = f" AND {origin}" if term.field.startswith(PEOPLE) else ""
+            # Those of rules are most: with a few of others among them, all can fit.
+            people = f" AND {_ORIGIN[True]}" if term.field.startswith(PEOPLE) else ""
             return Condition(
                 "SELECT trace AS key FROM trace_scores WHERE tenant = ? AND name = ? AND is_current"  # noqa: S608
                 f"{people} AND {fits.text}",
-                (self._tenant, name, *fits.values),
+                (self._tenant, _split_score(term.field)[1], *fits.values),
             )
         return None
 
@@ -225,10 +224,35 @@ class _Compiler:
         )
 
 
-def write_origin(field: str) -> tuple[str, str]:
-    """The name of a score as it is kept, and who gave it in SQL; without a prefix it is a rule."""
+def write_counted(
+    statements: QuickStatements, tenant: str, field: str, mark: str = ""
+) -> Condition:
+    """Which rows of `trace_scores` count as a score; without a prefix it is a rule's.
+
+    A rule that has the name of an archived one has it alone.
+    """
+    prefix, name = _split_score(field)
+    by_people = prefix == PEOPLE
+    text = (
+        f"{mark}tenant = ? AND {mark}name = ? AND {mark}is_current AND {mark}{_ORIGIN[by_people]}"
+    )
+    if not by_people:
+        others = find_replaced(statements, tenant)
+        rule = name.partition(".")[0]
+        ids = ", ".join(str(each) for each, theirs in others.items() if theirs == rule)
+        text += f" AND {mark}rule NOT IN ({ids})" if ids else ""
+    return Condition(text, (tenant, name))
+
+
+def _split_score(field: str) -> tuple[str, str]:
+    """Who gave a score, and its name as it is kept."""
     prefix = next((each for each in SCORES if field.startswith(each)), "")
-    return field.removeprefix(prefix), _ORIGIN[prefix == PEOPLE]
+    return prefix, field.removeprefix(prefix)
+
+
+def write_origin(prefix: str) -> str:
+    """Who gave a score, in SQL."""
+    return _ORIGIN[prefix == PEOPLE]
 
 
 def _compare(column: str, term: Term) -> Condition:

@@ -15,7 +15,7 @@ from tallymark.store.traces.trace_filters import (
     compile_filter,
     is_attribute,
     join_conditions,
-    write_origin,
+    write_counted,
 )
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.traces.lenient_json import as_text
@@ -289,17 +289,17 @@ def list_worst(
             return []
         join = "JOIN" if statements.is_postgres else "CROSS JOIN"
         where = found.where
-        name, origin = write_origin(score)
-        known = f"tenant = ? AND name = ? AND is_current AND {origin} AND value IS NOT NULL"
+        known = write_counted(statements, tenant, score)
+        scores = f"FROM trace_scores WHERE {known.text} AND value IS NOT NULL"
         # Several people may have scored one trace, and it is listed once.
-        mean = f"SELECT trace, avg(value) AS value FROM trace_scores WHERE {known} GROUP BY trace"  # noqa: S608
-        plain = f"SELECT trace, value FROM trace_scores WHERE {known}"  # noqa: S608
+        mean = f"SELECT trace, avg(value) AS value {scores} GROUP BY trace"
+        plain = f"SELECT trace, value {scores}"
         source = mean if score.startswith(PEOPLE) else plain
         rows = statements.read(
             f"SELECT c.value, {_COLUMNS} FROM ({source}) AS c {join} traces t ON t.key = c.trace"  # noqa: S608
             f" WHERE {where.text}"
             f" ORDER BY c.value {order}, c.trace DESC LIMIT {int(limit)}",
-            *(tenant, name, *where.values),
+            *(*known.values, *where.values),
         )
     return [ScoredTrace(row[0], read_record(row[1:])) for row in rows]
 

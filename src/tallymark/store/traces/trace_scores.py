@@ -8,6 +8,7 @@ import msgspec
 
 from tallymark.store.column_types import json_text, make_storable, read_json_mapping
 from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
+from tallymark.store.traces.rules import find_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,12 +111,14 @@ def read_scores(
 ) -> dict[int, list[TraceScore]]:
     """The scores of traces by their keys: those that count, or all that there ever were."""
     with database.read() as connection:
-        rows = QuickStatements(connection).read_many(_OF_TRACES, [(key,) for key in keys], tenant)
+        statements = QuickStatements(connection)
+        rows = statements.read_many(_OF_TRACES, [(key,) for key in keys], tenant)
+        replaced = find_replaced(statements, tenant) if rows else {}
     found: dict[int, list[TraceScore]] = {key: [] for key in keys}
     for row in rows:
         values = dict(zip(_READ, row, strict=True))
         values["metadata"] = read_json_mapping(values["metadata"])
-        values["is_current"] = bool(values["is_current"])
+        values["is_current"] = bool(values["is_current"]) and values["rule"] not in replaced
         if all_of_them or values["is_current"]:
             found[row[0]].append(TraceScore(**values))
     return found

@@ -13,7 +13,7 @@ import msgspec
 from tallymark.errors import InvalidInput, suggest
 from tallymark.runs.statistics import ClusterMoments, MeanEstimate, estimate_moments
 from tallymark.store.quick_statements import QuickStatements
-from tallymark.store.traces.trace_filters import compile_filter, write_origin
+from tallymark.store.traces.trace_filters import compile_filter, write_counted
 from tallymark.traces.trace_query import SCORES
 
 if TYPE_CHECKING:
@@ -147,11 +147,13 @@ class TraceSums:
             return {}
         text, values = where
         if measure.startswith(SCORES):
-            name, origin = write_origin(measure)
+            with self._database.read() as connection:
+                statements = QuickStatements(connection)
+                counted = write_counted(statements, self._tenant, measure, "c.")
             source = "FROM trace_scores c JOIN traces t ON t.key = c.trace"
             value = "c.value"
-            text = f"c.tenant = ? AND c.name = ? AND c.is_current AND c.{origin} AND {text}"
-            values = (self._tenant, name, *values)
+            text = f"{counted.text} AND {text}"
+            values = (*counted.values, *values)
         else:
             source, value = "FROM traces t", MEASURES[measure]
         clusters = (

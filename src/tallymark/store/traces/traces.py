@@ -152,7 +152,7 @@ def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
     """From name to name along an index, however many scores each has."""
     found: list[str] = []
     for prefix in SCORES:
-        name, origin = write_origin(prefix)
+        name, origin = "", write_origin(prefix)
         while rows := statements.read(
             f"SELECT name FROM trace_scores WHERE tenant = ? AND is_current AND {origin}"  # noqa: S608
             " AND name > ? ORDER BY name LIMIT 1",
