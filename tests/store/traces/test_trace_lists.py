@@ -6,9 +6,63 @@ import pytest
 from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, model_call, span, tool_call
 
-from tallymark.store.traces import trace_lists
+from tallymark.store.traces import trace_filters, trace_lists
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.traces.trace_query import parse_query
+
+QUESTIONS = [
+    ("", [1, 2, 3]),
+    ("status:error", [2]),
+    ("-status:error", [1, 3]),
+    ("status:ok,error", [1, 2, 3]),
+    ("tool:search", [1]),
+    ("tool:search,fetch_*", [1, 3]),
+    ("-tool:*", [2]),
+    ("tool:never", []),
+    ("-tool:never", [1, 2, 3]),
+    ("model:gpt-*", [1, 3]),
+    ("model:gpt?4o*", [1, 3]),
+    ("name:refund service:desk", [1, 2]),
+    ("version:1.3", [2]),
+    ("session:s-1 user:ann", [1]),
+    ("cost>0", [1, 3]),
+    ("-cost>0", [2]),
+    ("tokens>=110", [1, 3]),
+    ("tokens:110,7", [1, 3]),
+    ("duration>5s", [2]),
+    ("errors>0", [2]),
+    ("calls>0 tool_calls=1", [1, 3]),
+    ("since:2026-09-21T14:13:25", [2, 3]),
+    ("until:2026-09-21T14:13:25", [1]),
+    ("state:open", []),
+    ("state:settled", [1, 2, 3]),
+    ("score.polite<0.5", [2]),
+    ("score.polite>=0.2", [1, 2]),
+    ("score.polite:any", [1, 2]),
+    ("score.polite:none", [3]),
+    ("-score.polite<0.5", [1, 3]),
+    ("score.other>0", []),
+    ("score.polite<0.5 tool:search", []),
+    ("id:00000000000000000000000000000002", [2]),
+    ("id:*3", [3]),
+    ("REFUND", [1, 2, 3]),
+    ('text:"no refund"', [3]),
+    ("-refund", []),
+    ("attr.kind:hard", [2]),
+    ("attr.kind:h*", [2]),
+    ("attr.service.name:shop", [3]),
+    ("-attr.kind:hard name:refund", [1]),
+    ("tokens>109.5", [1, 3]),
+    ("tokens<=109.5", []),
+    ("tokens>110.5", []),
+    ("tokens>=109.5 tokens<1e300", [1, 3]),
+    ("tokens:110.5", []),
+    ("tokens>1e300", []),
+    ("-tokens>1e300 service:desk", [1, 2]),
+    ("service:desk -status:error tokens>1 score.polite>0.5", [1]),
+    ("until:2026-09-21T14:13:25 errors:0", [1]),
+    ("since:2026-09-21T14:13:25 until:2026-09-21T14:13:35 service:desk", [2]),
+]
 
 
 @pytest.fixture
@@ -48,54 +102,26 @@ def full(keeper: Keeper) -> Keeper:
     return keeper
 
 
-@pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        ("", [1, 2, 3]),
-        ("status:error", [2]),
-        ("-status:error", [1, 3]),
-        ("status:ok,error", [1, 2, 3]),
-        ("tool:search", [1]),
-        ("tool:search,fetch_*", [1, 3]),
-        ("-tool:*", [2]),
-        ("tool:never", []),
-        ("-tool:never", [1, 2, 3]),
-        ("model:gpt-*", [1, 3]),
-        ("model:gpt?4o*", [1, 3]),
-        ("name:refund service:desk", [1, 2]),
-        ("version:1.3", [2]),
-        ("session:s-1 user:ann", [1]),
-        ("cost>0", [1, 3]),
-        ("-cost>0", [2]),
-        ("tokens>=110", [1, 3]),
-        ("tokens:110,7", [1, 3]),
-        ("duration>5s", [2]),
-        ("errors>0", [2]),
-        ("calls>0 tool_calls=1", [1, 3]),
-        ("since:2026-09-21T14:13:25", [2, 3]),
-        ("until:2026-09-21T14:13:25", [1]),
-        ("state:open", []),
-        ("state:settled", [1, 2, 3]),
-        ("score.polite<0.5", [2]),
-        ("score.polite>=0.2", [1, 2]),
-        ("score.polite:any", [1, 2]),
-        ("score.polite:none", [3]),
-        ("-score.polite<0.5", [1, 3]),
-        ("score.other>0", []),
-        ("score.polite<0.5 tool:search", []),
-        ("id:00000000000000000000000000000002", [2]),
-        ("id:*3", [3]),
-        ("REFUND", [1, 2, 3]),
-        ('text:"no refund"', [3]),
-        ("-refund", []),
-        ("attr.kind:hard", [2]),
-        ("attr.kind:h*", [2]),
-        ("attr.service.name:shop", [3]),
-        ("-attr.kind:hard name:refund", [1]),
-    ],
-)
-def test_a_question_finds_what_fits(full: Keeper, text: str, ids: list[int]) -> None:
-    assert full.ids(text) == ids
+def go_slowly(
+    monkeypatch: pytest.MonkeyPatch, *, few: int = 0, pieces: tuple[int, int] = (1_000, 4_000)
+) -> None:
+    """So many rows are few, and so many are looked at together."""
+    monkeypatch.setattr(trace_filters, "_FEW", few)
+    monkeypatch.setattr(trace_filters, "_FEW_ROWS", few)
+    monkeypatch.setattr(trace_lists, "_PIECES", pieces)
+    monkeypatch.setattr(trace_lists, "_PIECE", pieces[0])
+    monkeypatch.setattr(trace_lists, "_MOST_ASKS", 2 * sum(pieces))
+
+
+@pytest.mark.parametrize("few", [0, 2000])
+@pytest.mark.parametrize("asked", [0, 4])
+def test_a_question_finds_what_fits_whatever_the_way(
+    full: Keeper, monkeypatch: pytest.MonkeyPatch, few: int, asked: int
+) -> None:
+    """By an index that gives few, or along time; labels by their index, or by the columns."""
+    go_slowly(monkeypatch, few=few)
+    monkeypatch.setattr(trace_filters, "_MOST_ASKED", asked)
+    assert {text: full.ids(text) for text, _ in QUESTIONS} == dict(QUESTIONS)
 
 
 def test_names_with_signs_of_sql_are_only_names(keeper: Keeper) -> None:
@@ -111,8 +137,7 @@ def test_pages_follow_each_other_whatever_the_way(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch, text: str, few: int
 ) -> None:
     """Along the index that gives few, and piece by piece along time."""
-    monkeypatch.setattr(trace_lists, "FEW", few)
-    monkeypatch.setattr(trace_lists, "_PIECES", (2, 3))
+    go_slowly(monkeypatch, few=few, pieces=(2, 3))
     for number in range(1, 24):
         # Twice each: among equals the order is that of the keys.
         start = START + number // 2
@@ -141,8 +166,7 @@ def test_pages_follow_each_other_whatever_the_way(
 def test_a_page_that_is_short_says_how_far_it_looked(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_lists, "FEW", 0)
-    monkeypatch.setattr(trace_lists, "_PIECES", (2, 3))
+    go_slowly(monkeypatch, pieces=(2, 3))
     for number in range(1, 11):
         keeper.send(span(number, start=START + number, failed=number == 1))
     query = parse_query("errors>0", now=keeper.now)

@@ -6,8 +6,9 @@ index that gives fewest rows, found by counting a little, else time itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tallymark.store.column_types import make_storable
 from tallymark.store.traces.rules import find_replaced
@@ -19,13 +20,29 @@ if TYPE_CHECKING:
     from tallymark.store.quick_statements import QuickStatements
     from tallymark.traces.trace_query import Term, TraceQuery
 
-FEW: Final = 2_000
-"""So many rows are looked up one by one and sorted."""
-_MOST_LABELS = 1_000
-"""Of labels that fit a glob: more are looked for row by row."""
+_FEW = 2_000
+"""So many traces are looked up one by one and sorted."""
+_FEW_ROWS = 5_000
+"""Where the index is of the traces themselves, which need not be looked up then."""
+_MOST_LABELS, _MOST_ASKED = 1_000, 4
+"""Of labels that fit a glob: an index gives the traces of so many, and a trace is asked for so few.
+Where there are more, its own columns tell."""
+_ASKS = 2
+"""Looks into an index that a score takes, or a list of labels."""
+_LISTS = {"model": "t.models", "tool": "t.tools", "tag": "t.tags"}
+_TEXTS = {
+    "service": "t.service",
+    "version": "t.service_version",
+    "session": "t.session",
+    "user": "t.user_name",
+    "name": "t.name",
+}
+"""The columns of labels."""
 _ORIGIN = {True: "author <> ''", False: "author = ''"}
 """By whether people gave a score; in the words of the index of those."""
 _INDEXED = ("cost", "duration", "tokens")
+_WHOLE = frozenset(NUMBERS) - {"cost", "duration"}
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +51,27 @@ class Condition:
 
     text: str
     values: tuple[Any, ...] = ()
+    by_place: bool = False
+    """It asks another table, and needs no more than `t.started_at` and `t.key`."""
+    asks: int = 0
+    """What it takes for a row, beyond comparing columns: about so many looks into an index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Keys of traces that an index gives: all that can fit, and up to a bound how many."""
+    """What an index gives: all traces that can fit, and perhaps others."""
 
-    keys: Condition
-    """A query of one column, `key`."""
-    count: int
+    source: Condition
+    """FROM and WHERE of a query."""
+    key: str
+    """The column that has the keys of traces; `key` where it is the table of traces itself."""
+    meets: Condition
+    """What is true of all of them, or of those that fit."""
+    is_few: bool = False
     label: int | None = None
     """One label alone: then its traces come by time."""
+    oldest: float = 0.0
+    """Of a label: where the newest few of them end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +80,8 @@ class TraceFilter:
 
     conditions: tuple[Condition, ...]
     ways: tuple[Way, ...] = field(default=())
+    times: tuple[Condition, ...] = field(default=())
+    """Those of time alone, of a bare `started_at`: where a walk along it begins and ends."""
     empty: bool = False
     """Nothing can fit: a label that no trace has."""
 
@@ -62,9 +91,10 @@ class TraceFilter:
         return join_conditions(self.conditions)
 
     @property
-    def best(self) -> Way | None:
-        """The index that gives fewest rows."""
-        return min(self.ways, key=lambda way: way.count, default=None)
+    def few(self) -> Way | None:
+        """An index that gives few rows, if there is one: rather of the traces themselves."""
+        some = [way for way in self.ways if way.is_few]
+        return min(some, key=lambda way: way.key != "key", default=None)
 
 
 def join_conditions(conditions: Iterable[Condition]) -> Condition:
@@ -86,11 +116,17 @@ def compile_filter(
         if condition is None:
             return TraceFilter(tuple(conditions), empty=True)
         if term.negated:
-            condition = Condition(f"({condition.text}) IS NOT TRUE", condition.values)
+            text = f"({condition.text}) IS NOT TRUE"
+            condition = replace(condition, text=text)
         conditions.append(condition)
-        if ways and not term.negated and (way := compiler.find_way(term)) is not None:
+        if ways and not term.negated and (way := compiler.find_way(term, condition)) is not None:
             found.append(way)
-    return TraceFilter(tuple(conditions), tuple(found))
+    times = [
+        Condition(_write_time(term), (term.values[0],))
+        for term in query.columns
+        if term.field in TIMES and not term.negated
+    ]
+    return TraceFilter(tuple(conditions), tuple(found), tuple(times))
 
 
 class _Compiler:
@@ -109,8 +145,7 @@ class _Compiler:
         if term.field in NUMBERS:
             return _compare(f"t.{NUMBERS[term.field]}", term)
         if term.field in TIMES:
-            sign = ">=" if term.field == "since" else "<"
-            return Condition(f"t.started_at {sign} ?", (term.values[0],))
+            return Condition(f"t.{_write_time(term)}", (term.values[0],))
         if term.field == "status":
             # Written out: an index of errors alone is only used for what says so.
             kinds = ", ".join(f"'{each}'" for each in term.values if each in CHOICES["status"])
@@ -133,21 +168,30 @@ class _Compiler:
 
     def _write_label(self, term: Term) -> Condition | None:
         ids = self._find_labels(term)
-        same = "l.started_at = t.started_at AND l.trace = t.key"
-        if ids is None:  # too many to name
-            fits = self._match_any("w.value", term)
-            return Condition(
-                "EXISTS (SELECT 1 FROM labels w JOIN trace_labels l ON l.label = w.id"  # noqa: S608
-                f" WHERE w.tenant = ? AND w.kind = ? AND {fits.text} AND {same}{self._fence})",
-                (self._tenant, term.field, *fits.values),
-            )
+        if ids is None or len(ids) > _MOST_ASKED:
+            return self._match_column(term)
         if not ids:
             return Condition("1 = 0") if term.negated else None
         places = ", ".join(map(str, ids))
         return Condition(
-            f"EXISTS (SELECT 1 FROM trace_labels l WHERE l.label IN ({places}) AND {same}"  # noqa: S608
-            f"{self._fence})"
+            f"EXISTS (SELECT 1 FROM trace_labels l WHERE l.label IN ({places})"  # noqa: S608
+            f" AND l.started_at = t.started_at AND l.trace = t.key{self._fence})",
+            by_place=True,
+            asks=len(ids),
         )
+
+    def _match_column(self, term: Term) -> Condition:
+        if term.field in _TEXTS:
+            column = _TEXTS[term.field]
+            fits = self._match_any(column, term)
+            return Condition(f"({fits.text} AND {column} <> '')", fits.values)
+        column = _LISTS[term.field]
+        each = f"json_each({column}) AS j"
+        if self._statements.is_postgres:
+            each = f"json_array_elements_text({column}::json) AS j (value)"
+        fits = self._match_any("j.value", term)
+        text = f"EXISTS (SELECT 1 FROM {each} WHERE {fits.text})"  # noqa: S608
+        return Condition(text, fits.values, asks=_ASKS)
 
     def _find_labels(self, term: Term) -> list[int] | None:
         """The ids of all labels that fit; None when there are very many."""
@@ -176,52 +220,60 @@ class _Compiler:
             f"{sign}EXISTS (SELECT 1 FROM trace_scores s WHERE s.trace = t.key"  # noqa: S608
             f" AND {counted.text} AND {fits}{self._fence})",
             (*counted.values, *values),
+            by_place=True,
+            asks=_ASKS,
         )
 
-    def find_way(self, term: Term) -> Way | None:
+    def find_way(self, term: Term, meets: Condition) -> Way | None:
         """The index that a term has, if it has one."""
-        keys = self._write_way(term)
-        if keys is None:
+        way = self._write_way(term, meets)
+        if way is None:
             return None
-        counted = f"SELECT count(*) FROM ({keys.text} LIMIT {FEW + 1}) AS few"  # noqa: S608
-        count = self._statements.read(counted, *keys.values)[0][0]
-        ids = self._find_labels(term) if term.field in LABELS else None
-        return Way(keys, count, ids[0] if ids and len(ids) == 1 else None)
+        most = _FEW_ROWS if way.key == "key" else _FEW
+        started_at, order = "0.0", ""
+        if way.label is not None:  # the newest of them, along the index
+            started_at, order = "started_at", " ORDER BY started_at DESC, trace DESC"
+        count, oldest = self._statements.read(
+            f"SELECT count(*), min(at) FROM (SELECT {started_at} AS at {way.source.text}{order}"  # noqa: S608
+            f" LIMIT {most + 1}) AS few",
+            *way.source.values,
+        )[0]
+        return replace(way, is_few=count <= most, oldest=oldest or 0.0)
 
-    def _write_way(self, term: Term) -> Condition | None:
+    def _write_way(self, term: Term, meets: Condition) -> Way | None:
         if term.field in LABELS and (ids := self._find_labels(term)):
             places = ", ".join(map(str, ids))
-            return Condition(
-                f"SELECT l.trace AS key FROM trace_labels l WHERE l.label IN ({places})"  # noqa: S608
-            )
+            source = Condition(f"FROM trace_labels WHERE label IN ({places})")
+            return Way(source, "trace", meets, label=ids[0] if len(ids) == 1 else None)
         if term.field in _INDEXED:
             known = f"{term.field} IS NOT NULL AND " if term.field != "duration" else ""
             fits = _compare(term.field, term)
-            return self._take_keys(f"ix_traces_{term.field}", known + fits.text, fits.values)
+            return self._go_along(f"ix_traces_{term.field}", meets, known + fits.text, fits.values)
         if term.field == "status" and term.values == ("error",):
-            return self._take_keys("ix_traces_errors", "status = 'error'")
+            return self._go_along("ix_traces_errors", meets, "status = 'error'")
         if term.field == "since":
-            return self._take_keys("ix_traces_started", "started_at >= ?", term.values)
+            return self._go_along("ix_traces_started", meets, "started_at >= ?", term.values)
         if term.field == "id" and not any("*" in each or "?" in each for each in term.values):
             fits = self._match_any("trace_id", term)
-            return self._take_keys("ux_traces_id", fits.text, fits.values)
+            return self._go_along("ux_traces_id", meets, fits.text, fits.values)
         if term.field.startswith(SCORES) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
             # Those of rules are most: with a few of others among them, all can fit.
             people = f" AND {_ORIGIN[True]}" if term.field.startswith(PEOPLE) else ""
-            return Condition(
-                "SELECT trace AS key FROM trace_scores WHERE tenant = ? AND name = ? AND is_current"  # noqa: S608
-                f"{people} AND {fits.text}",
+            source = Condition(
+                f"FROM trace_scores WHERE tenant = ? AND name = ? AND is_current{people}"
+                f" AND {fits.text}",
                 (self._tenant, _split_score(term.field)[1], *fits.values),
             )
+            return Way(source, "trace", meets)
         return None
 
-    def _take_keys(self, index: str, fits: str, values: tuple[Any, ...] = ()) -> Condition:
+    def _go_along(
+        self, index: str, meets: Condition, fits: str, values: tuple[Any, ...] = ()
+    ) -> Way:
         by = "" if self._statements.is_postgres else f" INDEXED BY {index}"
-        return Condition(
-            f"SELECT key FROM traces{by} WHERE tenant = ? AND {fits}",  # noqa: S608
-            (self._tenant, *values),
-        )
+        source = Condition(f"FROM traces{by} WHERE tenant = ? AND {fits}", (self._tenant, *values))
+        return Way(source, "key", meets)
 
 
 def write_counted(
@@ -255,10 +307,25 @@ def write_origin(prefix: str) -> str:
     return _ORIGIN[prefix == PEOPLE]
 
 
+def _write_time(term: Term) -> str:
+    return f"started_at {'>=' if term.field == 'since' else '<'} ?"
+
+
 def _compare(column: str, term: Term) -> Condition:
     sign = "=" if term.operator == ":" else term.operator
-    text = " OR ".join(f"{column} {sign} ?" for _ in term.values)
-    return Condition(f"({text})" if len(term.values) > 1 else text, term.values)
+    values = tuple(
+        _make_whole(each, sign) if term.field in _WHOLE else each for each in term.values
+    )
+    text = " OR ".join(f"{column} {sign} ?" for _ in values)
+    return Condition(f"({text})" if len(values) > 1 else text, values)
+
+
+def _make_whole(value: float, sign: str) -> float:
+    """The whole number that parts the same ones: PostgreSQL finds no other along an index."""
+    if sign == "=" and not value.is_integer():
+        return value  # there is none
+    number = math.ceil(value) if sign in ("<", ">=") else math.floor(value)
+    return max(-_LARGEST, min(number, _LARGEST))
 
 
 def match_text(column: str, value: str, is_postgres: bool, *, exact: bool = False) -> Condition:

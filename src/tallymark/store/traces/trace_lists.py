@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces.segments import open_body, unpack_groups, unpack_trace
 from tallymark.store.traces.trace_filters import (
-    FEW,
     Condition,
     TraceFilter,
     Way,
@@ -29,8 +28,11 @@ if TYPE_CHECKING:
 
 _COLUMNS = ", ".join(f"t.{name}" for name in LISTED)
 _SCANNED_AT_ONCE = 200
-_PIECES = (1_000, 3_000, 3_500)
-"""Rows of an index that are looked at for one page, as long as it is not full."""
+_PIECE = 500
+_PIECES = (1_000, 3_000, 11_000)
+"""Rows of the index by time that are looked at for one page, as long as it is not full."""
+_MOST_ASKS = 20_000
+"""Looks into an index for one page, where other tables tell."""
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
 _BODIES = ManyQuery(
@@ -93,15 +95,14 @@ def _walk(
 
     Conditions that are each met often, and hardly ever together, would else be tried on a million.
     """
-    best = found.best
-    if best is not None and best.count <= FEW:
-        return _Walked(_read_few(statements, found, best, after, limit))
+    if (few := found.few) is not None:
+        return _Walked(_read_few(statements, found, few, after, limit))
     path = _choose_path(statements, found)
     rows: list[tuple[Any, ...]] = []
     looked = 0
-    for piece in _PIECES:
+    for piece in path.pieces:
         rest = _find_end(statements, path, after, piece)
-        rows += _read_piece(statements, found, path, (after, rest), limit - len(rows))
+        rows += _read_piece(statements, path, (after, rest), limit - len(rows))
         looked += piece
         if len(rows) == limit or rest is None:
             return _Walked(rows)
@@ -110,24 +111,37 @@ def _walk(
 
 
 class _Path(NamedTuple):
-    """An index in the order of time: its table, its columns, and which of its rows."""
+    """An index in the order of time: its table, its key of a trace, and which of its rows."""
 
     table: str
-    started_at: str
     key: str
     where: Condition
+    meets: Sequence[Condition]
+    """What must be true of each."""
+
+    @property
+    def pieces(self) -> Sequence[int]:
+        """Rows that are looked at for one page, as long as it is not full."""
+        asks = sum(each.asks for each in self.meets)
+        if self.key == "key" and not asks:
+            return _PIECES
+        most = _MOST_ASKS // (asks + 2)
+        return (_PIECE, most - _PIECE) if most > _PIECE else (most,)
 
 
 def _choose_path(statements: QuickStatements, found: TraceFilter) -> _Path:
     labelled = [way for way in found.ways if way.label is not None]
-    if labelled:
-        label = min(labelled, key=lambda way: way.count).label
-        return _Path("trace_labels d", "d.started_at", "d.trace", Condition(f"d.label = {label}"))
-    errors = any("status = 'error'" in way.keys.text for way in found.ways)
+    if labelled:  # the one that reaches back furthest is the rarest
+        way = min(labelled, key=lambda way: way.oldest)
+        rest = [each for each in found.conditions if each is not way.meets]
+        where = join_conditions((Condition(f"label = {way.label}"), *found.times))
+        return _Path("trace_labels", "trace", where, rest)
+    errors = any("status = 'error'" in way.source.text for way in found.ways)
     index = "ix_traces_errors" if errors else "ix_traces_started"
     by = "" if statements.is_postgres else f" INDEXED BY {index}"
-    rows = [found.conditions[0], *([Condition("t.status = 'error'")] if errors else ())]
-    return _Path(f"traces t{by}", "t.started_at", "t.key", join_conditions(rows))
+    tenant, *rest = found.conditions
+    rows = [tenant, *([Condition("t.status = 'error'")] if errors else ()), *found.times]
+    return _Path(f"traces t{by}", "key", join_conditions(rows), rest)
 
 
 def _find_end(
@@ -136,8 +150,8 @@ def _find_end(
     """The place of the last of so many rows of an index; None where there are fewer."""
     where = join_conditions((path.where, *_write_bounds(path, (after, None))))
     text = (
-        f"SELECT {path.started_at}, {path.key} FROM {path.table} WHERE {where.text}"  # noqa: S608
-        f" ORDER BY {path.started_at} DESC, {path.key} DESC LIMIT 1 OFFSET {rows - 1}"
+        f"SELECT started_at, {path.key} FROM {path.table} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY started_at DESC, {path.key} DESC LIMIT 1 OFFSET {rows - 1}"
     )
     found = statements.read(text, *where.values)
     return (found[0][0], found[0][1]) if found else None
@@ -145,20 +159,32 @@ def _find_end(
 
 def _read_piece(
     statements: QuickStatements,
-    found: TraceFilter,
     path: _Path,
     between: tuple[TracePlace | None, TracePlace | None],
     limit: int,
 ) -> list[tuple[Any, ...]]:
-    join = ""
-    if path.table.startswith("trace_labels"):
-        # SQLite keeps to the order in which tables are named only where it is told so.
-        cross = "" if statements.is_postgres else "CROSS "
-        join = f" {cross}JOIN traces t ON t.key = d.trace"
-    where = join_conditions((path.where, *_write_bounds(path, between), *found.conditions))
+    where = join_conditions((path.where, *_write_bounds(path, between)))
+    if path.key == "key":
+        table, order = path.table, "t"
+        where = join_conditions((where, *path.meets))
+    else:
+        # What other tables tell is asked before the trace is looked up.
+        places = f"SELECT started_at, {path.key} AS key FROM {path.table} WHERE {where.text}"  # noqa: S608
+        asked = [each for each in path.meets if each.by_place]
+        fits = join_conditions((Condition("true"), *asked))
+        table = f"(SELECT t.started_at, t.key FROM ({places}) AS t WHERE {fits.text}) AS p"  # noqa: S608
+        # Each database is told in its own way to look traces up one by one.
+        if statements.is_postgres:
+            table += ", LATERAL (SELECT * FROM traces WHERE key = p.key OFFSET 0) AS t"
+        else:
+            table += " CROSS JOIN traces t ON t.key = p.key"
+        order = "p"
+        values = (*where.values, *fits.values)
+        where = join_conditions([each for each in path.meets if not each.by_place])
+        where = Condition(where.text, (*values, *where.values))
     text = (
-        f"SELECT {_COLUMNS} FROM {path.table}{join} WHERE {where.text}"  # noqa: S608
-        f" ORDER BY {path.started_at} DESC, {path.key} DESC LIMIT {int(limit)}"
+        f"SELECT {_COLUMNS} FROM {table} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY {order}.started_at DESC, {order}.key DESC LIMIT {int(limit)}"
     )
     return statements.read(text, *where.values)
 
@@ -167,9 +193,8 @@ def _write_bounds(
     path: _Path, between: tuple[TracePlace | None, TracePlace | None]
 ) -> list[Condition]:
     """After the first place, and up to the second."""
-    place = f"({path.started_at}, {path.key})"
     return [
-        Condition(f"{place} {sign} (?, ?)", each)
+        Condition(f"(started_at, {path.key}) {sign} (?, ?)", each)
         for sign, each in (("<", between[0]), (">=", between[1]))
         if each is not None
     ]
@@ -184,19 +209,20 @@ def _read_few(
 ) -> list[tuple[Any, ...]]:
     place = [] if after is None else [Condition("(t.started_at, t.key) < (?, ?)", after)]
     where = join_conditions((*found.conditions, *place))
+    keys = f"SELECT {way.key} AS key {way.source.text}"
     # Said so that keys are found first, and then rows one by one: PostgreSQL would rather read
     # a whole table, or walk along time until there are enough.
-    rows = (
-        f"(SELECT * FROM traces WHERE key = ANY(ARRAY({way.keys.text})) OFFSET 0) AS t WHERE"  # noqa: S608
-        if statements.is_postgres
-        else f"(SELECT DISTINCT * FROM ({way.keys.text}) AS x) AS k"  # noqa: S608
-        " CROSS JOIN traces t ON t.key = k.key WHERE"
-    )
+    if not statements.is_postgres:
+        rows = f"(SELECT DISTINCT key FROM ({keys}) AS x) AS k CROSS JOIN traces t ON t.key = k.key"  # noqa: S608
+    elif way.key == "key":
+        rows = f"(SELECT * {way.source.text} OFFSET 0) AS t"
+    else:
+        rows = f"(SELECT * FROM traces WHERE key = ANY(ARRAY({keys})) OFFSET 0) AS t"  # noqa: S608
     text = (
-        f"SELECT {_COLUMNS} FROM {rows} {where.text}"  # noqa: S608
+        f"SELECT {_COLUMNS} FROM {rows} WHERE {where.text}"  # noqa: S608
         f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
     )
-    return statements.read(text, *way.keys.values, *where.values)
+    return statements.read(text, *way.source.values, *where.values)
 
 
 def _scan(
