@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tallymark.rules")
 LOOKED_AT = 2_000
 """Traces at which rules look in one transaction."""
-_QUICK_LOT, _SLOW_LOT, _STORED_AT_ONCE = 1_000, 128, 16
+_QUICK_LOT, _SLOW_LOT, _STORED_AT_ONCE = 2_000, 128, 16
 """Traces that are scored between two looks for more, by what waits for nobody and by what does, and
 how many scores of the latter are stored together: what a worker that dies has asked for nothing."""
 _SPREAD = 4
@@ -223,6 +223,10 @@ class _ScoredLot:
     pause: float = 0.0
     """Seconds for which it asks to be left alone."""
 
+    def __post_init__(self) -> None:
+        """Said of all of them."""
+        self._drawn = explain_drawn(self.rule)
+
     def score(self, due: Sequence[DueTrace]) -> _ScoredLot:
         """Scores them and keeps what that came to."""
         scoring = self.scoring
@@ -282,9 +286,8 @@ class _ScoredLot:
                 ready = []
         # Nobody was asked about the others.
         now = self.work.clock()
-        drawn = explain_drawn(self.rule)
         ready += [
-            Outcome(each, "waiting", drawn, cost=0.0, again_at=now)
+            Outcome(each, "waiting", self._drawn, cost=0.0, again_at=now)
             for each, _ in wanted[len(begun) :]
         ]
         self._store(ready)
@@ -352,7 +355,7 @@ class _ScoredLot:
         errors = [each.error for each in kept if each.error is not None]
         if len(errors) == len(kept):
             return Outcome(due, "failed", errors[0] or "", kept, cost)
-        return Outcome(due, "scored", explain_drawn(self.rule), kept, cost)
+        return Outcome(due, "scored", self._drawn, kept, cost)
 
     def _find_cost(self, score: Score) -> float | None:
         """US dollars; None where nothing is paid, or nobody knows how much."""

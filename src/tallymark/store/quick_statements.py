@@ -6,6 +6,7 @@ database. Values do not go through the types of the columns: the caller gives wh
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import CompoundSelect, Connection, Dialect, Select
 
+_EACH = re.compile(r"\{each (\w+ (\w+)): ([^}]+)\}")
+_EACH_IN_POSTGRES = r"CROSS JOIN LATERAL (SELECT * FROM \1 WHERE \3 OFFSET 0) AS \2"
 _FEW = 4
 """So many rows PostgreSQL stores sooner by single statements than by a copy."""
 
@@ -24,6 +27,10 @@ _FEW = 4
 @dataclass(frozen=True, slots=True)
 class ManyQuery:
     """A query about many things at once: `{given}` in it is a table of them, called `given`.
+
+    `{each TABLE NAME: CONDITION}` joins a table in which each of them is looked up by an index,
+    however many rows PostgreSQL believes it to have: before it has counted them, it would rather
+    read all.
 
     `columns` are names with their PostgreSQL types: whole numbers and texts. Floats would go
     through SQLite's JSON, which may lose their last bit.
@@ -91,18 +98,22 @@ class QuickStatements:
         """The rows of a query about all of these; none when there are none."""
         if not given:
             return []
-        return self.read(_write_given(query, self.is_postgres), *self._pass(given), *more)
+        return self.read(_write_given(query, self.is_postgres), *self._pass(query, given), *more)
 
     def run_given(self, query: ManyQuery, given: Sequence[Sequence[Any]], *more: Any) -> int:
         """How many rows a statement about all of these changed."""
         if not given:
             return 0
-        return self.run(_write_given(query, self.is_postgres), *self._pass(given), *more)
+        return self.run(_write_given(query, self.is_postgres), *self._pass(query, given), *more)
 
-    def _pass(self, given: Sequence[Sequence[Any]]) -> list[Any]:
-        if self.is_postgres:
-            return [list(column) for column in zip(*given, strict=True)]
-        return [msgspec.json.encode(given).decode()]
+    def _pass(self, query: ManyQuery, given: Sequence[Sequence[Any]]) -> list[Any]:
+        if not self.is_postgres:
+            return [msgspec.json.encode(given).decode()]
+        # The driver would write a list item by item.
+        return [
+            _write_numbers(column) if kind == "bigint" else list(column)
+            for (_, kind), column in zip(query.columns, zip(*given, strict=True), strict=True)
+        ]
 
     @property
     def integrity_error(self) -> type[Exception]:
@@ -132,6 +143,10 @@ class QuickStatements:
         self.run_many(write_insert(table, names), rows)
 
 
+def _write_numbers(some: Sequence[int | None]) -> str:
+    return f"{{{','.join(['NULL' if each is None else f'{each:d}' for each in some])}}}"
+
+
 @lru_cache(maxsize=256)
 def write_insert(table: str, names: tuple[str, ...]) -> str:
     """An INSERT of a row."""
@@ -147,11 +162,13 @@ def _write_marks(text: str) -> str:
 @lru_cache(maxsize=256)
 def _write_given(query: ManyQuery, is_postgres: bool) -> str:
     names = ", ".join(name for name, _ in query.columns)
+    join = _EACH_IN_POSTGRES if is_postgres else r"JOIN \1 ON \3"
+    text = _EACH.sub(join, query.text)
     if is_postgres:
         lists = ", ".join(f"?::{kind}[]" for _, kind in query.columns)
-        return query.text.replace("{given}", f"unnest({lists}) AS given ({names})")
+        return text.replace("{given}", f"unnest({lists}) AS given ({names})")
     parts = ", ".join(
         f"json_extract(value, '$[{nth}]') AS {name}" for nth, (name, _) in enumerate(query.columns)
     )
     table = f"(SELECT {parts} FROM json_each(?)) AS given"  # noqa: S608  our own names
-    return query.text.replace("{given}", table)
+    return text.replace("{given}", table)

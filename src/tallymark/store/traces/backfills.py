@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 JOB_KIND = "backfill"
 BackfillState = Literal["running", "done", "cancelled", "superseded"]
 _AT_ONCE = 2000
+# By key, each row once, and no further than a lot: PostgreSQL would sort all that follow. Bare
+# columns would have SQLite go through an index by time: all of the span for every lot.
+_LAST_OF_LOT = (
+    "SELECT max(key) FROM (SELECT key FROM traces WHERE key > ? ORDER BY key LIMIT ?) AS lot"
+)
+_LOT = (
+    "SELECT key, version, trace_id FROM traces WHERE key > ? AND key <= ? AND tenant || '' = ?"
+    " AND +started_at >= ? AND +started_at < ? AND version > 0 ORDER BY key"
+)
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,21 +152,16 @@ class Backfills(TenantRows):
         self, since: float, until: float, after: int = 0
     ) -> Iterator[Sequence[tuple[int, int, str]]]:
         """Settled traces that began in a span of time, in lots: key, version, id."""
-        # By key, each row once. Bare columns would have SQLite go through an index by time: all of
-        # the span for every lot.
-        query = (
-            "SELECT key, version, trace_id FROM traces WHERE tenant || '' = ? AND key > ?"
-            " AND +started_at >= ? AND +started_at < ? AND version > 0 ORDER BY key LIMIT ?"
-        )
         while True:
             with self._database.read() as connection:
-                found: Any = QuickStatements(connection).read(
-                    query, self._tenant, after, since, until, _AT_ONCE
-                )
-            if not found:
-                return
-            yield found
-            after = found[-1][0]
+                statements = QuickStatements(connection)
+                last = statements.read(_LAST_OF_LOT, after, _AT_ONCE)[0][0]
+                if last is None:
+                    return
+                found: Any = statements.read(_LOT, after, last, self._tenant, since, until)
+            if found:
+                yield found
+            after = last
 
     def _set(self, number: int, **values: Any) -> None:
         mine = (table.c.tenant == self._tenant, table.c.id == number)

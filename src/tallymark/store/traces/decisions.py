@@ -50,9 +50,8 @@ _INSERT = (
     f"INSERT INTO trace_decisions ({', '.join(_SAID)}, trace, version, tries, due_at)"  # noqa: S608
     f" SELECT {', '.join(f'c.{name}' for name in _SAID)}, t.key, t.version, 0, {{due}}"
     f" FROM {{given}} CROSS JOIN (SELECT {', '.join(f'? AS {name}' for name in _SAID)},"
-    " ? AS quiet) AS c"
-    " JOIN traces t ON t.key = given.trace AND t.version = given.version AND t.tenant = c.tenant"
-    " WHERE true ON CONFLICT {conflict}"
+    " ? AS quiet) AS c {each traces t: t.key = given.trace}"
+    " WHERE t.version = given.version AND t.tenant = c.tenant ON CONFLICT {conflict}"
 )
 _DUE_AT = "CASE WHEN t.last_at + c.quiet > c.at THEN t.last_at + c.quiet ELSE c.at END"
 # A backfill takes up again what a cap of another day had kept out.
@@ -73,28 +72,38 @@ _INSERTS = {
     ),
 }
 _DUE = (
-    "SELECT d.trace, d.version, d.rule_version, d.tries, d.day, d.reserved, d.cost, t.version,"  # noqa: S608  our names
-    f" t.started_at, {', '.join(f't.{name}' for name in TRACE_NUMBERS)}"
-    " FROM trace_decisions d JOIN traces t ON t.key = d.trace"
-    " WHERE d.rule = ? AND d.backfill = ? AND d.decision = 'waiting' AND d.due_at <= ?"
-    " ORDER BY d.due_at, d.trace LIMIT ?"
+    "SELECT d.trace, d.version, d.rule_version, d.tries, d.day, d.reserved, d.cost, t.version,"
+    " t.started_at{numbers}"
+    " FROM (SELECT * FROM trace_decisions WHERE rule = ? AND backfill = ?"
+    " AND decision = 'waiting' AND due_at <= ? ORDER BY due_at, trace LIMIT ?) AS d"
+    " JOIN traces t ON t.key = d.trace ORDER BY d.due_at, d.trace"
 )
-_END = ManyQuery(
+_END = (
     "WITH wanted AS (SELECT given.trace AS trace, given.version AS version FROM {given})"
     " UPDATE trace_decisions SET decision = ?, reason = ?, at = ?, due_at = ?,"
-    " cost = COALESCE(?, cost), tries = tries + ?, reserved = NULL WHERE (trace, version) IN"
-    " (SELECT w.trace, w.version FROM wanted w) AND rule_version = ? AND decision = 'waiting'"
-    " RETURNING trace, version",
-    _PAIRS,
+    " cost = COALESCE(?, cost), tries = tries + ?, reserved = NULL WHERE {those}"
+    " RETURNING trace, version"
 )
+_ENDS = {
+    False: "(trace, version) IN (SELECT w.trace, w.version FROM wanted w) AND rule_version = ?"
+    " AND decision = 'waiting'",
+    # Each is looked up, however many PostgreSQL believes there are. The rule is locked meanwhile,
+    # so nobody moves them.
+    True: "ctid = ANY(ARRAY(SELECT f.place FROM wanted w CROSS JOIN LATERAL (SELECT d.ctid AS place"
+    " FROM trace_decisions d WHERE d.trace = w.trace AND d.version = w.version"
+    " AND d.rule_version = ? AND d.decision = 'waiting' OFFSET 0) AS f))",
+}
+_END_BY_POSTGRES = {
+    postgres: ManyQuery(_END.replace("{those}", those), _PAIRS) for postgres, those in _ENDS.items()
+}
 _FREE = ManyQuery(
-    "SELECT d.trace, d.version FROM {given} JOIN trace_decisions d"
-    " ON d.trace = given.trace AND d.version = given.version"
+    "SELECT d.trace, d.version FROM {given}"
+    " {each trace_decisions d: d.trace = given.trace AND d.version = given.version}"
     " WHERE d.rule_version = ? AND d.decision = 'waiting' AND d.reserved IS NULL",
     _PAIRS,
 )
 _CURRENT = ManyQuery(
-    "SELECT DISTINCT s.trace FROM {given} JOIN trace_scores s ON s.trace = given.trace"
+    "SELECT DISTINCT s.trace FROM {given} {each trace_scores s: s.trace = given.trace}"
     " WHERE s.rule = ? AND s.author = '' AND s.is_current",
     _PAIRS,
 )
@@ -119,6 +128,7 @@ class DueTrace(NamedTuple):
     """The version that the trace has by now."""
     started_at: float
     numbers: dict[str, Any]
+    """For a formula."""
 
 
 class KeptScore(NamedTuple):
@@ -233,13 +243,14 @@ class Decisions(TenantRows):
 
     def due(self, rule: Rule, *, now: float, limit: int, backfill: int = 0) -> list[DueTrace]:
         """Traces that a rule is to score by now, the longest waiting first."""
+        names = TRACE_NUMBERS if rule.definition.formula is not None else ()
+        query = _DUE.replace("{numbers}", "".join(f", t.{name}" for name in names))
         with self._database.read() as connection:
-            rows = QuickStatements(connection).read(_DUE, rule.id, backfill, now, limit)
+            rows = QuickStatements(connection).read(query, rule.id, backfill, now, limit)
         first = len(DueTrace._fields) - 1
-        return [
-            DueTrace._make([*row[:first], dict(zip(TRACE_NUMBERS, row[first:], strict=True))])
-            for row in rows
-        ]
+        if not names:
+            return [DueTrace(*row, {}) for row in rows]
+        return [DueTrace(*row[:first], dict(zip(names, row[first:], strict=True))) for row in rows]
 
     def count_waiting(self, rule: Rule, backfill: int) -> int:
         """How many traces a rule is still to score, at whichever time."""
@@ -293,7 +304,7 @@ class Decisions(TenantRows):
                 self._count_lost(statements, rule, some)
                 pairs = [(each.key, each.version) for each in some]
                 values = ("filtered", said, now, None, None, 0, version)
-                counts["filtered"] += len(statements.read_many(_END, pairs, *values))
+                counts["filtered"] += len(_end(statements, pairs, *values))
                 if any(each.newest == each.version for each in some):
                     statements.run_many(
                         "UPDATE traces SET undecided = true WHERE key = ?",
@@ -402,7 +413,7 @@ class Decisions(TenantRows):
         for reason, traces in capped.items():
             pairs = [(each.key, each.version) for each in traces]
             values = ("capped", reason, now, None, None, 0, rule.version_id)
-            counts["capped"] += len(statements.read_many(_END, pairs, *values))
+            counts["capped"] += len(_end(statements, pairs, *values))
         rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
         if backfill:
             rule_days.count_backfill(statements, backfill, counts)
@@ -430,7 +441,7 @@ class Decisions(TenantRows):
                 pairs = [(each.due.key, each.due.version) for each in some]
                 tried = 1 if decision == "waiting" else 0
                 values = (decision, reason, now, again_at, cost, tried, rule.version_id)
-                found = set(statements.read_many(_END, pairs, *values))
+                found = set(_end(statements, pairs, *values))
                 ended += [each for each, pair in zip(some, pairs, strict=True) if pair in found]
             self._settle_days(statements, rule, ended, find_day(now), backfill)
             self._write_scores(statements, rule, ended, now)
@@ -546,6 +557,13 @@ class Decisions(TenantRows):
             )
             for row in rows
         ]
+
+
+def _end(
+    statements: QuickStatements, pairs: Sequence[tuple[int, int]], *values: Any
+) -> list[tuple[Any, ...]]:
+    """Which of these waited, and do no more."""
+    return statements.read_many(_END_BY_POSTGRES[statements.is_postgres], pairs, *values)
 
 
 def _explain(rule: Rule, decision: str) -> str:

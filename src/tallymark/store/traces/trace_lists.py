@@ -36,7 +36,7 @@ _MOST_ASKS = 20_000
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
 _BODIES = ManyQuery(
-    "SELECT s.trace, s.format, s.body FROM {given} JOIN trace_segments s ON s.trace = given.trace",
+    "SELECT s.trace, s.format, s.body FROM {given} {each trace_segments s: s.trace = given.trace}",
     (("trace", "bigint"),),
 )
 TracePlace = tuple[float, int]

@@ -39,7 +39,7 @@ _RETIRE = (
 _OF_TRACES = ManyQuery(
     "SELECT s.trace, s.version, s.rule_version, s.name, s.author, s.rule, s.value, s.label,"
     " s.reason, s.error, s.metadata, s.at, s.cost, s.started_at, s.is_current"
-    " FROM {given} JOIN trace_scores s ON s.trace = given.trace WHERE s.tenant = ?"
+    " FROM {given} {each trace_scores s: s.trace = given.trace} WHERE s.tenant = ?"
     " ORDER BY s.trace, s.name, s.at",
     (("trace", "bigint"),),
 )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SELECT_LISTED = f"SELECT {', '.join(LISTED)} FROM traces"  # noqa: S608  our names
 _BODIES = ManyQuery(
     "SELECT s.trace, given.version, s.number, s.version, s.format, s.body"
-    " FROM {given} JOIN trace_segments s ON s.trace = given.trace"
+    " FROM {given} {each trace_segments s: s.trace = given.trace}"
     " WHERE s.tenant = ? AND (given.version = 0 OR s.version BETWEEN 1 AND given.version)"
     " ORDER BY s.trace, given.version, s.number",
     (("trace", "bigint"), ("version", "bigint")),
