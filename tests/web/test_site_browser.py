@@ -20,6 +20,7 @@ from playwright.sync_api import (
     Page,
     Request,
 )
+from tests.cli.tally_process import Tally
 from tests.web.conftest import make_service, open_app, serve, serve_service
 from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addresses, publish_beans
 
@@ -277,6 +278,23 @@ def test_of_ten_thousand_spans_only_what_is_seen_is_drawn(
     page.wait_for_selector("td:has-text('step 9999')")
     assert page.evaluate(count) < 500
     store.delete_run(record.id)
+
+
+def test_what_failed_in_production_becomes_a_test_that_runs(
+    address: str, page: Page, tmp_path: Path
+) -> None:
+    page.goto(f"{address}/traces?q=status:error")
+    page.locator("input[name=trace]").first.check()
+    page.click("text=Make a test of these")
+    assert page.inner_text("h1") == "1 case from production"
+    assert "1 case of it checks nothing" in page.inner_text("main")
+    (tmp_path / "suite.yaml").write_text(page.locator("pre code").inner_text(), encoding="utf-8")
+    done = Tally(tmp_path)("run", "suite.yaml", "-m", "echo/desk", "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert (run["suite"], run["status"], sum(run["counts"].values())) == (
+        *("from-production", "completed"),
+        1,
+    )
 
 
 def test_a_challenge_is_made_mended_published_and_frozen(

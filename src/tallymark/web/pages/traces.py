@@ -115,6 +115,8 @@ class SuiteView(View, frozen=True, kw_only=True):
 
     suite: str
     cases: int
+    unchecked: int
+    """Cases that check nothing: nobody said what is expected."""
     left_out: list[tuple[str, str]]
 
 
@@ -246,6 +248,7 @@ def make_test(visit: Visit) -> Outcome:
         title="A test of these",
         suite=write_yaml(made.document),
         cases=len(made.document["evals"]),
+        unchecked=made.unchecked,
         left_out=made.left_out[:50],
     )
     return Outcome(view=view, template="traced_suite.html")
