@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from tallymark.store import Store
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.traces.rules import RuleDefinition
 
 PAIRS = ManyQuery(
     "SELECT given.number, given.word FROM {given} ORDER BY given.number",
@@ -18,6 +19,18 @@ def test_many_values_are_a_table(contest: Store) -> None:
     with contest._database.read() as connection:
         found = QuickStatements(connection).read_many(PAIRS, given)
     assert found == sorted(given)
+
+
+def test_a_number_may_be_missing_and_each_is_looked_up(contest: Store) -> None:
+    query = ManyQuery(
+        "SELECT r.state FROM {given} {each rules r: r.id = given.number} WHERE r.tenant = ?",
+        PAIRS.columns,
+    )
+    rule = contest.rules.add("polite", RuleDefinition(formula="cost"), owner="ann", at=1.0)
+    given = [(rule.id, "a"), (None, "b"), (rule.id + 1, "c")]
+    with contest._database.read() as connection:
+        found = QuickStatements(connection).read_many(query, given, contest.tenant)
+    assert found == [("active",)]
 
 
 def test_nothing_given_is_nothing_found(contest: Store) -> None:

@@ -248,9 +248,10 @@ class Decisions(TenantRows):
         with self._database.read() as connection:
             rows = QuickStatements(connection).read(query, rule.id, backfill, now, limit)
         first = len(DueTrace._fields) - 1
-        if not names:
-            return [DueTrace(*row, {}) for row in rows]
-        return [DueTrace(*row[:first], dict(zip(names, row[first:], strict=True))) for row in rows]
+        return [
+            DueTrace._make((*row[:first], dict(zip(names, row[first:], strict=True))))
+            for row in rows
+        ]
 
     def count_waiting(self, rule: Rule, backfill: int) -> int:
         """How many traces a rule is still to score, at whichever time."""
