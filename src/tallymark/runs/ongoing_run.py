@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from contextlib import contextmanager
@@ -216,8 +217,19 @@ def make_id(letter: str) -> str:
 
     Later ids sort after earlier ones, to the second, for about 34 years.
     """
-    signs, number = "", int(time.time()) % 32**6
-    for _ in range(6):
+    chance = "".join(secrets.choice(_ALPHABET) for _ in range(4))
+    return letter + _write_number(int(time.time()), 6) + chance
+
+
+def derive_id(letter: str, *facts: str) -> str:
+    """The same name for the same facts, as of a request that is made again."""
+    digest = hashlib.sha256("\0".join(facts).encode()).digest()
+    return letter + _write_number(int.from_bytes(digest), 12)
+
+
+def _write_number(number: int, places: int) -> str:
+    signs = ""
+    for _ in range(places):
         number, rest = divmod(number, 32)
         signs = _ALPHABET[rest] + signs
-    return letter + signs + "".join(secrets.choice(_ALPHABET) for _ in range(4))
+    return signs

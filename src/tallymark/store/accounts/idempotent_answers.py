@@ -5,7 +5,9 @@ Those about attempts are kept with the attempts, in `contests/idempotency.py`.
 
 from __future__ import annotations
 
+import os
 import secrets
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,9 +15,10 @@ from sqlalchemy import delete, select, tuple_, update
 
 from tallymark.errors import BeingServed, Conflict, InvalidInput
 from tallymark.store.accounts.account_tables import idempotent_answers as table
-from tallymark.store.column_types import make_storable
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.leases import Holder, describe_process
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 KEPT_S = 86_400.0
 """For so long an answer is given again."""
 GIVEN_UP_S = 600.0
-"""A request that has had no answer for so long died with its server: it may be made again."""
+"""A request that has had no answer for so long died with its server, on another machine: it may be
+made again. That a server of this machine has died is seen at once."""
 _LONGEST = 255
 _SWEPT = 50
 
@@ -49,7 +53,7 @@ class IdempotentAnswers(TenantRows):
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
-        row["token"] = token = secrets.token_hex(8)
+        row["token"] = token = f"{secrets.token_hex(8)} {_describe_server(os.getpid())}"
 
         def work(connection: Connection) -> KeptAnswer | None:
             self._forget_old(connection, at)
@@ -69,7 +73,7 @@ class IdempotentAnswers(TenantRows):
                 return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
             if found.token == token:  # a connection was lost, and this is the second try
                 return None
-            if at - found.at < GIVEN_UP_S:
+            if abs(at - found.at) < GIVEN_UP_S and not _is_gone(found.token):
                 raise BeingServed(
                     f"the request with the idempotency key {key!r} is still being served",
                     hint="wait for its answer, then ask again",
@@ -104,3 +108,14 @@ class IdempotentAnswers(TenantRows):
         for each in others:
             first &= each
         return first
+
+
+@cache
+def _describe_server(process: int) -> str:
+    return json_text(describe_process(process))
+
+
+def _is_gone(token: str) -> bool:
+    """Whether the process that serves a request is known to have ended."""
+    told = token.partition(" ")[2]
+    return bool(told) and msgspec.json.decode(told, type=Holder).is_gone
