@@ -537,6 +537,15 @@ def _wait_for_progress(soak: Soak) -> None:
         time.sleep(0.1)
 
 
+def _wait_for_bulk_work(soak: Soak) -> None:
+    """What the cluster was given is done in the end, once at least."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (soak.rescored and soak.scored):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"for {PATIENCE_S:.0f} s after all is calm, no bulk work was done")
+        time.sleep(0.1)
+
+
 # When all is calm again
 
 
@@ -753,6 +762,7 @@ def play(soak: Soak) -> Iterator[str]:
         soak.crowd.proxy.calm()
         soak.shift_clock(max(soak.shifts))
         _wait_for_progress(soak)
+        _wait_for_bulk_work(soak)
     except (AssertionError, RuntimeError, OSError, TallymarkError) as error:
         yield f"{type(error).__name__}: {error}"
     finally:
