@@ -743,8 +743,13 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     soak = Soak(
         size, dice, **parts, recover=recover, judge=judge, receiver=receiver, shifts=[first]
     )
-    place.callback(lambda: soak.bulk and soak.bulk.kill())
+    place.callback(_end_bulk_work, soak)
     return soak
+
+
+def _end_bulk_work(soak: Soak) -> None:
+    if soak.bulk is not None:
+        soak.bulk.kill()
 
 
 def play(soak: Soak) -> Iterator[str]:
@@ -792,7 +797,7 @@ def look_back(soak: Soak) -> Iterator[str]:
     yield from soak.crowd.wrong
     for said in soak.house.words:
         if "Traceback" in said:
-            yield f"somebody said: {said[said.index('Traceback') - 300 :][:3000]}"
+            yield f"somebody said: {said[max(0, said.index('Traceback') - 300) :][:3000]}"
     with open_store(soak.db) as store:
         yield from _count_reports(soak, store)
         yield from _count_bulk_work(soak, store)

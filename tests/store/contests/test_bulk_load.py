@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from scripts.server_process import require_as_logged
 from tests.store.contest_samples import agents, an_outcome, play, scored
-from tests.store.contests.rescoring_games import plan
+from tests.store.contests.rescoring_games import Halves, plan
 
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.errors import InvalidInput
@@ -63,3 +63,15 @@ def test_when_it_was_entered_is_known_of_what_is_loaded(contest: Store) -> None:
     contest.rescorings.apply(plan(contest, formula="created_at / 1000"), at=30.0)
     assert [each.score for each in contest.boards.top("sums")] == [loaded.entered_at]
     require_as_logged(contest, "scores")
+
+
+def test_what_is_loaded_may_fail_and_be_scored_again_later(contest: Store) -> None:
+    """Its first entry in the log is then a change, and not how it began."""
+    odd, even = (an_outcome(metrics=Metrics(succeeded=True, tokens_total=n)) for n in (7, 8))
+    contest.attempts.load("sums", [scored("alice", odd), scored("bob", even)], at=20.0)
+    contest.rescorings.apply(plan(contest, plugin="halves:Halves", loaded=Halves()), at=30.0)
+    assert [each.state for each in contest.attempts.of("sums")] == ["scored", "failed"]
+    require_as_logged(contest, "attempts")
+    contest.rescorings.apply(plan(contest, formula="tokens_total", plugin=None), at=40.0)
+    assert [each.state for each in contest.attempts.of("sums")] == ["scored", "scored"]
+    require_as_logged(contest, "attempts")
