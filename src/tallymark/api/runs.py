@@ -67,8 +67,8 @@ def create_run(
 
     What is sent finished is tallied and scored again from its results.
     """
-    key = request.headers.get("idempotency-key")
-    asked_as = None if key is None else f"{caller.asker} {key}"
+    key, answers = request.headers.get("idempotency-key"), services.store.idempotent_answers
+    asked_as = None if key is None else answers.find_name(caller.asker, key)
     if body.run is not None:
         sent = services.sent_runs
         kept = sent.check(body.run) if validate_only else sent.keep(body.run, asked_as=asked_as)

@@ -199,7 +199,7 @@ def _submit_once(
         if known is not None:
             return msgspec.json.decode(known.body, type=_Queued)
     try:
-        asked_as = None if key is None else f"{who} {key}"
+        asked_as = None if key is None else answers.find_name(who, key)
         found = call.services.remote_runs.submit(
             suite, models, wish, owner=name_owner(caller), asked_as=asked_as
         )

@@ -78,12 +78,16 @@ def test_of_a_server_that_was_killed_that_is_known_at_once(store: Store) -> None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("os.getpid", lambda: server.pid)
             begin(store)
+        name = store.idempotent_answers.find_name("key_1", "k")
         with pytest.raises(Conflict, match="still being served"):
             begin(store)
         server.kill()
     assert begin(store) is None
     with pytest.raises(Conflict, match="still being served"):
         begin(store)  # by whoever took it over
+    assert name == store.idempotent_answers.find_name("key_1", "k") is not None
+    store.idempotent_answers.finish("key_1", "k", ANSWER)
+    assert store.idempotent_answers.find_name("key_1", "k") is None
 
 
 def test_a_clock_that_was_wrong_by_a_day_holds_nobody_up(store: Store) -> None:

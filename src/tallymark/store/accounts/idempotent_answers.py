@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 from sqlalchemy import delete, select, tuple_, update
@@ -53,7 +53,8 @@ class IdempotentAnswers(TenantRows):
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
-        row["token"] = token = f"{secrets.token_hex(8)} {_describe_server(os.getpid())}"
+        ours = _Token.make()
+        row["token"] = str(ours)
 
         def work(connection: Connection) -> KeptAnswer | None:
             self._forget_old(connection, at)
@@ -71,17 +72,26 @@ class IdempotentAnswers(TenantRows):
                 )
             if found.status is not None:
                 return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
-            if found.token == token:  # a connection was lost, and this is the second try
+            theirs = _Token.read(found.token)
+            if theirs.claim == ours.claim:  # a connection was lost: this is the second try
                 return None
-            if abs(at - found.at) < GIVEN_UP_S and not _is_gone(found.token):
+            if abs(at - found.at) < GIVEN_UP_S and not theirs.is_gone:
                 raise BeingServed(
                     f"the request with the idempotency key {key!r} is still being served",
                     hint="wait for its answer, then ask again",
                 )
+            token = str(ours._replace(request=theirs.request))
             connection.execute(update(table).where(mine).values(at=at, token=token))
             return None
 
         return self._database.write(work)
+
+    def find_name(self, caller: str, key: str) -> str | None:
+        """What a request that is being served is called, whoever serves it; None for no such."""
+        query = select(table.c.token).where(self._is_mine(caller, key), table.c.status.is_(None))
+        with self._database.read() as connection:
+            token = connection.scalar(query)
+        return None if token is None else _Token.read(token).request or None
 
     def finish(self, caller: str, key: str, answer: KeptAnswer) -> None:
         """Keeps what was answered; what is shown once must not be in it."""
@@ -110,12 +120,32 @@ class IdempotentAnswers(TenantRows):
         return first
 
 
+class _Token(NamedTuple):
+    """Who serves a request: this call, for the request of that name, in this process."""
+
+    claim: str
+    request: str
+    """The same when another takes it over."""
+    server: str
+
+    @classmethod
+    def make(cls) -> Self:
+        server = _describe_server(os.getpid())
+        return cls(secrets.token_hex(8), secrets.token_hex(8), server)
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        return cls(*(*text.split(" ", 2), "", "")[:3])
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process is known to have ended."""
+        return bool(self.server) and msgspec.json.decode(self.server, type=Holder).is_gone
+
+
 @cache
 def _describe_server(process: int) -> str:
     return json_text(describe_process(process))
-
-
-def _is_gone(token: str) -> bool:
-    """Whether the process that serves a request is known to have ended."""
-    told = token.partition(" ")[2]
-    return bool(told) and msgspec.json.decode(told, type=Holder).is_gone
