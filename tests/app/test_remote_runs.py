@@ -120,11 +120,11 @@ def test_no_model_is_one_sentence(runs: RemoteRuns) -> None:
 
 def test_a_request_that_is_made_again_queues_nothing_twice(runs: RemoteRuns) -> None:
     ((other, _),) = runs.submit(SUITE, ["echo/me"])
-    first, second = (runs.submit(PROMPTS, asked_as="k") for _ in range(2))
+    first, second = (runs.submit(PROMPTS, asked_as="1700000000-k") for _ in range(2))
     assert first == second
     assert {record.id for record, _ in first} == {each.id for each in runs.app.store.runs()} - {
         other.id
     }
     assert {job for _, job in first} < {each.id for each in runs.app.store.jobs.list()}
     assert len(runs.app.store.jobs.list()) == len(first) + 1 == 5
-    assert runs.submit(PROMPTS, asked_as="other")[0][0].id != first[0][0].id
+    assert runs.submit(PROMPTS, asked_as="1700000000-x")[0][0].id != first[0][0].id

@@ -228,12 +228,12 @@ def test_a_request_whose_server_died_keeps_nothing_twice(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "save_run", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            runs.keep(sent, asked_as="k")
+            runs.keep(sent, asked_as="1700000000-k")
     app.store._held.clear()  # as if this were another process
     change = "UPDATE leases SET expires_at = 0"
     app.store._database.write(lambda c: c.exec_driver_sql(change))
-    first, second = (runs.keep(sent, asked_as="k")[0].record for _ in range(2))
+    first, second = (runs.keep(sent, asked_as="1700000000-k")[0].record for _ in range(2))
     assert first == second
     assert (first.status, len(list(app.store.results(first.id)))) == ("completed", 3)
     assert [each.id for each in app.store.runs()] == [first.id]
-    assert runs.keep(sent, asked_as="other")[0].record.id != first.id
+    assert runs.keep(sent, asked_as="1700000000-x")[0].record.id != first.id

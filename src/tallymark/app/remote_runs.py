@@ -20,7 +20,7 @@ from tallymark.errors import Conflict, InvalidInput, NotFound, WorkFailed
 from tallymark.runs.ongoing_run import derive_id, make_id
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.jobs.jobs import NewJob, derive_job_id
 from tallymark.suites.suite_evaluation import DEFAULT_THREADS, RunLimits, plan_cases
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class RemoteRuns:
         if asked_as is not None:
             group = derive_id("g", asked_as)
             records = [
-                replace(each, id=derive_id("r", asked_as, str(number)), group=group)
+                replace(each, id=derive_id("r", asked_as, number), group=group)
                 for number, each in enumerate(records)
             ]
         payload = msgspec.to_builtins(wish)
@@ -133,7 +133,9 @@ class RemoteRuns:
             NewJob(kind=KIND, subject=record.id, owner=owner, payload=payload) for record in records
         ]
         if asked_as is not None:
-            jobs = [replace(job, id=derive_id("j", job.subject)) for job in jobs]
+            jobs = [
+                replace(job, id=derive_job_id(asked_as, number)) for number, job in enumerate(jobs)
+            ]
             with suppress(NotFound):  # all are there, or none
                 records = [store.run(each.id) for each in records]
                 return [(record, job.id) for record, job in zip(records, jobs, strict=True)]

@@ -196,7 +196,7 @@ def _name(run: CheckedRun, asked_as: str, number: int) -> CheckedRun:
     if run.sent.keep_as is not None:
         return run
     group = run.record.group and derive_id("g", asked_as)
-    name = derive_id("r", asked_as, str(number))
+    name = derive_id("r", asked_as, number)
     record = replace(run.record, id=name, group=group)
     return CheckedRun(run.sent, record, run.results, run.differences)
 

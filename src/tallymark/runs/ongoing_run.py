@@ -221,10 +221,11 @@ def make_id(letter: str) -> str:
     return letter + _write_number(int(time.time()), 6) + chance
 
 
-def derive_id(letter: str, *facts: str) -> str:
-    """The same name for the same facts, as of a request that is made again."""
-    digest = hashlib.sha256("\0".join(facts).encode()).digest()
-    return letter + _write_number(int.from_bytes(digest), 12)
+def derive_id(letter: str, asked_as: str, number: int = 0) -> str:
+    """The same for the same request, made again, whose name is `SECONDS-CHANCE`; else as any id."""
+    digest = hashlib.sha256(f"{asked_as} {number}".encode()).digest()
+    seconds = int(asked_as.partition("-")[0])
+    return letter + _write_number(seconds, 6) + _write_number(int.from_bytes(digest), 4)
 
 
 def _write_number(number: int, places: int) -> str:

@@ -53,7 +53,7 @@ class IdempotentAnswers(TenantRows):
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
-        ours = _Token.make()
+        ours = _Token.make(at)
         row["token"] = str(ours)
 
         def work(connection: Connection) -> KeptAnswer | None:
@@ -125,13 +125,13 @@ class _Token(NamedTuple):
 
     claim: str
     request: str
-    """The same when another takes it over."""
+    """`SECONDS-CHANCE`, of when it was first asked: the same when another takes it over."""
     server: str
 
     @classmethod
-    def make(cls) -> Self:
-        server = _describe_server(os.getpid())
-        return cls(secrets.token_hex(8), secrets.token_hex(8), server)
+    def make(cls, at: float) -> Self:
+        request = f"{int(at)}-{secrets.token_hex(8)}"
+        return cls(secrets.token_hex(8), request, _describe_server(os.getpid()))
 
     @classmethod
     def read(cls, text: str) -> Self:
