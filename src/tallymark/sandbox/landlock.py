@@ -106,7 +106,7 @@ class Rules:
                     self._beneath.append(self._open_rule(path, access))
 
     def build(self, write: str | None = None) -> int:
-        """A descriptor for `prepare_enforcing`: what is allowed so far, and to write to one path."""
+        """A descriptor for `prepare_enforcing`: what is allowed so far, and writing to a path."""
         rules = system_call(_CREATE, ctypes.byref(self._attributes), self._size, ctypes.c_uint32(0))
         for beneath in self._beneath:
             _add_rule(rules, beneath)
