@@ -81,15 +81,21 @@ class _RowWriter:
         for name, variable in self.variables.items():
             self.write(f"{variable} = values[{name!r}]")
         if self.variables:
-            # Floats only: ints would be exact where `steps.py` rounds, and grow without bound.
-            floats = " is ".join(f"{variable}.__class__" for variable in self.variables.values())
-            self.write(f"if {floats} is float:")
-            self.indent += " "
+            self.floats(list(self.variables.values()))
         start = len(self.lines)
         self.write(f"result = {self.value(self.tree)}")
         self.outcome()
         if self.guards:  # those in a branch not taken must exist all the same
             self.lines.insert(start, f"{self.indent}{' = '.join(self.guards)} = 0.0")
+
+    def floats(self, variables: list[str]) -> None:
+        """Floats only: ints would be exact where `steps.py` rounds, and grow without bound."""
+        floats = f"{' is '.join(f'{each}.__class__' for each in variables)} is float"
+        sums = ", ".join(f"{each} + 0.0" for each in variables)
+        self.write(f"if not {floats}:")
+        self.write(f" try: {', '.join(variables)} = {sums}")
+        self.write(" except OverflowError: return otherwise(values)")  # if only in a branch
+        self.write(f" if not {floats}: return otherwise(values)")
 
     def outcome(self) -> None:
         # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
@@ -104,8 +110,9 @@ class _RowWriter:
         """Without asking each value for its class, which would cost as much as the formula.
 
         Where two values meet, one has 0.0 added: what can do that is a number, and the other
-        becomes a float beside it, or a TypeError. Before a division both must be floats: a number
-        of numpy's would warn where Python raises. (It still does where it overflows.)
+        becomes a float beside it, or a TypeError. Before a division their sum must be a float, so
+        neither is a number of numpy's, which would warn where Python raises. (It still does where
+        it overflows.)
         """
         self.write(f"result = {self.sure(self.tree)[0]}")
         if not (isinstance(self.tree, Product) and self.tree.operators[-1] == "/"):
@@ -138,7 +145,7 @@ class _RowWriter:
 
     def divide(self, total: str, operand: str, node: Node, part: Node) -> str:
         dividend, divisor = self.keep(total), self.keep(operand)
-        self.write(f"if not {dividend}.__class__ is {divisor}.__class__ is float: raise TypeError")
+        self.write(f"if ({dividend} + {divisor}).__class__ is not float: raise TypeError")
         if not isinstance(part, Number):
             (self.root_divisors if node is self.tree else self.guards).append(divisor)
         return f"{dividend} / {divisor}"
