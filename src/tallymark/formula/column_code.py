@@ -68,9 +68,9 @@ def evaluate_columns(program: ColumnProgram, columns: Mapping[str, Any]) -> Colu
     """The formula's value for each row. A column is any array or sequence, or one number."""
     given = {name: _check_column(name, columns.get(name)) for name in program.columns}
     rows = _row_count(given if any(map(_is_column, given.values())) else columns)
-    values = np.empty(rows, dtype=np.float64)
     block = BLOCK if program.scratch else _LONGEST
     slots = program.make_slots(min(rows, block))
+    values = np.empty(rows, dtype=np.float64)
     # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
     with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
         for start in range(0, rows, block):
