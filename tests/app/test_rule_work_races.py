@@ -10,12 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 from tests.app import rule_scorers
 from tests.app.rule_samples import DAY, NOON, Desk, make_trace
 from tests.app.test_rule_work import POLITE, judge
 
 from tallymark.errors import Conflict
 from tallymark.store import open_store
+from tallymark.store.database_dialects import lock_traces
+from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.trace_settings import TraceSettings
 
 JUST_BEFORE = NOON + DAY / 2 - 1.0
@@ -173,6 +176,105 @@ def test_a_backfill_by_a_scorer_that_is_paid_for_says_so(desk: Desk) -> None:
     assert (said.cost, said.cost_by) == (2.0, "what is set aside for each")
     done = desk.work().backfill(desk.rules.start_backfill("polite", NOON, NOON + 100).id)
     assert done["spent"] == pytest.approx(2.0)
+
+
+def remove_all(desk: Desk) -> None:
+    settings = TraceSettings(keep_days=1.0)
+    assert desk.store.traces.remove_outdated(settings, desk.clock() + 2 * DAY, 100) == 3
+
+
+@pytest.mark.parametrize(
+    ("happens", "state", "scored"),
+    [
+        (lambda desk, _: desk.rules.edit("polite", {**POLITE, "rate": 99}), "superseded", 0),
+        (lambda desk, _: desk.rules.archive("polite"), "superseded", 0),
+        (lambda desk, made: desk.store.backfills.end(made, "cancelled"), "cancelled", 0),
+        (lambda desk, _: remove_all(desk), "done", 0),
+        (lambda desk, made: desk.work().backfill(made), "done", 3),
+    ],
+    ids=["edited", "archived", "cancelled", "removed", "done by another"],
+)
+def test_what_is_scored_at_once_is_kept_once_or_not_at_all(
+    desk: Desk, happens: Callable[[Desk, int], Any], state: str, scored: int
+) -> None:
+    desk.load([make_trace(n) for n in range(3)])
+    desk.settle()
+    rule = desk.rules.add(POLITE).rule
+    made = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    meanwhile(desk, "look_back", lambda: happens(desk, made.id))
+    assert desk.work().backfill(made.id)["state"] == state
+    found = desk.store.backfills.get(made.id)
+    assert (found.queued, found.scored) == (scored, scored)
+    assert sum(each.scored for each in desk.store.rule_days.list(rule)) == scored
+    assert len(desk.store.decisions.list(rule, decision="scored")) == scored
+
+
+def test_a_backfill_leaves_alone_what_waits_as_it_came_and_what_is_not_quiet(desk: Desk) -> None:
+    rule = desk.rules.add({**POLITE, "quiet": 50.0}).rule
+    desk.load([make_trace(1)])
+    desk.work().decide()
+    with_rule = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    assert desk.work().backfill(with_rule.id)["state"] == "done"
+    assert desk.count("polite") == {"waiting": 1}
+    desk.rules.edit("polite", {**POLITE, "quiet": 60.0})
+    again = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    assert desk.work().backfill(again.id)["status"] == "queued"
+    desk.clock.now += 100
+    assert desk.work().backfill(again.id)["scored"] == 1
+    desk.settle()
+    assert desk.count("polite") == {"scored": 1, "filtered": 1}
+    assert [each.backfill for each in desk.store.decisions.list(rule, decision="scored")] == [
+        again.id
+    ]
+
+
+def test_a_backfill_that_dies_while_it_stores_has_done_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.load([make_trace(n) for n in range(3)])
+    desk.settle()
+    desk.rules.add(POLITE)
+    made = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.store.decisions, "_write_scores", None)
+        with pytest.raises(TypeError):
+            desk.work().backfill(made.id)
+    assert (desk.count("polite"), desk.store.backfills.get(made.id).last_key) == ({}, 0)
+    assert desk.work().backfill(made.id)["scored"] == 3
+    assert desk.values("polite") == [1.0] * 3
+
+
+def test_a_backfill_by_a_new_version_takes_over_what_counts(desk: Desk) -> None:
+    desk.rules.add(POLITE)
+    desk.load([make_trace(1), make_trace(2)])
+    desk.settle()
+    desk.rules.edit("polite", {"scorer": 'contains(values=["absent"])'})
+    done = desk.work().backfill(desk.rules.start_backfill("polite", NOON, NOON + 100).id)
+    assert (done["scored"], desk.values("polite")) == (2, [0.0, 0.0])
+
+
+def test_traces_are_not_removed_while_scores_are_written(desk: Desk) -> None:
+    database = desk.store._database
+    free = "SELECT pg_try_advisory_xact_lock{}(hashtextextended(?, 0))"
+    with database.read() as connection:
+        if connection.dialect.name != "postgresql":
+            return  # a writer is alone
+
+    def ask(removed: bool) -> list[bool]:
+        def look() -> list[bool]:
+            with database.read() as connection:
+                read = QuickStatements(connection).read
+                word = f"traces of {desk.store.tenant}"
+                return [read(free.format(kind), word)[0][0] for kind in ("_shared", "")]
+
+        def work(connection: Connection) -> list[bool]:
+            lock_traces(connection, desk.store.tenant, removed=removed)
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(look).result()
+
+        return database.write(work)
+
+    assert (ask(removed=False), ask(removed=True)) == ([True, False], [False, False])
 
 
 def test_of_two_backfills_that_are_started_at_once_one_is_refused(desk: Desk) -> None:

@@ -49,6 +49,8 @@ def is_drawn(trace_id: str, rate: float) -> bool:
 
     It is a matter of its id alone, the same for every rule.
     """
+    if rate >= _OUT_OF:
+        return True
     digest = hashlib.sha256(trace_id.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8]) * _OUT_OF < rate * 2**64
 
@@ -197,10 +199,23 @@ class RuleWork:
         if seen is None:
             return False
         looked = self.look(rule, seen)
-        now = self.clock()
-        self.store.decisions.look([], [looked], now=now, backfill=backfill.id)
-        self.store.backfills.advance(backfill.id, seen[-1][0])
+        outcomes = self._score_at_once(looked, backfill)
+        ended = {each.due.pair for each in outcomes}
+        rest = looked._replace(waiting=[each for each in looked.waiting if each not in ended])
+        self.store.decisions.look_back(
+            rest, outcomes, now=self.clock(), backfill=backfill.id, last_key=seen[-1][0]
+        )
         return True
+
+    def _score_at_once(self, looked: Looked, backfill: Backfill) -> list[Outcome]:
+        """What came of traces that need not wait: of a rule that asks and counts nobody."""
+        rule = looked.rule
+        scoring = self._open(rule) if self.engine is None and rule.trouble is None else None
+        if scoring is None or scoring.is_reserved or not scoring.is_quick:
+            return []
+        ready = self.store.decisions.find_ready(rule, looked.waiting, now=self.clock())
+        found = _ScoredLot(self, rule, scoring, backfill.id).score_quickly(ready)
+        return [each for each in found if each.decision != "waiting"]
 
 
 def _describe_backfill(found: Backfill) -> dict[str, Any]:
@@ -230,21 +245,22 @@ class _ScoredLot:
     def score(self, due: Sequence[DueTrace]) -> _ScoredLot:
         """Scores them and keeps what that came to."""
         scoring = self.scoring
-        if scoring.formula is not None:
-            granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
-            numbers = (scoring.score_numbers(each.numbers) for each in granted)
-            self._store(list(map(self._conclude, granted, numbers)))
-        elif self.work.engine is not None and scoring.may_travel:
+        if self.work.engine is not None and scoring.may_travel:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
             self._score_elsewhere(self.work.engine, granted)
         elif scoring.is_quick and not scoring.judges:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
-            self._store(list(self._score_quickly(granted)))
+            self._store(list(self.score_quickly(granted)))
         else:
             self._score_slowly(due)
         return self
 
-    def _score_quickly(self, due: Sequence[DueTrace]) -> Iterator[Outcome]:
+    def score_quickly(self, due: Sequence[DueTrace]) -> Iterator[Outcome]:
+        """What comes of each, by what waits for nobody; nothing is kept."""
+        if self.scoring.formula is not None:
+            numbers = (self.scoring.score_numbers(each.numbers) for each in due)
+            yield from map(self._conclude, due, numbers)
+            return
         scorer = self.scoring.scorer
         for each, context in self._load(due):
             if isinstance(context, EvalContext) and scorer is not None:

@@ -80,11 +80,19 @@ def lock_log(connection: Connection, tenant: str) -> None:
     _lock_word(connection, f"log of {tenant}")
 
 
-def _lock_word(connection: Connection, word: str) -> None:
+def lock_traces(connection: Connection, tenant: str, *, removed: bool = False) -> None:
+    """Whoever removes traces is alone with those of a tenant; all others keep them together.
+
+    Taken after the locks of rules and before those of traces.
+    """
+    _lock_word(connection, f"traces of {tenant}", shared=not removed)
+
+
+def _lock_word(connection: Connection, word: str, *, shared: bool = False) -> None:
     """On SQLite every writer is alone already."""
     if connection.dialect.name == "postgresql":
-        lock = func.hashtextextended(word, 0)
-        connection.execute(select(func.pg_advisory_xact_lock(lock)))
+        lock = func.pg_advisory_xact_lock_shared if shared else func.pg_advisory_xact_lock
+        connection.execute(select(lock(func.hashtextextended(word, 0))))
 
 
 def read_one_moment(connection: Connection) -> Connection:

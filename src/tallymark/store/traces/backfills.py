@@ -126,10 +126,6 @@ class Backfills(TenantRows):
             found = connection.execute(query.limit(limit))
             return [Backfill(**row._asdict()) for row in found]
 
-    def advance(self, number: int, last_key: int) -> None:
-        """All traces up to this one are looked at."""
-        self._set(number, last_key=last_key)
-
     def end(self, number: int, state: BackfillState) -> None:
         """Nothing more is done; what it still waited for was never decided."""
 

@@ -2,7 +2,8 @@
 
 A decision is a row per version of the trace and version of the rule. Whoever writes a score turns
 its waiting row into the answer in the same transaction, and writes nothing where that row does not
-wait any more: so a trace is scored once, whoever tries, and however many die on the way.
+wait any more: so a trace is scored once, whoever tries, and however many die on the way. What a
+backfill scores at once never waits: its row is written with the score, where there is none yet.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from tallymark.errors import InvalidInput, suggest
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import lock_traces
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import rule_days
 from tallymark.store.traces.rule_days import find_day
@@ -70,7 +72,21 @@ _INSERTS = {
     "again": ManyQuery(
         _INSERT.replace("{due}", _DUE_AT).replace("{conflict}", _CAPPED_AGAIN), _PAIRS
     ),
+    "told": ManyQuery(
+        _INSERT.replace("{due}", "NULL").replace("{conflict}", "DO NOTHING")
+        + " RETURNING trace, version",
+        _PAIRS,
+    ),
 }
+_READY = (
+    "SELECT t.key, t.version, t.started_at{numbers}"
+    " FROM {given} {each traces t: t.key = given.trace} WHERE t.version = given.version"
+    " AND t.tenant = ? AND t.last_at + ? <= ? AND NOT EXISTS (SELECT 1 FROM trace_decisions d"
+    " WHERE d.trace = t.key AND d.version = t.version AND d.rule_version = ? LIMIT 1 OFFSET 0)"
+)
+_ADVANCE = (
+    "UPDATE rule_backfills SET last_key = ? WHERE id = ? AND tenant = ? AND state = 'running'"
+)
 _DUE = (
     "SELECT d.trace, d.version, d.rule_version, d.tries, d.day, d.reserved, d.cost, t.version,"
     " t.started_at{numbers}"
@@ -129,6 +145,11 @@ class DueTrace(NamedTuple):
     started_at: float
     numbers: dict[str, Any]
     """For a formula."""
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The trace as it is scored."""
+        return self.key, self.version
 
 
 class KeptScore(NamedTuple):
@@ -204,27 +225,74 @@ class Decisions(TenantRows):
             found: Any = QuickStatements(connection).read(query, self._tenant, limit)
         return list(found)
 
-    def look(
-        self,
-        seen: Sequence[tuple[int, int]],
-        looked: Sequence[Looked],
-        *,
-        now: float,
-        backfill: int = 0,
-    ) -> int:
-        """Keeps what rules make of traces at first sight; how many are to be scored.
-
-        With a `backfill`, traces that were looked at before keep what was decided, unless they
-        were capped.
-        """
+    def look(self, seen: Sequence[tuple[int, int]], looked: Sequence[Looked], *, now: float) -> int:
+        """Keeps what rules make of traces at first sight; how many are to be scored."""
 
         def work(connection: Connection) -> int:
             statements = QuickStatements(connection)
-            if not backfill:
-                statements.run_given(_SEEN, seen)
-            return sum(self._look(statements, each, now, backfill) for each in looked)
+            statements.run_given(_SEEN, seen)
+            return sum(self._look(statements, each, now, 0) for each in looked)
 
         return self._database.write(work)
+
+    def look_back(
+        self,
+        looked: Looked,
+        outcomes: Sequence[Outcome],
+        *,
+        now: float,
+        backfill: int,
+        last_key: int,
+    ) -> int:
+        """Keeps what a backfill makes of traces up to a key, and what it has scored of them.
+
+        Traces that were looked at before keep what was decided, unless they were capped. Nothing
+        is kept once the backfill has ended or the rule has another version. How many were scored.
+        """
+        rule = looked.rule
+        groups: dict[tuple[str, str], list[Outcome]] = {}
+        for each in outcomes:
+            groups.setdefault((each.decision, _write_reason(each)), []).append(each)
+
+        def work(connection: Connection) -> int:
+            statements = QuickStatements(connection)
+            rule_days.lock_rule(statements, rule.id)
+            if not rule_days.is_newest(statements, rule.id, rule.version_id):
+                return 0
+            if not statements.run(_ADVANCE, last_key, backfill, self._tenant):
+                return 0
+            lock_traces(connection, self._tenant)
+            self._look(statements, looked, now, backfill)
+            ended: list[Outcome] = []
+            for (decision, reason), some in groups.items():
+                said = (rule.version_id, self._tenant, rule.id, decision, reason, now, backfill)
+                pairs = [each.due.pair for each in some]
+                found = set(statements.read_many(_INSERTS["told"], pairs, *said, 0.0))
+                ended += [each for each in some if each.due.pair in found]
+            rule_days.count_backfill(statements, backfill, {}, queued=len(ended))
+            self._settle_days(statements, rule, ended, find_day(now), backfill)
+            self._write_scores(statements, rule, ended, now)
+            return len(ended)
+
+        return self._database.write(work)
+
+    def find_ready(
+        self, rule: Rule, pairs: Sequence[tuple[int, int]], *, now: float
+    ) -> list[DueTrace]:
+        """Which of these have been quiet for long enough, and have no decision by the rule."""
+        names = TRACE_NUMBERS if rule.definition.formula is not None else ()
+        numbers = "".join(f", t.{name}" for name in names)
+        query = ManyQuery(_READY.replace("{numbers}", numbers), _PAIRS)
+        values = (self._tenant, rule.definition.quiet, now, rule.version_id)
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read_many(query, pairs, *values)
+        return [
+            DueTrace(
+                *(key, version, rule.version_id, 0, None, None, None, version, started_at),
+                dict(zip(names, known, strict=True)),
+            )
+            for key, version, started_at, *known in rows
+        ]
 
     def _look(self, statements: QuickStatements, looked: Looked, now: float, backfill: int) -> int:
         rule = looked.rule
@@ -430,8 +498,7 @@ class Decisions(TenantRows):
             if spent is None and each.decision == "waiting":
                 spent = each.due.reserved
             cost = before + spent if spent is not None else before or None
-            reason = make_storable(each.reason[:_LONGEST_REASON])
-            key = (each.decision, reason, each.again_at, cost)
+            key = (each.decision, _write_reason(each), each.again_at, cost)
             groups.setdefault(key, []).append(each)
 
         def work(connection: Connection) -> int:
@@ -439,7 +506,7 @@ class Decisions(TenantRows):
             rule_days.lock_rule(statements, rule.id)
             ended: list[Outcome] = []
             for (decision, reason, again_at, cost), some in groups.items():
-                pairs = [(each.due.key, each.due.version) for each in some]
+                pairs = [each.due.pair for each in some]
                 tried = 1 if decision == "waiting" else 0
                 values = (decision, reason, now, again_at, cost, tried, rule.version_id)
                 found = set(_end(statements, pairs, *values))
@@ -476,7 +543,9 @@ class Decisions(TenantRows):
     def _write_scores(
         self, statements: QuickStatements, rule: Rule, ended: Sequence[Outcome], now: float
     ) -> None:
-        pairs = [(each.due.key, each.due.version) for each in ended if each.scores]
+        # Of the first version of both there is nothing yet.
+        first = rule.version == 1
+        pairs = [each.due.pair for each in ended if not first or each.due.version > 1]
         known = {key for (key,) in statements.read_many(_CURRENT, pairs, rule.id)}
         rows: list[tuple[Any, ...]] = []
         for each in ended:
@@ -578,6 +647,10 @@ def explain_drawn(rule: Rule) -> str:
     said = rule.definition
     drawn = "every trace" if said.rate >= 100 else f"drawn at {format_number(said.rate)} %"
     return f"{drawn}{' that meets the filter' if said.filter else ''}"
+
+
+def _write_reason(outcome: Outcome) -> str:
+    return make_storable(outcome.reason[:_LONGEST_REASON])
 
 
 def _clean(text: str | None) -> str | None:

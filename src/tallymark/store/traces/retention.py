@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.store.database_dialects import lock_traces
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces.labels import remove_trace_labels
 from tallymark.store.traces.rule_days import count_removed
@@ -45,6 +46,7 @@ def remove_traces(database: Database, tenant: str, keys: Sequence[int]) -> int:
 def _remove_rows(connection: Connection, tenant: str, keys: Sequence[int]) -> int:
     statements = QuickStatements(connection)
     count_removed(statements, tenant, keys)
+    lock_traces(connection, tenant, removed=True)
     query = _ROWS
     if statements.is_postgres:
         query = ManyQuery(f"{_ROWS.text} FOR UPDATE OF t", _KEYS)

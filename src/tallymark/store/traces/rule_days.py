@@ -169,6 +169,15 @@ def lock_rule(statements: QuickStatements, rule: int) -> None:
         statements.read("SELECT 1 FROM rules WHERE id = ? FOR UPDATE", rule)
 
 
+def is_newest(statements: QuickStatements, rule: int, version: int) -> bool:
+    """Whether a version of a rule that is locked is the one that counts."""
+    query = (
+        "SELECT 1 FROM rules r JOIN rule_versions v ON v.rule = r.id AND v.number = r.version"
+        " WHERE r.id = ? AND v.id = ? AND r.state <> 'deleted'"
+    )
+    return bool(statements.read(query, rule, version))
+
+
 def read_account(statements: QuickStatements, tenant: str, rule: int, day: str) -> DayAccount:
     """A day of a rule that is locked, made where there is none yet."""
     statements.run(_MAKE, rule, day, tenant)
