@@ -181,9 +181,24 @@ def edit_rule(url: str) -> None:
     repeat(edit, *_KILLED)
 
 
+def go_back(url: str) -> None:
+    """One more rule, which begins with what is kept by then."""
+    rule = {"name": "late", "scorer": 'contains(values=["sorry"])'}
+    span = json.dumps({"since": 0, "until": time.time() + 3600}).encode()
+
+    def begin() -> None:
+        if all(each["name"] != "late" for each in ask(url, "GET", "/api/v1/rules")["items"]):
+            ask(url, "POST", "/api/v1/rules", json.dumps(rule).encode())
+        if not ask(url, "GET", "/api/v1/rules/late/backfills")["items"]:
+            ask(url, "POST", "/api/v1/rules/late/backfill", span)
+
+    repeat(begin, *_KILLED)
+
+
 _LEFT = (
     "SELECT (SELECT COUNT(*) FROM traces WHERE undecided OR due_at IS NOT NULL),"
-    " (SELECT COUNT(*) FROM trace_decisions WHERE decision = 'waiting')"
+    " (SELECT COUNT(*) FROM trace_decisions WHERE decision = 'waiting'),"
+    " (SELECT COUNT(*) FROM rule_backfills WHERE state = 'running')"
 )
 """In one statement: what is looked at turns into what waits, and both ways."""
 _WHY = (
@@ -229,7 +244,7 @@ def audit(store: Store, sent: list[str], asked: int) -> str:
             )
             for name, rule in rules.items()
         }
-        seen = read("SELECT rule, trace, version, rule_version FROM trace_decisions")
+        seen = read("SELECT rule, trace, version, rule_version, backfill FROM trace_decisions")
         scored = read("SELECT rule, trace, version, rule_version FROM trace_scores")
         sums = "SELECT SUM(scored), SUM(failed), SUM(spent) FROM rule_days WHERE rule = ?"
         days = {name: read(sums, rule)[0] for name, rule in rules.items()}
@@ -240,7 +255,7 @@ def audit(store: Store, sent: list[str], asked: int) -> str:
     wanted_pairs = {(rule, *pair) for rule in rules.values() for pair in newest.items()}
     missed = wanted_pairs - {each[:3] for each in seen}
     _require(not missed, "the newest version of each trace was looked at by each rule", missed)
-    _require(len(seen) == len(set(seen)), "nothing was decided twice")
+    _require(len(seen) == len({each[:4] for each in seen}), "nothing was decided twice")
     _require({each[1:3] for each in seen} <= versions, "only versions that there are were decided")
     _require(len(scored) == len(set(scored)), "nothing has two scores")
     for name, rule in rules.items():
@@ -250,6 +265,9 @@ def audit(store: Store, sent: list[str], asked: int) -> str:
     both = {each[3] for each in scored if each[0] == rules["polite"]}
     _require(len(both) == 2, "both versions of the rule that was edited have scored", both)
     _require(not decided["polite"].keys() - {"scored", "filtered"}, "polite scored all", decided)
+    _require(not decided["late"].keys() - {"scored", "filtered"}, "late scored all", decided)
+    went = [each for each in seen if each[0] == rules["late"] and each[4]]
+    _require(bool(went), "the backfill found something to score")
     _require(decided["few"]["scored"] <= CAP_COUNT, "the cap of traces holds", decided["few"])
     spent = asked * CENT
     _require(spent <= CAP_COST + 1e-9, "the judge was not paid more than the cap", spent)
@@ -288,6 +306,7 @@ def prove(db: str, size: Size, kill_database: Callable[[], None] | None, seed: i
             house.kill([which[nth]] if nth < len(which) else chance.sample(which, several))
             if nth == size.kills // 2:
                 edit_rule(house.server.url)
+                go_back(house.server.url)
         sender.stopped = True
         sender.thread.join(PATIENCE_S)
         if sender.thread.is_alive() or not sender.ended:
@@ -326,8 +345,9 @@ def judge_rules(size: Size | None = None) -> tuple[bool, str]:
     said = (
         "Traces are sent without end, every third with a span that comes late, while the server, "
         "two workers and the database are killed (-9) at random moments, alone and together, and "
-        "started again. Three rules score them: all, edited half-way; with a cap of traces; and by "
-        "a judge with a cap in money, which counts itself how often it is asked."
+        "started again. Four rules score them: all, edited half-way; with a cap of traces; by a "
+        "judge with a cap in money, which counts itself how often it is asked; and one that comes "
+        "half-way with a backfill of what is kept."
     )
     return held, f"{said}\n\n" + "\n".join(lines) + "\n"
 

@@ -65,6 +65,27 @@ def test_a_command_loads_little(db: Path, command: str, unwanted: set[str]) -> N
     assert set(done.stderr.split()) & (HEAVY | unwanted) == set()
 
 
+@pytest.mark.parametrize(("command", "code"), [("runs", 2), ("--help", 0)])
+def test_a_folder_that_was_deleted_is_told_in_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    code: int,
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr("tallymark.text.program", "tally")
+    monkeypatch.setattr("sys.argv", ["/elsewhere/tally", command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (code, 1 if code else 0)
+    assert not code or said.startswith("tally: the current folder was deleted; ")
+
+
 def test_help_names_every_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -164,22 +164,17 @@ class RuleScoring:
 
     def keep(self, score: Score) -> tuple[KeptScore, ...]:
         """A score under the rule's name, several under its name and theirs."""
-        version = {}
+        if not score.parts:
+            return (self._keep(self.name, score),)
+        return tuple(self._keep(f"{self.name}.{each.name}", each) for each in score.parts)
+
+    def _keep(self, name: str, score: Score) -> KeptScore:
+        metadata = score.metadata
         if self.scorer is not None and not self.scorer.is_ours:
-            version = {"scorer_version": self.scorer.origin.version}
-        named = [(f"{self.name}.{each.name}", each) for each in score.parts]
-        return tuple(
-            KeptScore(
-                name,
-                each.value,
-                each.label,
-                each.reason,
-                each.error,
-                {**version, **each.metadata},
-                spent.cost if (spent := find_spending(each)) is not None else None,
-            )
-            for name, each in named or [(self.name, score)]
-        )
+            metadata = {"scorer_version": self.scorer.origin.version, **metadata}
+        spent = find_spending(score) if metadata else None
+        cost = None if spent is None else spent.cost
+        return KeptScore(name, score.value, score.label, score.reason, score.error, metadata, cost)
 
 
 def open_scoring(

@@ -68,6 +68,8 @@ class RuleWork:
     engine: Engine | None = None
     """Where scorers score very many; None is this process."""
     _began: float = field(default_factory=time.monotonic)
+    _opened: tuple[tuple[int, int], RuleScoring | None] | None = None
+    """The version of a rule by which it scored last, None where that cannot be made."""
 
     @property
     def _over(self) -> bool:
@@ -103,15 +105,14 @@ class RuleWork:
 
     def score(self, rule_id: int, backfill: int = 0) -> int:
         """Scores what a rule is to score by now, until its time is over; how many were scored."""
-        scored, scoring, probing = 0, None, True
+        scored, probing = 0, True
         while not self._over:
             rule = self.store.rules.find(rule_id)
             if rule is None or rule.state != "active":
                 break
-            if scoring is None or scoring.said != rule.definition:
-                scoring = self._open(rule)
-                if scoring is None:
-                    break
+            scoring = self._open(rule)
+            if scoring is None:
+                break
             lot = _QUICK_LOT if scoring.is_quick and not scoring.is_paid else _SLOW_LOT
             if self.engine is not None and scoring.may_travel:
                 lot = _QUICK_LOT * _SPREAD * self.engine.workers
@@ -150,13 +151,17 @@ class RuleWork:
         ]
 
     def _open(self, rule: Rule) -> RuleScoring | None:
+        if self._opened is not None and self._opened[0] == (rule.id, rule.version_id):
+            return self._opened[1]
+        made = None
         try:
-            return open_scoring(rule, rule.definition, self.store, self.rules)
+            made = open_scoring(rule, rule.definition, self.store, self.rules)
         except Busy:  # the database is away: that is no trouble of the rule's
             raise
         except TallymarkError as error:
             self._report(rule, str(error))
-            return None
+        self._opened = (rule.id, rule.version_id), made
+        return made
 
     def _report(self, rule: Rule, trouble: str, pause: float = 0.0) -> None:
         delay = max(pause, find_delay(self.store.rules.count_failures(rule.id)))

@@ -12,6 +12,7 @@ import os
 import signal
 import stat
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
@@ -149,7 +150,9 @@ def _read_typed() -> None:
     typed = os.path.realpath(sys.argv[0])
     found = (os.path.realpath(f"{folder}/tally") for folder in os.get_exec_path())
     if os.sep in sys.argv[0] and typed not in found:
-        text.program = min(os.path.relpath(typed), typed, key=len)
+        with suppress(FileNotFoundError):  # the folder in which it was typed may be gone
+            typed = min(os.path.relpath(typed), typed, key=len)
+        text.program = typed
 
 
 def _explain_misuse(error: TyperException) -> str:
@@ -166,12 +169,23 @@ def _explain_misuse(error: TyperException) -> str:
     return f"tally: {said[0].lower()}{said[1:].rstrip('.')}{hint}"
 
 
-def _explain_surprise(error: Exception) -> str:
-    """What nobody saw coming: mostly a mistake of ours."""
+def _has_folder() -> bool:
+    """Whether the current folder is still there."""
+    try:
+        os.getcwd()  # noqa: PTH109 (it is the question itself)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _explain_surprise(error: Exception) -> tuple[str, int]:
+    """What nobody saw coming, mostly a mistake of ours, and the exit code."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        return "the output could not be written: no space is left"
+        return "the output could not be written: no space is left", 3
+    if not _has_folder():
+        return "the current folder was deleted; go to one that is there", 2
     hint = "this is a mistake in Tallymark; TALLY_DEBUG=1 shows where"
-    return f"{type(error).__name__}: {error}; {hint}"
+    return f"{type(error).__name__}: {error}; {hint}", 3
 
 
 def main() -> None:
@@ -226,8 +240,9 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("TALLY_DEBUG"):
             raise
-        say(f"tally: {_explain_surprise(error)}", err=True)
-        sys.exit(3)
+        said, code = _explain_surprise(error)
+        say(f"tally: {said}", err=True)
+        sys.exit(code)
     finally:
         # Python would look at every object once more before it ends: a fifth of a short command.
         gc.freeze()

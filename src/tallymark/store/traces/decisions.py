@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.store.column_types import json_text, make_storable
@@ -129,7 +130,7 @@ _SCORE_COLUMNS = (
 )
 
 
-class DueTrace(NamedTuple):
+class DueTrace(msgspec.Struct, frozen=True, gc=False):
     """A trace that a rule is to score."""
 
     key: int
@@ -152,7 +153,7 @@ class DueTrace(NamedTuple):
         return self.key, self.version
 
 
-class KeptScore(NamedTuple):
+class KeptScore(msgspec.Struct, frozen=True, gc=False):
     """A score as it is stored."""
 
     name: str
@@ -164,7 +165,7 @@ class KeptScore(NamedTuple):
     cost: float | None
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What became of a trace by a rule."""
 
     due: DueTrace
@@ -315,11 +316,8 @@ class Decisions(TenantRows):
         query = _DUE.replace("{numbers}", "".join(f", t.{name}" for name in names))
         with self._database.read() as connection:
             rows = QuickStatements(connection).read(query, rule.id, backfill, now, limit)
-        first = len(DueTrace._fields) - 1
-        return [
-            DueTrace._make((*row[:first], dict(zip(names, row[first:], strict=True))))
-            for row in rows
-        ]
+        first = len(DueTrace.__struct_fields__) - 1
+        return [DueTrace(*row[:first], dict(zip(names, row[first:], strict=True))) for row in rows]
 
     def count_waiting(self, rule: Rule, backfill: int) -> int:
         """How many traces a rule is still to score, at whichever time."""
@@ -421,7 +419,7 @@ class Decisions(TenantRows):
                 elif account.fits(rule.definition, amount):
                     account.add(amount)
                     rows.append((day, amount, each.key, each.version, each.rule_version))
-                    granted.append(each._replace(day=day, reserved=amount))
+                    granted.append(replace(each, day=day, reserved=amount))
                 else:
                     postponed.append(each)
             statements.run_many(
@@ -548,20 +546,16 @@ class Decisions(TenantRows):
         pairs = [each.due.pair for each in ended if not first or each.due.version > 1]
         known = {key for (key,) in statements.read_many(_CURRENT, pairs, rule.id)}
         rows: list[tuple[Any, ...]] = []
+        whose = ("", self._tenant, rule.id)
         for each in ended:
             due, is_current = each.due, True
             if due.key in known and each.scores:
                 is_current = self._take_over(statements, rule, due)
-            rows += [
-                (
-                    *(due.key, due.version, due.rule_version),
-                    *(make_storable(score.name), "", self._tenant, rule.id),
-                    *(score.value, _clean(score.label), _clean(score.reason), _clean(score.error)),
-                    json_text(score.metadata) if score.metadata else None,
-                    *(now, score.cost, due.started_at, is_current),
-                )
-                for score in each.scores
-            ]
+            for score in each.scores:
+                text = json_text(score.metadata) if score.metadata else None
+                told = (score.value, _clean(score.label), _clean(score.reason), _clean(score.error))
+                row = (due.key, due.version, due.rule_version, make_storable(score.name), *whose)
+                rows.append((*row, *told, text, now, score.cost, due.started_at, is_current))
         statements.insert("trace_scores", _SCORE_COLUMNS, rows)
 
     def _take_over(self, statements: QuickStatements, rule: Rule, due: DueTrace) -> bool:
