@@ -63,10 +63,10 @@ class Explanation:
     @property
     def shown(self) -> str:
         """The same to be read: with numbers of no more digits than people want."""
+        numbers = {name: as_number(value) for name, value in self.values.items()}
         short = {
-            name: float(format_number(number).replace(",", ""))
-            for name in self.values
-            if (number := as_number(self.values[name])) is not None
+            name: None if number is None else float(format_number(number).replace(",", ""))
+            for name, number in numbers.items()
         }
         return to_text(_substitute(self.steps.node, short))
 
