@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import FIRST, SAFE
 from tests.sandbox.processes import await_work, descendants, guests, memory_kb, open_files
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
@@ -26,7 +26,7 @@ SOON_S = 30.0
 """Far longer than anything here takes; only a hang reaches it."""
 
 
-@pytest.fixture(params=SAFE)
+@pytest.fixture(params=FIRST)
 def policy(request: pytest.FixtureRequest) -> Policy:
     return Policy(request.param)
 
