@@ -57,7 +57,7 @@ def _find_first_of_each(rows: Rows, agent: NDArray[np.int32], agents: int, absen
     whose = agent[rows]
     found[whose[::-1]] = rows[::-1]  # of several, the last that is assigned stays
     found[absent] = -1
-    return rows[found[whose] == rows]
+    return np.asarray(rows[found[whose] == rows], dtype=np.intp)
 
 
 def _sort_places(places: NDArray[np.float64]) -> Rows:
