@@ -64,7 +64,8 @@ sbom: $(VENV)/.dev
 proof: $(VENV)/.dev
 	@$(BIN)/python -m scripts.proof $(PROOF)
 
-# An hour on each database with load on all doors while everything fails; as root a full disk too. SOAK="--minutes 5 --seed 2"
+# An hour on each database with load on all doors while everything fails, as root a full disk too; then a million attempts
+# by every engine. SOAK="--minutes 5 --seed 2" is the short form.
 soak: $(VENV)/.dev
 	@$(BIN)/python -m scripts.soak $(SOAK)
 

@@ -31,6 +31,8 @@ from tallymark.traces import Span
 
 T = TypeVar("T")
 TRIES = 30
+_PAUSE_S = 0.5
+"""Before somebody types a command again."""
 CHALLENGE = """
 name: sums
 goal: What is six times seven?
@@ -149,8 +151,9 @@ def compete_by_command(crowd: Crowd, handle: str) -> None:
         told = done.stderr.strip().splitlines()
         first = next((line for line in told if line.startswith("tally: ")), done.stderr)
         crowd.note(first)
-        if "Go on with" in done.stderr:
+        if told and told[-1].startswith("  tally compete "):
             words = [*told[-1].split()[1:], "--json"]
+        time.sleep(_PAUSE_S)
     crowd.wrong.append(f"{handle} did not get through by commands, at last: {first[:300]}")
 
 

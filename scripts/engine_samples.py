@@ -47,7 +47,7 @@ class Heavy:
         total = 0.0
         for step in range({rounds}):
             total += (metrics["tokens_total"] * 31 + step) % 97
-        value = metrics.get("rating", 0) * 10 + total / {rounds}
+        value = metrics.get("rating", 0) * 10 + total / {rounds} + config.get("more", 0)
         return {{"score": value, "details": {{"total": total}}}}
 '''
 

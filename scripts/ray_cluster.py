@@ -2,7 +2,8 @@
 
     python -m scripts.ray_cluster CPUS [CPUS ...]    a head, and more nodes; says its address
 
-It kills the last node for a line on its standard input, and ends with it.
+For a line `kill` on its standard input it kills the last node, for `add` there is another one as
+that was. It ends with its input.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ class RayCluster:
 
     def kill_node(self) -> None:
         """Kills the last node with all that runs on it; returns when it is dead."""
-        self._given.write("kill\n")
+        self._tell("kill")
+
+    def add_node(self) -> None:
+        """Starts another instead of one that was killed; returns when it is there."""
+        self._tell("add")
+
+    def _tell(self, word: str) -> None:
+        self._given.write(f"{word}\n")
         self._given.flush()
-        self._read("killed")
+        self._read(f"done {word}")
 
     def _read(self, word: str) -> str:
         for line in self._told:
@@ -63,15 +71,27 @@ def serve(cpus: list[int]) -> None:
 
     told: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE_BYTES}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus[0], **told})
-    nodes = [cluster.add_node(num_cpus=each, object_store_memory=_STORE_BYTES) for each in cpus[1:]]
-    cluster.wait_for_nodes()
-    sys.stdout.write(f"at {cluster.address}\n")
-    sys.stdout.flush()
-    for _ in sys.stdin:
-        cluster.remove_node(nodes.pop(), allow_graceful=False)
-        sys.stdout.write("killed\n")
-        sys.stdout.flush()
+    nodes: list[Any] = []
+
+    def add(count: int) -> None:
+        nodes.append(cluster.add_node(num_cpus=count, object_store_memory=_STORE_BYTES))
+        cluster.wait_for_nodes()
+
+    for each in cpus[1:]:
+        add(each)
+    _say(f"at {cluster.address}")
+    for line in sys.stdin:
+        if line.strip() == "kill":
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+        else:
+            add(cpus[-1])
+        _say(f"done {line.strip()}")
     cluster.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,18 +3,20 @@
     python -m scripts.soak [--minutes 60] [--database sqlite|postgres] [--seed 1]
 
 A server, two workers and the database run in processes of their own, on a small disk and by a clock
-that jumps; between them and all who ask is a network that fails. Storms come one after the other,
-drawn by the seed. What was acknowledged is remembered, and counted when all is calm again: by
-`tally admin check`, which must find no difference, and by whoever was told.
+that jumps; between them and all who ask is a network that fails. Beside them a Ray cluster of two
+nodes rescores by a plugin and scores traces. Storms come one after the other, drawn by the seed.
+What was acknowledged is remembered, and counted when all is calm again: by `tally admin check`,
+which must find no difference, and by whoever was told. At length, a million attempts are also
+rescored by every engine while nodes and commands are killed: see `prove_engine.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import http.client
 import json
 import logging
-import math
 import os
 import random
 import signal
@@ -37,22 +39,25 @@ from typing import Any
 import msgspec
 from bench.bench_boards import attempts as make_attempts
 from scripts import crowd as crowds
-from scripts import prove_rules
+from scripts import prove_engine, prove_rules
 from scripts.crowd import Crowd
+from scripts.engine_samples import CHALLENGE, write_attempts, write_traces
 from scripts.faulty_proxy import FaultyProxy
 from scripts.house import PATIENCE_S, House, open_crashing_postgres
+from scripts.ray_cluster import RayCluster, open_cluster
 from scripts.server_process import ADMIN_KEY, TALLY, set_up
 from scripts.shifted_tally import ShiftedClock
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.callers import SESSION_COOKIE
-from tallymark.challenges.attempt import Attempt
 from tallymark.client import Client
-from tallymark.errors import TallymarkError
+from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.store import Store, open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.quick_statements import QuickStatements
 
+TREE = Path(__file__).parents[1]
+TALLY_BY_CLOCK = (sys.executable, "-m", "scripts.shifted_tally")
 _BUSY = frozenset({409, 429, 502, 503, 504, 507})
 """What a server may answer while something of its own is down, or the same is under way."""
 _LOST = (OSError, http.client.HTTPException)
@@ -72,12 +77,16 @@ class Size:
     minutes: float = 60.0
     attempts: int = 1_000_000
     """That are rescored again and again."""
+    bulk: int = 10_000
+    """Attempts that a plugin rescores on a cluster, and traces in a file."""
     disk_mb: int = 4_000
     pause_s: tuple[float, float] = (5.0, 20.0)
     """Between two storms."""
 
 
-SHORT = Size(minutes=3.0, attempts=20_000, disk_mb=700, pause_s=(3.0, 6.0))
+SHORT = Size(minutes=3.0, attempts=20_000, bulk=3_000, disk_mb=700, pause_s=(3.0, 6.0))
+_ROUNDS, _LOOKS = 10_000, 25
+"""What the plugin does for an attempt, about a millisecond, and the scorer for a trace."""
 
 
 class Receiver(ThreadingHTTPServer):
@@ -132,6 +141,13 @@ class Soak:
     """A small mount that can be filled; None where nobody may make one."""
     recover: Callable[[], None] | None
     """Starts the database again, if it has processes of its own."""
+    cluster: RayCluster
+    bulk: subprocess.Popen[str] | None = None
+    """The command whose work the cluster does now."""
+    rescored: int = 0
+    """The last rescoring on the cluster that was acknowledged."""
+    scored: Counter[str] = field(default_factory=Counter)
+    """How often a file of traces came to the same scores."""
     began: float = field(default_factory=time.monotonic)
     ended: threading.Event = field(default_factory=threading.Event)
     diary: list[str] = field(default_factory=list)
@@ -154,10 +170,20 @@ class Soak:
         sys.stdout.flush()
 
     def ask(
-        self, method: str, path: str, body: bytes | None = None, kind: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        kind: str = "application/json",
+        key: str | None = None,
+        done: str | None = None,
     ) -> bytes:
-        """What the server answers through the network that fails; OSError where it does not."""
+        """What the server answers through the network that fails; OSError where it does not.
+
+        A refusal that says `done` is an answer: it was done by a server that died before its own.
+        """
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": kind}
+        headers |= {} if key is None else {"Idempotency-Key": key}
         if not path.startswith("/api/"):
             headers = {"Cookie": f"{SESSION_COOKIE}={self.session}"}
         url = self.crowd.proxy.url + path
@@ -169,6 +195,8 @@ class Soak:
             self.statuses[error.code] += 1
             if error.code not in _BUSY:
                 said = error.read()[:300].decode("utf-8", "replace")
+                if done is not None and done in said:
+                    return b""
                 self.crowd.wrong.append(f"{method} {path}: {error.code} {said}")
             raise
         self.statuses[200] += 1
@@ -254,7 +282,8 @@ def suppose(soak: Soak, number: int) -> None:
 def rescore(soak: Soak, number: int) -> None:
     """All attempts that were there beforehand by another rule."""
     body = json.dumps({"formula": FORMULAS[0].format(n=2 + number)}).encode()
-    soak.insist(lambda: soak.ask("POST", "/api/v1/challenges/large/rescore", body))
+    path, key = "/api/v1/challenges/large/rescore", f"rescore-{number}"
+    soak.insist(lambda: soak.ask("POST", path, body, key=key, done="is scored so already"))
     soak.ended.wait(5.0)
 
 
@@ -286,6 +315,53 @@ def run(soak: Soak, number: int) -> None:
         soak.crowd.wrong.append(f"tally leaderboard: {done.returncode} {done.stderr[-300:]}")
 
 
+def rescore_on_cluster(soak: Soak, number: int) -> None:
+    """Attempts by a plugin that is told another number each time, on the nodes of a cluster."""
+    words = ["rescore", CHALLENGE, "--plugin", "heavy.py:Heavy", "--config", f"more={number}"]
+    _insist_on_cluster(soak, [*words, "--apply"])
+    soak.rescored = number
+
+
+def score_on_cluster(soak: Soak, number: int) -> None:
+    """A file of traces by a scorer of one's own."""
+    file = f"scored-{number}.jsonl"
+    _insist_on_cluster(soak, ["score", "traces.jsonl", "-s", "scorers.py:polite", "-o", file, "-q"])
+    path = soak.crowd.folder / file
+    soak.scored[hashlib.sha256(path.read_bytes()).hexdigest()] += 1
+    path.unlink()
+
+
+def _insist_on_cluster(soak: Soak, words: list[str]) -> None:
+    """Types a command until it is done; what was done before it died is not done again."""
+    command = [*TALLY_BY_CLOCK, *words, "--db", soak.db]
+    env = os.environ | {"PYTHONPATH": str(TREE), "NO_COLOR": "1"}
+    pipe, folder = subprocess.PIPE, soak.crowd.folder
+    while not soak.ended.is_set():
+        soak.bulk = subprocess.Popen(
+            [*command, "--engine", f"ray:{soak.cluster.address}"],
+            cwd=folder,
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=pipe,
+            text=True,
+        )
+        _, said = soak.bulk.communicate()
+        if soak.bulk.returncode == 0:
+            return
+        if soak.bulk.returncode != -signal.SIGKILL:
+            soak.crowd.note(said.strip().splitlines()[-1] if said.strip() else "nothing")
+            if soak.bulk.returncode != WorkFailed.exit_code or "Traceback" in said:
+                told = f"tally {words[0]}: {soak.bulk.returncode} {said[-1000:]}"
+                soak.crowd.wrong.append(told)
+        soak.ended.wait(1.0)
+    raise OSError("it is over")
+
+
+def do_bulk_work(soak: Soak, number: int) -> None:
+    """One after the other: a machine has no cores for both."""
+    (rescore_on_cluster, score_on_cluster)[number % 2](soak, number)
+
+
 def compete_by(door: str) -> Callable[[Soak, int], None]:
     """One of the ways of an attempt that is judged, by an agent that has no other."""
 
@@ -307,6 +383,7 @@ DOORS: dict[str, Callable[[Soak, int], None]] = {
     "pages and boards": look,
     "what-if": suppose,
     "rescorings": rescore,
+    "work on a cluster": do_bulk_work,
     "listeners": listen,
     "client": keep_and_report,
     "commands": run,
@@ -389,6 +466,31 @@ def fill_disk(soak: Soak) -> None:
         soak.recover()  # it ends itself where it cannot write its log
 
 
+def kill_node(soak: Soak) -> None:
+    """One of two, with the blocks that it works on; then there is another."""
+    _wait_for_block(soak)
+    soak.cluster.kill_node()
+    soak.cluster.add_node()
+
+
+def kill_command(soak: Soak) -> None:
+    """Whoever gives blocks to the cluster, and keeps what comes of them."""
+    _wait_for_block(soak).kill()
+
+
+def _wait_for_block(soak: Soak) -> subprocess.Popen[str]:
+    """The command whose work is under way: a part of it is done, and a part is not."""
+    deadline = time.monotonic() + PATIENCE_S
+    with open_store(soak.db) as store:
+        while time.monotonic() < deadline:
+            with store._database.read() as connection:  # noqa: SLF001
+                ((blocks,),) = QuickStatements(connection).read("SELECT COUNT(*) FROM work_blocks")
+            if blocks and soak.bulk is not None and soak.bulk.poll() is None:
+                return soak.bulk
+            time.sleep(0.05)
+    raise AssertionError(f"for {PATIENCE_S:.0f} s, the cluster has done nothing")
+
+
 STORMS = (
     Storm("the server is killed", _kill("server")),
     Storm("a worker is killed", _kill("worker")),
@@ -399,8 +501,9 @@ STORMS = (
     Storm("the network fails", spoil_network),
     Storm("the server stands still", stand_still),
     Storm("the disk is full", fill_disk, lambda soak: soak.disk is not None),
+    Storm("a node of the cluster is killed", kill_node),
+    Storm("a command with work on the cluster is killed", kill_command),
 )
-"""Nodes of a cluster will be one more."""
 
 
 def rage(soak: Soak) -> None:
@@ -434,6 +537,15 @@ def _wait_for_progress(soak: Soak) -> None:
         time.sleep(0.1)
 
 
+def _wait_for_bulk_work(soak: Soak) -> None:
+    """What the cluster was given is done in the end, once at least."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (soak.rescored and soak.scored):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"for {PATIENCE_S:.0f} s after all is calm, no bulk work was done")
+        time.sleep(0.1)
+
+
 # When all is calm again
 
 
@@ -461,7 +573,8 @@ def _count_reports(soak: Soak, store: Store) -> Iterator[str]:
         read = QuickStatements(connection).read
         rows = read(
             "SELECT a.key, a.agent, a.state, c.name FROM attempts a"
-            " JOIN challenges c ON c.id = a.challenge_id WHERE c.name <> 'large'"
+            " JOIN challenges c ON c.id = a.challenge_id WHERE c.name NOT IN ('large', ?)",
+            CHALLENGE,
         )
         keys = {
             name: read("SELECT key, attempt FROM idempotency WHERE key LIKE ?", f"{start}-%")
@@ -516,6 +629,23 @@ def _count_deliveries(soak: Soak) -> Iterator[str]:
     )
 
 
+def _count_bulk_work(soak: Soak, store: Store) -> Iterator[str]:
+    """All attempts are scored by the rule that was acknowledged last, or a later one."""
+    rule = store.challenges.get(CHALLENGE).scoring
+    if rule.config.get("more", 0) < soak.rescored:
+        yield f"{CHALLENGE} was rescored {soak.rescored}, and has {rule.config}"
+    by = (
+        "SELECT s.scoring, COUNT(*) FROM attempt_scores s JOIN challenges c"
+        f" ON c.id = s.challenge_id WHERE c.name = '{CHALLENGE}' GROUP BY s.scoring"
+    )
+    with store._database.read() as connection:  # noqa: SLF001
+        found = QuickStatements(connection).read(by)
+    if [count for _, count in found] != [soak.size.bulk]:
+        yield f"attempts at {CHALLENGE} by their rescoring: {found}"
+    if len(soak.scored) > 1:
+        yield f"a file of traces has several scores: {soak.scored}"
+
+
 # All of it
 
 
@@ -553,17 +683,8 @@ def load(db: str, admin: Client, count: int) -> None:
     """Attempts that are there beforehand, and rescored."""
     admin.challenges.publish({"name": "large", "scoring_formula": "tokens_total"})
     with open_store(db) as store:
-        given = (_complete(each) for each in make_attempts(count))
+        given = (msgspec.structs.replace(each, challenge="large") for each in make_attempts(count))
         store.attempts.load("large", given, at=0.0, rated=False)
-
-
-def _complete(attempt: Attempt) -> Attempt:
-    """With the time of its entry among its numbers, as every attempt that was scored here."""
-    assert attempt.outcome is not None
-    entered = math.floor(attempt.entered_at * 1000)
-    metrics = msgspec.structs.replace(attempt.outcome.metrics, created_at=entered)
-    outcome = msgspec.structs.replace(attempt.outcome, metrics=metrics)
-    return msgspec.structs.replace(attempt, challenge="large", outcome=outcome)
 
 
 def add_agents(crowd: Crowd, admin: Client, count: int) -> None:
@@ -592,8 +713,7 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     os.environ["TALLY_CLOCK_FILE"] = str(clock)
     ShiftedClock(clock).install()
     session = prepare(db)
-    tally = (sys.executable, "-m", "scripts.shifted_tally")
-    house = House(db, recover, port=find_port(), tally=tally)
+    house = House(db, recover, port=find_port(), tally=TALLY_BY_CLOCK)
     place.callback(house.close)
     proxy = place.enter_context(FaultyProxy(house.server.url))
     admin = place.enter_context(Client(house.server.url, ADMIN_KEY))
@@ -601,6 +721,8 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     crowds.publish(admin, folder)
     crowd = Crowd(house.server.url, proxy, folder)
     load(db, admin, size.attempts)
+    write_attempts(folder, db, size.bulk, _ROUNDS)
+    write_traces(folder, size.bulk, _LOOKS)
     add_agents(crowd, admin, int(20 * size.minutes))
     judge, receiver = prove_rules.Judge(), Receiver()
     place.callback(judge.shutdown)
@@ -616,10 +738,18 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
         "clock": clock,
         "disk": disk,
         "admin": admin,
+        "cluster": place.enter_context(open_cluster(1, 1)),
     }
-    return Soak(
+    soak = Soak(
         size, dice, **parts, recover=recover, judge=judge, receiver=receiver, shifts=[first]
     )
+    place.callback(_end_bulk_work, soak)
+    return soak
+
+
+def _end_bulk_work(soak: Soak) -> None:
+    if soak.bulk is not None:
+        soak.bulk.kill()
 
 
 def play(soak: Soak) -> Iterator[str]:
@@ -637,7 +767,8 @@ def play(soak: Soak) -> Iterator[str]:
         soak.crowd.proxy.calm()
         soak.shift_clock(max(soak.shifts))
         _wait_for_progress(soak)
-    except (AssertionError, RuntimeError, OSError) as error:
+        _wait_for_bulk_work(soak)
+    except (AssertionError, RuntimeError, OSError, TallymarkError) as error:
         yield f"{type(error).__name__}: {error}"
     finally:
         soak.ended.set()
@@ -666,14 +797,15 @@ def look_back(soak: Soak) -> Iterator[str]:
     yield from soak.crowd.wrong
     for said in soak.house.words:
         if "Traceback" in said:
-            yield f"somebody said: {said[said.index('Traceback') - 300 :][:3000]}"
+            yield f"somebody said: {said[max(0, said.index('Traceback') - 300) :][:3000]}"
     with open_store(soak.db) as store:
         yield from _count_reports(soak, store)
+        yield from _count_bulk_work(soak, store)
         try:
             prove_rules.audit(store, soak.spans, soak.judge.asked)
         except AssertionError as error:
             yield f"rules: {error}"
-    words = [TALLY, "admin", "check", "--db", soak.db]
+    words = [TALLY, "admin", "check", "--plugins", "--db", soak.db]
     checked = subprocess.run(words, capture_output=True, text=True, check=False)
     soak.checked = " ".join((checked.stdout + checked.stderr).split())
     if checked.returncode:
@@ -719,6 +851,10 @@ def main() -> int:
     size = replace(size, minutes=given.minutes, attempts=given.attempts or size.attempts)
     databases = (given.database,) if given.database else ("sqlite", "postgres")
     held, body = judge_soak(size, databases, given.seed)
+    if given.minutes > _SHORT_MINUTES:
+        engines = replace(prove_engine.Size(), attempts=size.attempts)
+        same, table = prove_engine.judge_engines(engines, ["attempts"])
+        held, body = held and same, f"{body}\nAnd rescoring by a plugin on every engine:\n\n{table}"
     sys.stdout.write(f"\n{body}")
     return int(not held)
 

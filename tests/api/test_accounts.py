@@ -58,7 +58,9 @@ def test_nobody_makes_a_key_above_their_own(server: Server) -> None:
 
 def test_from_an_invitation_to_a_scored_attempt(server: Server) -> None:
     furnish(server)
-    code = server.v1("alice", "POST", "/invitations", json={}).json()["code"]
+    made = server.v1("alice", "POST", "/invitations", json={}).json()
+    code, until = made["code"], made["invitation"]["expires_at"]
+    assert round((until - server.service.clock()) / 86_400) == 14  # as the command says
     taken = server.v1(
         "nobody",
         "POST",

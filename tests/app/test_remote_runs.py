@@ -116,3 +116,15 @@ def test_an_end_that_was_asked_for_before_a_worker_died(app: App, runs: RemoteRu
 def test_no_model_is_one_sentence(runs: RemoteRuns) -> None:
     with pytest.raises(InvalidInput, match=r"no model is named; name one in models or metadata"):
         runs.submit(SUITE)
+
+
+def test_a_request_that_is_made_again_queues_nothing_twice(runs: RemoteRuns) -> None:
+    ((other, _),) = runs.submit(SUITE, ["echo/me"])
+    first, second = (runs.submit(PROMPTS, asked_as="1700000000-k") for _ in range(2))
+    assert first == second
+    assert {record.id for record, _ in first} == {each.id for each in runs.app.store.runs()} - {
+        other.id
+    }
+    assert {job for _, job in first} < {each.id for each in runs.app.store.jobs.list()}
+    assert len(runs.app.store.jobs.list()) == len(first) + 1 == 5
+    assert runs.submit(PROMPTS, asked_as="1700000000-x")[0][0].id != first[0][0].id

@@ -218,3 +218,22 @@ def test_such_a_run_does_not_go_on_here(sent: dict[str, Any], app: App) -> None:
     (kept,) = SentRuns(app.store).keep(sent)
     with pytest.raises(InvalidInput, match="was sent finished, and is not gone on with here"):
         app.runs.resume(kept.record.id, RunOptions(), None)
+
+
+def test_a_request_whose_server_died_keeps_nothing_twice(
+    sent: dict[str, Any], app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it was kept and before it was answered, or half-way: the same run, whole."""
+    runs = SentRuns(app.store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save_run", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            runs.keep(sent, asked_as="1700000000-k")
+    app.store._held.clear()  # as if this were another process
+    change = "UPDATE leases SET expires_at = 0"
+    app.store._database.write(lambda c: c.exec_driver_sql(change))
+    first, second = (runs.keep(sent, asked_as="1700000000-k")[0].record for _ in range(2))
+    assert first == second
+    assert (first.status, len(list(app.store.results(first.id)))) == ("completed", 3)
+    assert [each.id for each in app.store.runs()] == [first.id]
+    assert runs.keep(sent, asked_as="1700000000-x")[0].record.id != first.id

@@ -89,6 +89,20 @@ def test_a_guest_stays_warm(policy: Policy, code: PluginCode) -> None:
         assert sandbox.is_warm(code)
 
 
+def test_random_numbers_are_new_in_every_call(policy: Policy, tmp_path: Path) -> None:
+    draws = plugin(
+        tmp_path / "draws",
+        """
+        import random
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                return {"score": random.random()}
+        """,
+    )
+    with Sandbox(policy) as sandbox:
+        assert len({ask(sandbox, draws) for _ in range(4)}) == 4
+
+
 def test_a_guest_is_replaced_after_so_many_calls(policy: Policy, code: PluginCode) -> None:
     with Sandbox(policy, recycle_after=2) as sandbox:
         seen = []

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+from scripts.server_process import require_as_logged
 from sqlalchemy import select, text, update
 from tests.store.run_samples import a_result, a_run
 
@@ -164,6 +165,10 @@ def test_a_process_that_was_killed_has_let_go(shared_url: str, stores: tuple[Sto
     assert two.run("run").status == "interrupted"
     two.claim_run("run")
     assert read_holder(two).process == os.getpid()
+    require_as_logged(two, "leases")
+    two.add_results("run", [a_result()])
+    two.save_run(a_run(status="completed", total=1, passed=1, score=100.0))
+    require_as_logged(two, "leases", "runs")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.store.run_samples import a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
+from tallymark.store.quick_statements import QuickStatements
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +59,34 @@ def test_the_key_is_in_the_users_config_folder(postgres_url: str, tmp_path: Path
     assert (tmp_path / "config" / "tallymark" / "secret.key").exists()
 
 
+def end_connections(url: str) -> int:
+    """All but its own; how many there were."""
+    with psycopg.connect(url, autocommit=True) as other:
+        ended = other.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return len(ended.fetchall())
+
+
+def test_a_connection_that_is_lost_when_all_was_read_is_nobodys_business(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_store(postgres_url) as store:
+        store.create_run(a_run())
+        with store._database.read() as connection:
+            assert QuickStatements(connection).read("SELECT 1") == [(1,)]
+            end_connections(postgres_url)
+        assert store.run("run").id == "run"
+    assert caplog.records == []
+
+
 def test_a_lost_connection_is_taken_up_again(postgres_url: str) -> None:
     with open_store(postgres_url) as store:
         store.create_run(a_run())
         assert store.agents.names(["ann"]) == {}
-        with psycopg.connect(postgres_url, autocommit=True) as other:
-            ended = other.execute(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            ).fetchall()
-        assert len(ended) == 2  # one that writes, and one for short questions
+        # One that writes, and one for short questions.
+        assert end_connections(postgres_url) == 2
         store.add_results("run", many(3))
         assert len(store.result_keys("run")) == 3
         assert store.agents.names(["ann"]) == {}

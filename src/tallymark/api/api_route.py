@@ -156,7 +156,7 @@ async def _answer_once(
     digest = hashlib.sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
     digest.update(await request.body())
     answers = service.tenant(caller.tenant).store.idempotent_answers
-    who = caller.key_id or f"{caller.name} {caller.address}"
+    who = caller.asker
     known = await to_thread.run_sync(
         lambda: answers.begin(who, key, digest.hexdigest(), at=service.clock())
     )

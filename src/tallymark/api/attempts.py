@@ -249,7 +249,7 @@ def submit(
     wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
     done = submit_answer(services, caller, attempt, sent, agent=agent, key=key, wait=wait)
     taken, job = done.attempt, done.job
-    document = describe_submitted(services, taken, before, find_service(request).clock())
+    document = describe_submitted(services, done, before, find_service(request).clock())
     document |= describe_place(services.store, taken, public=not sees_live(caller))
     if taken.state != "submitted":
         return answer(document)

@@ -57,15 +57,21 @@ def describe_record(record: RunRecord, *, kept: bool = False) -> dict[str, Any]:
     responses={202: {"model": wire.StartedRuns, "description": "It is queued."}},
 )
 def create_run(
-    body: wire.NewRun, caller: Who, services: Services, validate_only: ValidateOnly = False
+    body: wire.NewRun,
+    request: Request,
+    caller: Who,
+    services: Services,
+    validate_only: ValidateOnly = False,
 ) -> Response:
     """Execute a suite, or keep a run that was executed elsewhere.
 
     What is sent finished is tallied and scored again from its results.
     """
+    key, answers = request.headers.get("idempotency-key"), services.store.idempotent_answers
+    asked_as = None if key is None else answers.find_name(caller.asker, key)
     if body.run is not None:
         sent = services.sent_runs
-        kept = sent.check(body.run) if validate_only else sent.keep(body.run)
+        kept = sent.check(body.run) if validate_only else sent.keep(body.run, asked_as=asked_as)
         told = [describe_record(each.record) for each in kept]
         differences = [each.differences for each in kept]
         return answer({"run": told[0], "runs": told, "differences": differences}, 201)
@@ -75,7 +81,7 @@ def create_run(
     names = ("epochs", "limit", "threads", "timeout", "budget", "judge", "vars")
     wish = RunWish(**{name: getattr(body, name) for name in names})
     queued = services.remote_runs.submit(
-        suite, body.models, wish, owner=name_owner(caller), name=body.name
+        suite, body.models, wish, owner=name_owner(caller), name=body.name, asked_as=asked_as
     )
     told = [describe_record(record) for record, _ in queued]
     jobs = [job for _, job in queued]

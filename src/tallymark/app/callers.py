@@ -47,6 +47,11 @@ class Caller:
         """For `act_as`."""
         return Actor(self.name, self.address)
 
+    @property
+    def asker(self) -> str:
+        """Whose idempotency keys these are."""
+        return self.key_id or f"{self.name} {self.address}"
+
 
 def check_key_role(role: str) -> None:
     """Refuses what no key can be for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Timer
@@ -15,11 +16,11 @@ from msgspec.structs import replace
 from tallymark.app.jobs import cancel_job, mark_cancelled
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.runs import RunOptions, RunService
-from tallymark.errors import Conflict, InvalidInput, WorkFailed
-from tallymark.runs.ongoing_run import make_id
+from tallymark.errors import Conflict, InvalidInput, NotFound, WorkFailed
+from tallymark.runs.ongoing_run import derive_id, make_id
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.jobs.jobs import NewJob, derive_job_id
 from tallymark.suites.suite_evaluation import DEFAULT_THREADS, RunLimits, plan_cases
 
 if TYPE_CHECKING:
@@ -113,14 +114,32 @@ class RemoteRuns:
         *,
         owner: str = "",
         name: str | None = None,
+        asked_as: str | None = None,
     ) -> list[tuple[RunRecord, str]]:
-        """Queues the runs of a suite, one for each prompt and model; each with its job's id."""
+        """Queues the runs of a suite, one for each prompt and model; each with its job's id.
+
+        Under the name of a request, those are the same when it is made again.
+        """
+        store = self.app.store
         records, wish = self._plan(suite, models, wish or RunWish(), name)
+        if asked_as is not None:
+            group = derive_id("g", asked_as)
+            records = [
+                replace(each, id=derive_id("r", asked_as, number), group=group)
+                for number, each in enumerate(records)
+            ]
         payload = msgspec.to_builtins(wish)
         jobs = [
             NewJob(kind=KIND, subject=record.id, owner=owner, payload=payload) for record in records
         ]
-        self.app.store.queue_runs(records, jobs)
+        if asked_as is not None:
+            jobs = [
+                replace(job, id=derive_job_id(asked_as, number)) for number, job in enumerate(jobs)
+            ]
+            with suppress(NotFound):  # all are there, or none
+                records = [store.run(each.id) for each in records]
+                return [(record, job.id) for record, job in zip(records, jobs, strict=True)]
+        store.queue_runs(records, jobs)
         return [(record, job.id) for record, job in zip(records, jobs, strict=True)]
 
     def execute(self, run_id: str, payload: dict[str, Any], stop: StopSignal) -> RunRecord:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.runs.case_verdict import THRESHOLD_ROUNDING, find_error, judge_case
-from tallymark.runs.ongoing_run import make_id
+from tallymark.runs.ongoing_run import derive_id, make_id
 from tallymark.runs.record import SENT_TAG, CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
@@ -122,29 +122,38 @@ class SentRuns:
         group = make_id("g") if len(runs) > 1 else None
         return [self._check(where, given, group) for where, given in runs]
 
-    def keep(self, document: Any) -> list[CheckedRun]:
-        """Keeps the runs of a document, each when all of its results are stored."""
-        return [self._keep(run) for run in self.check(document)]
+    def keep(self, document: Any, *, asked_as: str | None = None) -> list[CheckedRun]:
+        """Keeps the runs of a document, each when all of its results are stored.
 
-    def _keep(self, run: CheckedRun) -> CheckedRun:
+        Under the name of a request, what was kept when its server died is not kept twice.
+        """
+        checked = self.check(document)
+        if asked_as is not None:
+            checked = [_name(each, asked_as, n) for n, each in enumerate(checked)]
+        return [self._keep(run, asked_as) for run in checked]
+
+    def _keep(self, run: CheckedRun, asked_as: str | None) -> CheckedRun:
         record = run.record
-        known = None if run.sent.keep_as is None else self._find_known(record)
+        named = run.sent.keep_as is not None or asked_as is not None
+        known = self._find_known(record) if named else None
         if known is None:
             # It has its status only when its results are there.
             self.store.create_run(replace(record, status="running"))
+        elif run.sent.keep_as is None and known.status not in ("running", "interrupted"):
+            return CheckedRun(run.sent, known, run.results, run.differences)
         else:
             self.store.claim_run(record.id)
             record = replace(record, created_at=known.created_at)
         with self.store.open_writer(record.id) as writer:
             for result in run.results:
                 writer.put(result)
+        told = run.differences
         if run.sent.keep_as is not None:
             tally = _count(record, self.store.counted_results(record.id))
             record = _sum_up(record, run.sent, tally)
             told = () if run.sent.more else tuple(_find_differences(run.sent, record))
-            run = CheckedRun(run.sent, record, run.results, told)
         self.store.save_run(record)
-        return run
+        return CheckedRun(run.sent, record, run.results, told)
 
     def _find_known(self, record: RunRecord) -> RunRecord | None:
         """The run that was sent before under this id; another one's is not touched."""
@@ -153,7 +162,7 @@ class SentRuns:
         except NotFound:
             return None
         alike = ("suite", "model", "definition_hash", "formula", "started_at")
-        if not known.tags.get(SENT_TAG) or any(
+        if known.tags.get(SENT_TAG) != record.tags.get(SENT_TAG) or any(
             getattr(known, name) != getattr(record, name) for name in alike
         ):
             raise Conflict(f"there is already another run {record.id!r}")
@@ -180,6 +189,16 @@ class SentRuns:
         except InvalidInput as error:
             raise InvalidInput(f"{where}score_formula: {error}") from None
         return CheckedRun(sent, record, results, tuple(_find_differences(sent, record)))
+
+
+def _name(run: CheckedRun, asked_as: str, number: int) -> CheckedRun:
+    """By the request that brought it, unless its sender has named it."""
+    if run.sent.keep_as is not None:
+        return run
+    group = run.record.group and derive_id("g", asked_as)
+    name = derive_id("r", asked_as, number)
+    record = replace(run.record, id=name, group=group)
+    return CheckedRun(run.sent, record, run.results, run.differences)
 
 
 def _choose_tags(sent: SentRun) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class TakenSubmission:
 
     attempt: Attempt
     job: Job | None = None
+    scored_before: bool = False
+    """It was there already when the answer came again."""
 
 
 def find_competitor(
@@ -71,7 +73,7 @@ def submit_answer(  # noqa: PLR0913 (who, what, and how long)
     agent = find_competitor(services, caller, attempt, agent)
     taken = competition.take_submission(attempt, agent, sent.submission, key=key, **_say(sent))
     if taken.state != "submitted":
-        return TakenSubmission(taken)
+        return TakenSubmission(taken, scored_before=True)
     if competition.settles_quickly(taken):
         return TakenSubmission(competition.settle_attempt(taken.id))
     job = services.jobs.queue_scoring(caller, taken.id)
@@ -81,17 +83,18 @@ def submit_answer(  # noqa: PLR0913 (who, what, and how long)
 
 
 def describe_submitted(
-    services: TenantServices, attempt: Attempt, before: int, now: float
+    services: TenantServices, done: TakenSubmission, before: int, now: float
 ) -> dict[str, Any]:
     """What its competitor is told: the document's fields at the top, beside the attempt."""
+    attempt, store = done.attempt, services.store
     told = attempt.to_public()
-    store = services.store
     standing = store.boards.standing(attempt.challenge, attempt.agent)
     rating = None
     if attempt.state != "submitted":
         provisional = attempt.agent in store.ratings.provisional(now)
         after = store.ratings.of(attempt.agent).rating
-        rating = {"before": before, "after": after, "provisional": provisional}
+        known = None if done.scored_before else before
+        rating = {"before": known, "after": after, "provisional": provisional}
     return {
         "attempt": told,
         "score": told["score"],

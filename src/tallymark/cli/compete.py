@@ -159,9 +159,9 @@ def _keep_open(contest: Contest, again: dict[str, str]) -> Iterator[None]:
         if isinstance(error, TallymarkError):
             say(f"tally: {error.render()}", err=True)
         left = contest.seconds_left
-        if left > 0:
-            shown = format_seconds(left)
-            say(f"The attempt is still open, for {shown}. Go on with:", err=True)
+        if contest.is_taken or left > 0:
+            still = f"The attempt is still open, for {format_seconds(left)}. Go on with:"
+            say("The answer is taken. See its score with:" if contest.is_taken else still, err=True)
             say(f"  {_write_next(contest, again)}", err=True)
         if isinstance(error, TallymarkError):
             raise typer.Exit(error.exit_code) from None
@@ -240,6 +240,8 @@ def _tell(done: Submitted | AttemptState, contest: Contest, as_json: bool) -> No
     else:
         say("\n".join([*list_lines(attempt), *_list_place(told, contest.witnessed)]))
     if attempt.state == "submitted":
+        why = "its score is not there yet" if attempt.waiting is None else "it could not be scored"
+        say(f"tally: {why}; look again with: tally attempt show {attempt.id}", err=True)
         raise typer.Exit(WorkFailed.exit_code)
 
 
@@ -266,7 +268,8 @@ def _list_place(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
     if told.get("rating"):
         rating = told["rating"]
         provisional = ", provisional" if rating.get("provisional") else ""
-        yield f"Elo {rating['before']} -> {rating['after']}{provisional}"
+        before = "" if rating["before"] is None else f"{rating['before']} -> "
+        yield f"Elo {before}{rating['after']}{provisional}"
     yield from _list_above(told.get("above"), told.get("rank"))
 
 

@@ -225,7 +225,7 @@ def submit_answer(
         before = services.store.ratings.of(agent).rating
         done = submissions.submit_answer(services, caller, attempt, sent, key=idempotency_key)
         taken = done.attempt
-        told = submissions.describe_submitted(services, taken, before, call.now)
+        told = submissions.describe_submitted(services, done, before, call.now)
         scored = taken.state != "submitted"
         return Submitted(
             attempt=attempt,

@@ -192,14 +192,17 @@ def _submit_once(
 ) -> _Queued:
     """Queued once however often it is called with the same key."""
     answers, caller = call.services.store.idempotent_answers, call.caller
-    who = caller.key_id or f"{caller.name} {caller.address}"
+    who = caller.asker
     if key is not None:
         asked = msgspec.json.encode(["run_suite", suite, models, wish])
         known = answers.begin(who, key, hashlib.sha256(asked).hexdigest(), at=call.now)
         if known is not None:
             return msgspec.json.decode(known.body, type=_Queued)
     try:
-        found = call.services.remote_runs.submit(suite, models, wish, owner=name_owner(caller))
+        asked_as = None if key is None else answers.find_name(who, key)
+        found = call.services.remote_runs.submit(
+            suite, models, wish, owner=name_owner(caller), asked_as=asked_as
+        )
     except BaseException:
         if key is not None:
             answers.forget(who, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from contextlib import contextmanager
@@ -216,8 +217,20 @@ def make_id(letter: str) -> str:
 
     Later ids sort after earlier ones, to the second, for about 34 years.
     """
-    signs, number = "", int(time.time()) % 32**6
-    for _ in range(6):
+    chance = "".join(secrets.choice(_ALPHABET) for _ in range(4))
+    return letter + _write_number(int(time.time()), 6) + chance
+
+
+def derive_id(letter: str, asked_as: str, number: int = 0) -> str:
+    """The same for the same request, made again, whose name is `SECONDS-CHANCE`; else as any id."""
+    digest = hashlib.sha256(f"{asked_as} {number}".encode()).digest()
+    seconds = int(asked_as.partition("-")[0])
+    return letter + _write_number(seconds, 6) + _write_number(int.from_bytes(digest), 4)
+
+
+def _write_number(number: int, places: int) -> str:
+    signs = ""
+    for _ in range(places):
         number, rest = divmod(number, 32)
         signs = _ALPHABET[rest] + signs
-    return letter + signs + "".join(secrets.choice(_ALPHABET) for _ in range(4))
+    return signs

@@ -6,6 +6,7 @@ that none fails halfway because another was quicker, and its DDL can be rolled b
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -52,6 +53,8 @@ CONNECT_SECONDS = "10"
 _POOL_SECONDS = 30.0
 """How long a thread waits at least for one of the connections that others are using."""
 _PAUSE = 0.02
+# A connection that broke while nobody used it is thrown away, with a traceback that helps nobody.
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 # Any number will do, as long as every process that migrates takes the same one.
 _MIGRATION_LOCK = 0x7A11E
 

@@ -98,7 +98,9 @@ class NewInvitation(Asked):
     role: InvitedRole = "agent"
     owner: str | None = Field(None, min_length=1, max_length=100)
     uses: int = Field(1, ge=1, le=10_000)
-    expires_in_s: float | int = Field(7 * 86_400, gt=0, le=365 * 86_400)
+    expires_in_s: float | int | None = Field(
+        None, gt=0, le=365 * 86_400, description="14 days where nothing is said."
+    )
 
 
 class InvitationState(Told):

@@ -26,3 +26,40 @@ def test_an_attempt_is_not_called_like_another_folder(name: str) -> None:
         contest.enter(Entrance(challenge="sums"))
     assert "\x1b" not in str(caught.value)
     assert contest.entered is None
+
+
+class SlowServer:
+    """Whose scores are there when they were asked for twice; it remembers keys."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.keys: list[str] = []
+        self.attempts = self
+
+    def get(self, name: str) -> Any:
+        self.asked += 1
+        state = "scored" if self.asked > 2 else "submitted"
+        return SimpleNamespace(id=name, state=state, waiting=None)
+
+    def submit(self, name: str, _: Any, *, idempotency_key: str, wait: bool = True) -> Any:
+        self.keys.append(idempotency_key)
+        return SimpleNamespace(attempt=self.get(name), waited=wait)
+
+
+def make_contest(server: Any) -> Contest:
+    entered: Any = SimpleNamespace(attempt=SimpleNamespace(id="a1"))
+    return Contest(server, print, "tally.example", entered=entered)
+
+
+def test_who_comes_back_while_the_answer_is_scored_waits_for_the_score() -> None:
+    """As after a server that was killed between taking an answer and scoring it."""
+    assert make_contest(SlowServer()).find_result().state == "scored"
+
+
+def test_a_score_that_takes_longer_comes_with_all_that_belongs_to_it() -> None:
+    server = SlowServer()
+    contest = make_contest(server)
+    assert contest.submit(42).attempt.state == "scored"
+    assert contest.is_taken
+    assert len(server.keys) == 2
+    assert len(set(server.keys)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -70,6 +71,28 @@ def test_a_request_that_died_with_its_server_may_be_made_again(store: Store) -> 
     with pytest.raises(Conflict, match="still being served"):
         begin(store, at=9.0 + GIVEN_UP_S)
     assert begin(store, at=10.0 + GIVEN_UP_S) is None
+
+
+def test_of_a_server_that_was_killed_that_is_known_at_once(store: Store) -> None:
+    with subprocess.Popen(["sleep", "60"]) as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("os.getpid", lambda: server.pid)
+            begin(store)
+        name = store.idempotent_answers.find_name("key_1", "k")
+        with pytest.raises(Conflict, match="still being served"):
+            begin(store)
+        server.kill()
+    assert begin(store) is None
+    with pytest.raises(Conflict, match="still being served"):
+        begin(store)  # by whoever took it over
+    assert name == store.idempotent_answers.find_name("key_1", "k") is not None
+    store.idempotent_answers.finish("key_1", "k", ANSWER)
+    assert store.idempotent_answers.find_name("key_1", "k") is None
+
+
+def test_a_clock_that_was_wrong_by_a_day_holds_nobody_up(store: Store) -> None:
+    begin(store, at=86_400.0)
+    assert begin(store, at=10.0) is None
 
 
 def test_answers_are_kept_for_a_day(store: Store) -> None:

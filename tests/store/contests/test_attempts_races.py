@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripts.server_process import require_as_logged
 from tests.store.contest_samples import PAYLOAD, a_challenge, an_outcome, finish, play, submitted
 
 from tallymark.ratings import Counts, elo
@@ -210,3 +211,4 @@ def test_killed_between_submit_and_score_it_is_scored_once_afterwards(
     assert len(contest.attempts.history(entered.id)) == 1
     assert len(contest.ratings.changes("alice")) == 1
     assert [each.agent for each in contest.boards.top("sums")] == ["alice", "bob"]
+    require_as_logged(contest, "attempts", "boards", "ratings")

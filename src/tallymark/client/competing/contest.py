@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import shutil
 import sys
@@ -111,6 +112,8 @@ class Contest:
     entered: Entered | None = None
     brief: Brief | None = None
     answer_file: Path | None = None
+    is_taken: bool = False
+    """The server has the answer: it is scored whatever happens here."""
     witnessed: Witnessed = field(default_factory=Witnessed)
     _began: float = 0.0
 
@@ -179,19 +182,27 @@ class Contest:
 
     def submit(self, answer: Any) -> Submitted:
         """Hands the answer in, once however often it is sent, and waits for its score."""
+        told = self._read_told() | {"idempotency_key": secrets.token_hex(16)}
         attempt = self._need().attempt.id
-        done = self.client.attempts.submit(attempt, answer, **self._read_told())
-        until = time.monotonic() + SCORED_S
-        pause = 0.2
-        while _is_being_scored(done.attempt) and time.monotonic() < until:
-            time.sleep(pause)
-            pause = min(5.0, pause * 1.5)
-            done = done.model_copy(update={"attempt": self.client.attempts.get(attempt)})
-        return done
+        done = self.client.attempts.submit(attempt, answer, **told)
+        self.is_taken = True
+        if not _is_being_scored(done.attempt):
+            return done
+        self._wait_for_score(done.attempt)
+        # Under the same key: now with its score, its place, and who is above.
+        return self.client.attempts.submit(attempt, answer, wait=False, **told)
 
     def find_result(self) -> AttemptState:
-        """How the attempt stands now."""
-        return self.client.attempts.get(self._need().attempt.id)
+        """How the attempt stands, once its score is there."""
+        return self._wait_for_score(self.client.attempts.get(self._need().attempt.id))
+
+    def _wait_for_score(self, attempt: AttemptState) -> AttemptState:
+        until, pause = time.monotonic() + SCORED_S, 0.2
+        while _is_being_scored(attempt) and time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(5.0, pause * 1.5)
+            attempt = self.client.attempts.get(attempt.id)
+        return attempt
 
     def _read_told(self) -> dict[str, Any]:
         """What an agent says of itself, where it has left that beside its answer."""

@@ -5,17 +5,20 @@ Those about attempts are kept with the attempts, in `contests/idempotency.py`.
 
 from __future__ import annotations
 
+import os
 import secrets
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 from sqlalchemy import delete, select, tuple_, update
 
 from tallymark.errors import BeingServed, Conflict, InvalidInput
 from tallymark.store.accounts.account_tables import idempotent_answers as table
-from tallymark.store.column_types import make_storable
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.leases import Holder, describe_process
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 KEPT_S = 86_400.0
 """For so long an answer is given again."""
 GIVEN_UP_S = 600.0
-"""A request that has had no answer for so long died with its server: it may be made again."""
+"""A request that has had no answer for so long died with its server, on another machine: it may be
+made again. That a server of this machine has died is seen at once."""
 _LONGEST = 255
 _SWEPT = 50
 
@@ -49,7 +53,8 @@ class IdempotentAnswers(TenantRows):
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
-        row["token"] = token = secrets.token_hex(8)
+        ours = _Token.make(at)
+        row["token"] = str(ours)
 
         def work(connection: Connection) -> KeptAnswer | None:
             self._forget_old(connection, at)
@@ -67,17 +72,26 @@ class IdempotentAnswers(TenantRows):
                 )
             if found.status is not None:
                 return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
-            if found.token == token:  # a connection was lost, and this is the second try
+            theirs = _Token.read(found.token)
+            if theirs.claim == ours.claim:  # a connection was lost: this is the second try
                 return None
-            if at - found.at < GIVEN_UP_S:
+            if abs(at - found.at) < GIVEN_UP_S and not theirs.is_gone:
                 raise BeingServed(
                     f"the request with the idempotency key {key!r} is still being served",
                     hint="wait for its answer, then ask again",
                 )
+            token = str(ours._replace(request=theirs.request))
             connection.execute(update(table).where(mine).values(at=at, token=token))
             return None
 
         return self._database.write(work)
+
+    def find_name(self, caller: str, key: str) -> str | None:
+        """What a request that is being served is called, whoever serves it; None for no such."""
+        query = select(table.c.token).where(self._is_mine(caller, key), table.c.status.is_(None))
+        with self._database.read() as connection:
+            token = connection.scalar(query)
+        return None if token is None else _Token.read(token).request or None
 
     def finish(self, caller: str, key: str, answer: KeptAnswer) -> None:
         """Keeps what was answered; what is shown once must not be in it."""
@@ -104,3 +118,34 @@ class IdempotentAnswers(TenantRows):
         for each in others:
             first &= each
         return first
+
+
+class _Token(NamedTuple):
+    """Who serves a request: this call, for the request of that name, in this process."""
+
+    claim: str
+    request: str
+    """`SECONDS-CHANCE`, of when it was first asked: the same when another takes it over."""
+    server: str
+
+    @classmethod
+    def make(cls, at: float) -> Self:
+        request = f"{int(at)}-{secrets.token_hex(8)}"
+        return cls(secrets.token_hex(8), request, _describe_server(os.getpid()))
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        return cls(*(*text.split(" ", 2), "", "")[:3])
+
+    def __str__(self) -> str:
+        return " ".join(self)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process is known to have ended."""
+        return bool(self.server) and msgspec.json.decode(self.server, type=Holder).is_gone
+
+
+@cache
+def _describe_server(process: int) -> str:
+    return json_text(describe_process(process))

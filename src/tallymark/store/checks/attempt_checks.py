@@ -56,7 +56,7 @@ def check_attempts(connection: Connection, kept: StoredChallenge, findings: Find
         for row in page:
             findings.note_checked("attempts")
             entry = logged.get(row.key, {})
-            not_logged += "state" not in entry  # it was loaded
+            not_logged += "began" not in entry  # it was loaded
             _compare_attempt(findings, kept, row, entry, history.get(row.key, []))
     loaded = _count_loaded(connection, kept)
     if not_logged != loaded:
@@ -86,9 +86,12 @@ def _read_pages(connection: Connection, kept: StoredChallenge) -> Iterator[Seque
 def _read_log(
     connection: Connection, kept: StoredChallenge, keys: list[int]
 ) -> dict[int, dict[str, Any]]:
-    """Of each attempt: its last state, whether it is void, and the first score it was given."""
+    """Of each attempt: its last state, whether it is void, and the first score it was given here.
+
+    What was loaded has no first entry; later it may be scored again, and change its state.
+    """
     query = (
-        select(_log.attempt, _log.event, _log.after, _log.note)
+        select(_log.attempt, _log.event, _log.before, _log.after, _log.note)
         .where(_log.challenge_id == kept.id, _log.attempt.in_(keys))
         .order_by(_log.seq)
     )
@@ -99,7 +102,9 @@ def _read_log(
             entry["void"] = _VOIDS[row.event]
         elif row.after is not None:
             entry["state"] = row.after
-            if row.after in _SCORED:
+            if row.before is None:
+                entry["began"] = True
+            if row.after in _SCORED and "began" in entry:
                 entry.setdefault("given", (row.note or {}).get("score"))
     return found
 

@@ -100,6 +100,8 @@ def check_leases(connection: Connection, findings: Findings) -> None:
         findings.add("jobs", tenant, f"job {job}", "state", state, should)
     there = exists().where(runs.c.tenant == leases.c.tenant, runs.c.id == leases.c.subject)
     of_runs = leases.c.kind == RUN
+    count = select(func.count()).select_from(leases).where(of_runs)
+    findings.note_checked("leases", connection.execute(count).scalar_one())
     lost = select(leases.c.tenant, leases.c.subject).where(of_runs, ~there)
     for tenant, subject in connection.execute(lost):
         findings.add("leases", tenant, f"the lease of run {subject}", "run", "gone", "there")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import islice
 from operator import itemgetter
@@ -197,7 +198,7 @@ class BulkLoad:
             self._scorings[origin] = score_rows.add_scoring(
                 self.connection, self.kept, "load", origin, self.at
             )
-        return score_rows.score_row(
+        made = score_rows.score_row(
             outcome,
             challenge_id=self.kept.id,
             agent=row["agent"],
@@ -207,6 +208,9 @@ class BulkLoad:
             submitted_at=row["submitted_at"],
             number=row["number"],
         )
+        if made["created_at"] is None:  # as scoring here would complete it
+            made["created_at"] = math.floor(row["entered_at"] * 1000)
+        return made
 
     def _reserve_keys(self, count: int) -> Iterator[int]:
         """So many keys that nobody else gets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -30,6 +31,11 @@ ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 def make_job_id() -> str:
     """Nobody can guess it, and no two are alike, however many are made."""
     return f"j{secrets.token_hex(10)}"
+
+
+def derive_job_id(asked_as: str, number: int) -> str:
+    """The same for the same request, made again, whose name nobody can guess."""
+    return f"j{hashlib.sha256(f'{asked_as} {number}'.encode()).hexdigest()[:20]}"
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
