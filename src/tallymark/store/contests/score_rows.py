@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
+from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _keep_finite(number: float | None) -> float | None:
-    return float(number) if number is not None and math.isfinite(number) else None
+    return float(number) if number is not None and isfinite(number) else None
 
 
 def _keep_within_64_bits(number: int | None) -> int | None:
