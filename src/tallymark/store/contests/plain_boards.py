@@ -52,33 +52,38 @@ LATER_PAGE = _write(f"""
 """)  # noqa: S608
 """The same after some that are skipped."""
 
-_MINE = f"""
-    WITH {_SHOWN}, mine AS MATERIALIZED (
-        SELECT {_ROW} FROM boards WHERE {_BOARD} AND agent = :agent
-    ), block AS MATERIALIZED (
-        SELECT {_SPOT} FROM board_blocks WHERE {_BOARD} AND ({_SPOT}) <= (SELECT {_SPOT} FROM mine)
-        ORDER BY {_BACKWARD} LIMIT 1
-    )
-    SELECT {_ROW}, {_LEVEL}, 1 + (
+_HERE = "challenge_id = mine.challenge_id AND frozen = mine.frozen"
+_RANK = f"""
+    SELECT 1 + (
         SELECT coalesce(sum(size), 0) FROM board_blocks
-        WHERE {_BOARD} AND ({_SPOT}) < (SELECT {_SPOT} FROM block)
+        WHERE {_HERE} AND ({_SPOT}) < (block.place, block.submitted_at, block.attempt)
     ) + (
         SELECT count(*) FROM boards
-        WHERE {_BOARD} AND ({_SPOT}) >= (SELECT {_SPOT} FROM block)
-          AND ({_SPOT}) < (SELECT {_SPOT} FROM mine)
-    )
+        WHERE {_HERE} AND ({_SPOT}) >= (block.place, block.submitted_at, block.attempt)
+          AND ({_SPOT}) < (mine.place, mine.submitted_at, mine.attempt)
+    ) FROM (
+        SELECT {_SPOT} FROM board_blocks
+        WHERE {_HERE} AND ({_SPOT}) <= (mine.place, mine.submitted_at, mine.attempt)
+        ORDER BY {_BACKWARD} LIMIT 1
+    ) AS block
 """  # noqa: S608
+"""One more than the rows before the block that holds a row, and those in it before that row."""
+_MINE = f"SELECT * FROM boards WHERE {_BOARD} AND agent = :agent"  # noqa: S608
 
-PLACE = _write(f"{_MINE} FROM mine AS found")
+PLACE = _write(f"""
+    WITH {_SHOWN}
+    SELECT {_ROW}, {_LEVEL.replace("found", "mine")}, ({_RANK}) FROM ({_MINE}) AS mine
+""")  # noqa: S608
 """An agent's row, with its rank at the end."""
 
 NEIGHBOURS = _write(f"""
-    {_MINE} FROM (
+    WITH {_SHOWN}, mine AS MATERIALIZED ({_MINE})
+    SELECT {_ROW}, {_LEVEL}, (SELECT ({_RANK}) FROM mine) FROM (
         SELECT * FROM (
             SELECT {_ROW} FROM boards WHERE {_BOARD} AND ({_SPOT}) < (SELECT {_SPOT} FROM mine)
             ORDER BY {_BACKWARD} LIMIT :most
         ) AS before
-        UNION ALL SELECT * FROM mine
+        UNION ALL SELECT {_ROW} FROM mine
         UNION ALL SELECT * FROM (
             SELECT {_ROW} FROM boards WHERE {_BOARD} AND ({_SPOT}) > (SELECT {_SPOT} FROM mine)
             ORDER BY {_SPOT} LIMIT :most
