@@ -8,7 +8,7 @@ PROMPTFOO := 0.121.20
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test tests coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -30,8 +30,12 @@ quick: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/pytest -n 2 -q $(QUICK:%=tests/%) tests/test_[elmt]*.py --ignore=tests/scorers/adapters
 
-test: check
-	$(BIN)/pytest -n 2
+# Types are checked on one core, and many tests wait: together they keep two cores busy.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 check tests
+
+tests: $(VENV)/.dev
+	$(BIN)/pytest -n 3 --dist worksteal
 	@$(BIN)/python scripts/ordinary_user.py
 
 # Twice as slow as without, so it is not part of `make test`.

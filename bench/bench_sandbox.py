@@ -1,16 +1,17 @@
-"""The sandbox: what a call costs, what a batch costs, how late a deadline is, and a heavy load.
+"""The sandbox: how long a call is waited for, what it and a batch cost, how late a deadline is.
 
-CPU is that of this process and of all that it started. The load is of threads of which one call in
-ten is hostile: each must end as it must, and no process may be left.
+And a heavy load of threads, one call in ten hostile: each must end as it must, and no process may
+be left. CPU is that of this process and of all that it started.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import util
@@ -25,7 +26,10 @@ from tallymark.scoring.plugin_contract import plugin_score
 from tallymark.scoring.score import Origin
 
 CALLS, STARTS, THREADS = 60, 5, 8
+PAUSE_S = 0.005
+"""Between two calls that somebody waits for: what else such a caller does takes longer."""
 PAGE = "docs/sandbox.md"
+ANEW = "a new bubblewrap and Python"
 METRICS = {"succeeded": True, "tokens_total": 900, "elapsed_ms": 41_000, "rating": 7}
 CONFIG = {"multiplier": 2.0}
 PLUGIN = """
@@ -132,7 +136,32 @@ def single_calls(size: int) -> Iterator[Sides]:
             for _ in range(STARTS):
                 start_anew(plugin.root)
 
-        yield {OURS: Side(call, CALLS), "a new bubblewrap and Python": Side(start, STARTS)}
+        yield {OURS: Side(call, CALLS), ANEW: Side(start, STARTS)}
+
+
+@contextmanager
+def waits(size: int) -> Iterator[Sides]:
+    """How long a caller waits for a call with so many numbers, who does something else between."""
+    metrics = METRICS | {f"metric_{nth}": nth for nth in range(size)}
+    with open_sandbox() as (sandbox, plugin, _):
+
+        def wait(work: Callable[[], Any], times: int) -> float:
+            waited = []
+            for _ in range(times):
+                time.sleep(PAUSE_S)
+                began = time.perf_counter()
+                work()
+                waited.append(time.perf_counter() - began)
+            return statistics.median(waited)
+
+        def call() -> None:
+            assert sandbox.score(plugin, metrics, CONFIG, {}).value == 14.0
+
+        call()
+        yield {
+            OURS: Side(lambda: wait(call, CALLS), told=True),
+            ANEW: Side(lambda: wait(lambda: start_anew(plugin.root), STARTS), told=True),
+        }
 
 
 @contextmanager
@@ -207,13 +236,23 @@ def loads(size: int) -> Iterator[Sides]:
 
 BENCHES = (
     Bench(
+        "waiting for a call",
+        "How long a call is waited for whose plugin's guest is warm, by the clock on the wall: at "
+        "most a tenth of starting a new bubblewrap with a Python that makes the same call. The "
+        "caller does something else for 5 ms before each.",
+        waits,
+        (4, 40, 400),
+        "numbers",
+        (Promise(0.1, ANEW, PAGE),),
+    ),
+    Bench(
         "a call",
-        "A call of a plugin whose guest is warm, in a child of its own: at most a third of "
-        "starting a new bubblewrap with a Python that makes the same call.",
+        "The CPU of such a call with its fork and its end, in a child of its own, one right after "
+        "another: at most a third of a new bubblewrap's.",
         single_calls,
         (4, 40, 400),
         "numbers",
-        (Promise(1 / 3, "a new bubblewrap and Python"),),
+        (Promise(1 / 3, ANEW),),
         each="call",
         clock=read_cpu,
     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from scripts.cli_reference import COMMANDS, PAGE, ROOT, page
 from tests.cli.tally_process import Tally
 
 
+@cache
 def forked(*arguments: str) -> str:
     """The same as `said`, without a new interpreter for each of forty commands."""
     env = {"COLUMNS": "80", "TERM": "dumb"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
@@ -228,6 +229,22 @@ def test_blocks_meet_without_a_seam(rows_: int) -> None:
     assert list(np.flatnonzero(result.undefined)) == list(bad)
     good = x != 0
     assert np.array_equal(result.values[good], 1 / x[good] + np.minimum(x[good], 5))
+
+
+def test_long_blocks_of_a_single_operation_meet_without_a_seam() -> None:
+    x = np.arange(5.0 * BLOCK + 1)
+    result = Formula.parse("x / x", ["x"]).evaluate_many({"x": x})
+    assert list(np.flatnonzero(result.undefined)) == [0]
+    assert np.all(result.values[1:] == 1.0)
+
+
+def test_threads_share_a_formula() -> None:
+    formula = Formula.parse("(x + 1) * (x + 2)", ["x"])
+    columns = [np.full(2 * BLOCK, float(nth)) for nth in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: formula.evaluate_many({"x": x}).values, columns * 4))
+    expected = [(x + 1) * (x + 2) for x in columns * 4]
+    assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
 
 
 def test_inputs_are_left_as_they_were() -> None:

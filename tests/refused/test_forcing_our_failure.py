@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.sandbox.backends import SAFE, run_python
+from tests.sandbox.backends import FIRST, run_python
 
 from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.programs.process_usage import _sum_lines
@@ -17,7 +17,7 @@ time.sleep(0.3)
 """
 
 
-@pytest.mark.parametrize("backend", SAFE)
+@pytest.mark.parametrize("backend", FIRST)
 @pytest.mark.parametrize(
     "name", [b"\x0bRssAnon: x", b"\x0cRssAnon: x", b"\rRssAnon:x", b") R 1 2 3"]
 )

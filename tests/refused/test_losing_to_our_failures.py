@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.challenges.challenge_folders import folder_with
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import EACH_WITH_ONE, SAFE
 
 from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt, Payload
@@ -83,9 +83,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("empty_url", "games"), [("sqlite", SAFE[0]), ("postgresql", SAFE[-1])], indirect=True
-)
+@pytest.mark.parametrize(("empty_url", "games"), EACH_WITH_ONE, indirect=True)
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

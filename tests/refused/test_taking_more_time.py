@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import FIRST
 
 from tallymark.challenges.evaluators.function_calls import SubmittedProgram, call_functions
 from tallymark.challenges.evaluators.program_cases import ProgramCase
@@ -15,7 +15,7 @@ from tallymark.sandbox import Policy
 LIMIT_S = 0.5
 
 
-@pytest.fixture(params=SAFE)
+@pytest.fixture(params=FIRST)
 def policy(request: pytest.FixtureRequest) -> Policy:
     return Policy(request.param)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.challenges.challenge_folders import folder_with
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import EACH_WITH_ONE
 
 from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
@@ -31,10 +31,7 @@ class Mine:
 """
 
 
-# Each database with one of the backends: neither knows of the other.
-pytestmark = pytest.mark.parametrize(
-    ("empty_url", "games"), [("sqlite", SAFE[0]), ("postgresql", SAFE[-1])], indirect=True
-)
+pytestmark = pytest.mark.parametrize(("empty_url", "games"), EACH_WITH_ONE, indirect=True)
 
 
 @pytest.fixture

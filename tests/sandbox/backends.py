@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, get_args
+
+import pytest
 
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import SafeBackend, probe
@@ -12,6 +15,18 @@ from tallymark.sandbox.program_run import ProgramOutcome, run_program
 SAFE: list[SafeBackend] = [
     backend for backend in get_args(SafeBackend) if not probe().missing(backend)
 ]
+
+ORDINARY = os.geteuid() != 0
+FIRST: list[Any] = [
+    backend if backend == SAFE[0] or ORDINARY else pytest.param(backend, marks=pytest.mark.proof)
+    for backend in SAFE
+]
+"""For root the others wait for a proof: they are for those who may not use the first."""
+EACH_WITH_ONE: list[Any] = [
+    ("sqlite", SAFE[0]),
+    pytest.param("postgresql", SAFE[-1], marks=pytest.mark.proof),
+]
+"""Each database with one of the backends: neither knows of the other."""
 
 
 def limits(backend: str, **given: Any) -> Limits:

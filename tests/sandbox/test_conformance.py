@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import ORDINARY, SAFE
 
 from tallymark.sandbox import Policy, Sandbox
 from tallymark.sandbox.conformance import Attack, Conformance, load_attacks
@@ -32,16 +31,11 @@ def list_cases() -> list[Any]:
             backend,
             case,
             id=f"{backend}-{case.name}",
-            marks=() if backend in (SAFE[0], case.backend) or is_ordinary() else pytest.mark.proof,
+            marks=() if backend in (SAFE[0], case.backend) or ORDINARY else pytest.mark.proof,
         )
         for backend in SAFE
         for case in load_attacks(backend)
     ]
-
-
-def is_ordinary() -> bool:
-    """Not root: `make test` runs this for somebody else too, on every backend."""
-    return os.geteuid() != 0
 
 
 @pytest.mark.parametrize(("sandbox", "case"), list_cases(), indirect=["sandbox"])

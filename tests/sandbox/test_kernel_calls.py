@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import FIRST
 from tests.sandbox.sample_plugins import BY_WISH, plugin
 
 from tallymark.sandbox.kernel_calls import name_signal
 
-FIRST = """
+AS_FIRST = """
 import os, sys
 from pathlib import Path
 from tallymark.sandbox import Limits, PluginCode, Policy, Sandbox, run_program
@@ -52,14 +52,14 @@ def find_unshare() -> list[str] | None:
     return None if done.returncode else words
 
 
-@pytest.mark.parametrize("backend", [*SAFE, "insecure-local"])
+@pytest.mark.parametrize("backend", [*FIRST, "insecure-local"])
 def test_the_first_process_of_a_machine_keeps_no_zombies(tmp_path: Path, backend: str) -> None:
     words = find_unshare()
     if words is None:
         pytest.skip("may not make a namespace of processes")
     code = plugin(tmp_path / "plugin", BY_WISH)
     done = subprocess.run(
-        [*words, sys.executable, "-c", FIRST, backend, str(code.root)],
+        [*words, sys.executable, "-c", AS_FIRST, backend, str(code.root)],
         capture_output=True,
         text=True,
         check=False,

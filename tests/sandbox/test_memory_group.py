@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.sandbox.backends import SAFE, limits, run_python
+from tests.sandbox.backends import FIRST, SAFE, limits, run_python
 from tests.sandbox.machines import machine
 
 from tallymark.sandbox import memory_group, program_run
@@ -137,7 +137,7 @@ class PretendedGroup:
         return True
 
 
-@pytest.mark.parametrize("backend", SAFE)
+@pytest.mark.parametrize("backend", FIRST)
 def test_a_program_that_the_kernel_ended_for_its_memory_is_told_so(
     backend: SafeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +170,7 @@ def real_group() -> Iterator[Path]:
     place.rmdir()
 
 
-@pytest.mark.parametrize("backend", SAFE)
+@pytest.mark.parametrize("backend", FIRST)
 def test_a_program_enters_a_real_group_and_leaves_it_empty(
     backend: SafeBackend, real_group: Path
 ) -> None:

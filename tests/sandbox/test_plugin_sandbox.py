@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import FIRST, SAFE
 from tests.sandbox.processes import await_work, descendants, guests, memory_kb, open_files
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
@@ -26,7 +26,7 @@ SOON_S = 30.0
 """Far longer than anything here takes; only a hang reaches it."""
 
 
-@pytest.fixture(params=SAFE)
+@pytest.fixture(params=FIRST)
 def policy(request: pytest.FixtureRequest) -> Policy:
     return Policy(request.param)
 
@@ -87,6 +87,20 @@ def test_a_guest_stays_warm(policy: Policy, code: PluginCode) -> None:
         ask(sandbox, code)
         assert guests(policy.backend) == first
         assert sandbox.is_warm(code)
+
+
+def test_random_numbers_are_new_in_every_call(policy: Policy, tmp_path: Path) -> None:
+    draws = plugin(
+        tmp_path / "draws",
+        """
+        import random
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                return {"score": random.random()}
+        """,
+    )
+    with Sandbox(policy) as sandbox:
+        assert len({ask(sandbox, draws) for _ in range(4)}) == 4
 
 
 def test_a_guest_is_replaced_after_so_many_calls(policy: Policy, code: PluginCode) -> None:

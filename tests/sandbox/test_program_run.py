@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE, limits, run_python
+from tests.sandbox.backends import FIRST, SAFE, limits, run_python
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox.limits import Limits
@@ -24,7 +24,7 @@ from tallymark.sandbox.program_run import PROGRAM_LIMITS, run_program
 pytestmark = pytest.mark.skipif(not SAFE, reason="no sandbox works on this machine")
 
 
-@pytest.fixture(params=SAFE)
+@pytest.fixture(params=FIRST)
 def backend(request: pytest.FixtureRequest) -> SafeBackend:
     found: SafeBackend = request.param
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE, run_python
+from tests.sandbox.backends import FIRST, SAFE, run_python
 
 from tallymark.sandbox import interpreter
 from tallymark.sandbox.machine_probe import SafeBackend
@@ -29,7 +29,7 @@ def tried(*actions):
 """
 
 
-@pytest.fixture(params=SAFE)
+@pytest.fixture(params=FIRST)
 def backend(request: pytest.FixtureRequest) -> SafeBackend:
     found: SafeBackend = request.param
     return found

@@ -62,7 +62,7 @@ def test_a_file_that_changes_meanwhile_is_not_half_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.jsonl.gz", gzip.compress(f"{FIRST}\n".encode()), None),
+        ("a.jsonl.gz", gzip.compress(f"{FIRST}\n".encode(), mtime=0), None),
         ("a.json", json.dumps([json.loads(FIRST)]).encode(), None),
         ("a.jsonl", f"broken\n{FIRST}\n".encode(), None),
         ("a.jsonl", f"{FIRST}\n".encode(), "otlp"),

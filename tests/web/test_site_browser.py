@@ -83,6 +83,7 @@ def list_faults(found: list[dict[str, Any]]) -> list[str]:
     ]
 
 
+@pytest.mark.proof
 def test_axe_finds_nothing_serious_in_either_theme(address: str, page: Page) -> None:
     faults: list[str] = []
     laws = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
@@ -111,6 +112,7 @@ def list_kinds(store: Store) -> list[str]:
     return list(found.values())
 
 
+@pytest.mark.proof
 def test_what_anybody_wrote_is_neither_run_nor_too_wide_for_a_phone(
     odd_app: App, odd_address: str, page: Page
 ) -> None:
@@ -189,6 +191,7 @@ PLACES = {
 }  # fmt: skip
 
 
+@pytest.mark.proof
 def test_every_key_of_the_map_does_what_it_says(address: str, page: Page) -> None:
     tried = set(PLACES)
     page.goto(f"{address}/keys")
@@ -239,6 +242,7 @@ def test_single_keys_can_be_switched_off(address: str, page: Page) -> None:
     assert page.url == f"{address}/runs"
 
 
+@pytest.mark.proof
 def test_a_page_says_that_its_server_is_away_and_goes_on_when_it_is_back(
     app: App, browser: Browser
 ) -> None:
@@ -323,6 +327,7 @@ def test_a_running_run_is_seen_live_and_comes_to_its_end(
     store.delete_run("rlive")
 
 
+@pytest.mark.proof
 def test_a_running_run_goes_on_when_its_server_is_back(tmp_path: Path, browser: Browser) -> None:
     path = str(tmp_path / "tally.db")
     going = RunRecord(
@@ -351,6 +356,7 @@ def test_a_running_run_goes_on_when_its_server_is_back(tmp_path: Path, browser: 
             assert page.evaluate("window.loadedOnce")
 
 
+@pytest.mark.proof
 def test_a_session_that_ends_loses_nothing_that_was_typed(
     tmp_path: Path,
     browser: Browser,
@@ -454,6 +460,7 @@ def test_an_answer_that_cannot_be_sent_says_why_and_loses_nothing(
         context.close()
 
 
+@pytest.mark.proof
 def test_a_trajectory_of_ten_thousand_steps_draws_only_what_is_seen(
     tmp_path: Path, page: Page
 ) -> None:

@@ -38,6 +38,8 @@ Operand: TypeAlias = "Array | float"
 _FLOAT64 = np.dtype(np.float64)
 BLOCK = 65_536
 """Rows at a time: few enough to stay in the cache, many enough to hide what a block costs."""
+_LONGEST = 4 * BLOCK
+"""The same for a single operation, which keeps nothing of its own in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +64,24 @@ class ColumnResult:
         return step(self.tree, values).reason
 
 
-def evaluate_columns(tree: Node, columns: Mapping[str, Any]) -> ColumnResult:
+def evaluate_columns(program: ColumnProgram, columns: Mapping[str, Any]) -> ColumnResult:
     """The formula's value for each row. A column is any array or sequence, or one number."""
-    program = _ColumnProgram(tree)
     given = {name: _check_column(name, columns.get(name)) for name in program.columns}
     rows = _row_count(given if any(map(_is_column, given.values())) else columns)
+    block = BLOCK if program.scratch else _LONGEST
+    slots = program.make_slots(min(rows, block))
     values = np.empty(rows, dtype=np.float64)
     # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
     with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
-        for start in range(0, rows, BLOCK):
-            out = values[start : start + BLOCK]
+        for start in range(0, rows, block):
+            out = values[start : start + block]
             inputs = [_cut_block(name, each, start, len(out)) for name, each in given.items()]
+            program.load(slots, inputs, out)
             try:
-                program.run(inputs, out)
+                program.run(slots)
             except FloatingPointError:
-                program.run_carefully(inputs, out)
-    return ColumnResult(values, tree, given)
+                program.run_carefully(slots, inputs)
+    return ColumnResult(values, program.tree, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +96,25 @@ class _Instruction:
     """Whether it could only vanish in a 0 of the whole: most blocks have none."""
 
 
-class _ColumnProgram:
-    """A tree as a list of instructions over slots: constants, columns, scratch arrays."""
+class ColumnProgram:
+    """A tree as a list of instructions over slots: constants, columns, scratch arrays, the result.
+
+    It holds constants alone: who runs it brings the rest, so one serves any number of threads.
+    """
 
     def __init__(self, tree: Node) -> None:
         self.columns: dict[str, int] = {}
         self.slots: list[Any] = []
         self.instructions: list[_Instruction] = []
-        self.scratch: list[int] = []
+        self.scratch: set[int] = set()
+        """The slots that take what is computed on the way."""
+        self.spare: list[int] = []
         self.in_use = 0
         for node in walk(tree):
             if isinstance(node, Name) and node.name not in self.columns:
                 self.columns[node.name] = self.slot(None)
         self.output = self.slot(None)
-        self.root = tree
+        self.tree = tree
         result = self.compile(tree, self.output)
         if result != self.output:
             self.emit(np.positive, (result,), self.output)
@@ -126,7 +135,7 @@ class _ColumnProgram:
             case Negative(operand=operand):
                 self.emit(np.negative, (self.compile(operand, target),), target)
             case Sum() | Product():
-                self.chain(node.operands, node.operators, target, whole=node is self.root)
+                self.chain(node.operands, node.operators, target, whole=node is self.tree)
             case ValueComparison(operator=operator, left=left, right=right):
                 self.call(operator, (left, right), target)
             case Call(function="min" | "max" as function, arguments=arguments):
@@ -169,29 +178,38 @@ class _ColumnProgram:
         guards: tuple[int, ...] = (),
         late: bool = False,
     ) -> None:
+        if output != self.output:
+            self.scratch.add(output)
         variable = tuple(slot for slot in guards if not isinstance(self.slots[slot], float))
         self.instructions.append(_Instruction(function, (*inputs, output), variable, late))
 
     def borrow(self) -> int:
-        """A scratch slot, given back when `in_use` falls again."""
-        if self.in_use == len(self.scratch):
-            self.scratch.append(self.slot(np.empty(BLOCK, dtype=np.float64)))
+        """A slot, given back when `in_use` falls again."""
+        if self.in_use == len(self.spare):
+            self.spare.append(self.slot(None))
         self.in_use += 1
-        return self.scratch[self.in_use - 1]
+        return self.spare[self.in_use - 1]
 
-    def load(self, inputs: Sequence[Operand], out: Array) -> list[Any]:
-        slots = self.slots
+    def make_slots(self, rows: int) -> list[Any]:
+        """What is the same for every block of so many rows."""
+        slots = self.slots.copy()
+        for slot in self.scratch:
+            slots[slot] = np.empty(rows, dtype=np.float64)
+        return slots
+
+    def load(self, slots: list[Any], inputs: Sequence[Operand], out: Array) -> None:
+        """Puts in what a block brings."""
         for slot, operand in zip(self.columns.values(), inputs, strict=True):
             slots[slot] = operand
         slots[self.output] = out
-        # The last block: scratch arrays must be as short as it is.
-        if len(out) < BLOCK:
-            slots = [s[: len(out)] if i in self.scratch else s for i, s in enumerate(slots)]
-        return slots
+        for slot in self.scratch:
+            # The last block: scratch arrays must be as short as it is.
+            if len(slots[slot]) != len(out):
+                slots[slot] = slots[slot][: len(out)]
 
-    def run(self, inputs: list[Operand], out: Array) -> None:
+    def run(self, slots: list[Any]) -> None:
         """Computes a block; FloatingPointError if any row of it may be undefined."""
-        slots = self.load(inputs, out)
+        out = slots[self.output]
         for each in self.instructions:
             for guard in () if each.late else each.guards:
                 _expect_finite(slots[guard])
@@ -205,11 +223,12 @@ class _ColumnProgram:
                 _expect_finite(slots[guard])
             _unsign_zeros(out)
 
-    def run_carefully(self, inputs: list[Operand], out: Array) -> None:
+    def run_carefully(self, slots: list[Any], inputs: list[Operand]) -> None:
         """Computes a block in which rows are undefined: NaN wherever a value is not finite."""
         with np.errstate(all="ignore"):
             known = [np.where(np.isfinite(operand), operand, np.nan) for operand in inputs]
-            slots = self.load(known, out)
+            out = slots[self.output]
+            self.load(slots, known, out)
             for each in self.instructions:
                 # `if` looks only at the branch it takes: what the other has lost does not count.
                 lost = [] if each.function is _if else [np.isnan(slots[g]) for g in each.guards]

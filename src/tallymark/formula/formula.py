@@ -15,7 +15,7 @@ from tallymark.formula.steps import NamedValues, step
 from tallymark.formula.tree import Name, Node, to_text, walk
 
 if TYPE_CHECKING:
-    from tallymark.formula.column_code import ColumnResult
+    from tallymark.formula.column_code import ColumnProgram, ColumnResult
     from tallymark.formula.lint import Lint
 
 
@@ -75,7 +75,13 @@ class Formula:
         """The value of every row of some columns, in blocks."""
         from tallymark.formula.column_code import evaluate_columns  # noqa: PLC0415 (numpy is heavy)
 
-        return evaluate_columns(self.tree, columns)
+        return evaluate_columns(self._column_program, columns)
+
+    @cached_property
+    def _column_program(self) -> ColumnProgram:
+        from tallymark.formula.column_code import ColumnProgram  # noqa: PLC0415 (numpy is heavy)
+
+        return ColumnProgram(self.tree)
 
     def lint(self) -> Lint:
         """What can be said of every possible result, before anything runs."""

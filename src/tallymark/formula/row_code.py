@@ -70,6 +70,8 @@ class _RowWriter:
         self.indent = " " * 4
         self.temporaries = 0
         self.guards: list[str] = []
+        self.branches = 0
+        self.branch_guards: list[str] = []
         self.root_divisors: list[str] = []
         self.function()
 
@@ -81,15 +83,21 @@ class _RowWriter:
         for name, variable in self.variables.items():
             self.write(f"{variable} = values[{name!r}]")
         if self.variables:
-            # Floats only: ints would be exact where `steps.py` rounds, and grow without bound.
-            floats = " is ".join(f"{variable}.__class__" for variable in self.variables.values())
-            self.write(f"if {floats} is float:")
-            self.indent += " "
+            self.floats(list(self.variables.values()))
         start = len(self.lines)
         self.write(f"result = {self.value(self.tree)}")
         self.outcome()
-        if self.guards:  # those in a branch not taken must exist all the same
-            self.lines.insert(start, f"{self.indent}{' = '.join(self.guards)} = 0.0")
+        if self.branch_guards:  # those in a branch not taken must exist all the same
+            self.lines.insert(start, f"{self.indent}{' = '.join(self.branch_guards)} = 0.0")
+
+    def floats(self, variables: list[str]) -> None:
+        """Floats only: ints would be exact where `steps.py` rounds, and grow without bound."""
+        floats = f"{' is '.join(f'{each}.__class__' for each in variables)} is float"
+        sums = ", ".join(f"{each} + 0.0" for each in variables)
+        self.write(f"if not {floats}:")
+        self.write(f" try: {', '.join(variables)} = {sums}")
+        self.write(" except OverflowError: return otherwise(values)")  # if only in a branch
+        self.write(f" if not {floats}: return otherwise(values)")
 
     def outcome(self) -> None:
         # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
@@ -104,11 +112,12 @@ class _RowWriter:
         """Without asking each value for its class, which would cost as much as the formula.
 
         Where two values meet, one has 0.0 added: what can do that is a number, and the other
-        becomes a float beside it, or a TypeError. Before a division both must be floats: a number
-        of numpy's would warn where Python raises. (It still does where it overflows.)
+        becomes a float beside it, or a TypeError. Before a division their sum must be a float, so
+        neither is a number of numpy's, which would warn where Python raises. (It still does where
+        it overflows.)
         """
         self.write(f"result = {self.sure(self.tree)[0]}")
-        if not (isinstance(self.tree, Product) and self.tree.operators[-1] == "/"):
+        if not self.ends_in_division():
             self.write("if result.__class__ is not float: return otherwise(values)")
         self.outcome()
 
@@ -125,8 +134,8 @@ class _RowWriter:
             ):
                 (total, met), *others = map(self.sure, operands)
                 for sign, part, (text, other) in zip(operators, operands[1:], others, strict=True):
-                    if sign == "/":
-                        total = self.divide(total, text, node, part)
+                    if sign == "/" and not isinstance(part, Number):
+                        total = self.divide(total, text, whole=node is self.tree)
                     else:
                         total = f"{total if met or other else f'({total} + 0.0)'} {sign} {text}"
                     met = True
@@ -136,12 +145,18 @@ class _RowWriter:
             case _:
                 raise AssertionError(f"{node} is not plain arithmetic")
 
-    def divide(self, total: str, operand: str, node: Node, part: Node) -> str:
+    def divide(self, total: str, operand: str, *, whole: bool) -> str:
         dividend, divisor = self.keep(total), self.keep(operand)
-        self.write(f"if not {dividend}.__class__ is {divisor}.__class__ is float: raise TypeError")
-        if not isinstance(part, Number):
-            (self.root_divisors if node is self.tree else self.guards).append(divisor)
+        self.write(f"if ({dividend} + {divisor}).__class__ is not float: raise TypeError")
+        (self.root_divisors if whole else self.guards).append(divisor)
         return f"{dividend} / {divisor}"
+
+    def ends_in_division(self) -> bool:
+        """By what is not a number as it stands, so that the last result is known to be a float."""
+        match self.tree:
+            case Product(operands=(*_, last), operators=(*_, "/")):
+                return not isinstance(last, Number)
+        return False
 
     def write(self, line: str) -> None:
         self.lines.append(self.indent + line)
@@ -157,9 +172,14 @@ class _RowWriter:
         value = self.value(node)
         if isinstance(node, Number):
             return value
-        variable = self.keep(value)
-        self.guards.append(variable)
-        return variable
+        if self.branches:
+            value = self.keep(value)
+            self.branch_guards.append(value)
+        elif not isinstance(node, Name):
+            value = self.keep(value)
+        if value not in self.guards:
+            self.guards.append(value)
+        return value
 
     def value(self, node: Node) -> str:
         """An expression for a node, after writing the lines that it needs."""
@@ -200,11 +220,13 @@ class _RowWriter:
     def branch(self, condition: Node, yes: Node, no: Node) -> str:
         test = self.guard(condition)
         result = self.keep("0.0")
+        self.branches += 1
         for opening, part in ((f"if {test} != 0.0:", yes), ("else:", no)):
             self.write(opening)
             self.indent += " "
             self.write(f"{result} = {self.value(part)}")
             self.indent = self.indent[:-1]
+        self.branches -= 1
         return result
 
 

@@ -10,6 +10,7 @@ import functools
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -25,13 +26,27 @@ def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
+def prepare(name: str, *arguments: Any) -> Callable[[], int]:
+    """A call of a function of the C library, to be made later.
+
+    A process that was just forked pays for every page that it writes to: what its parent has made
+    ready costs it a third.
+    """
+    function = getattr(_load_libc(), name)
+
+    def make() -> int:
+        result: int = function(*arguments)
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"{name}: {os.strerror(number)}")
+        return result
+
+    return make
+
+
 def call(name: str, *arguments: Any) -> int:
     """Call a function of the C library."""
-    result: int = getattr(_load_libc(), name)(*arguments)
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
+    return prepare(name, *arguments)()
 
 
 def system_call(number: int, *arguments: Any) -> int:
@@ -39,10 +54,15 @@ def system_call(number: int, *arguments: Any) -> int:
     return call("syscall", ctypes.c_long(number), *arguments)
 
 
-def control(option: int, value: int = 0, pointer: Any = 0) -> int:
+def prepare_control(option: int, value: int = 0, pointer: Any = 0) -> Callable[[], int]:
     """`prctl`, with every argument as wide as the kernel reads it."""
     unused = ctypes.c_ulong(0)
-    return call("prctl", option, ctypes.c_ulong(value), pointer or unused, unused, unused)
+    return prepare("prctl", option, ctypes.c_ulong(value), pointer or unused, unused, unused)
+
+
+def control(option: int, value: int = 0) -> int:
+    """The same at once."""
+    return prepare_control(option, value)()
 
 
 def forbid_new_privileges() -> None:

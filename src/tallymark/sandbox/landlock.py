@@ -11,10 +11,10 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from tallymark.sandbox.kernel_calls import forbid_new_privileges, system_call
+from tallymark.sandbox.kernel_calls import forbid_new_privileges, prepare, system_call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
@@ -69,7 +69,8 @@ def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path
         rules.allow(read=read, write=write, execute=execute)
         built = rules.build()
     try:
-        enforce(built)
+        forbid_new_privileges()
+        prepare_enforcing(built)()
     finally:
         os.close(built)
 
@@ -105,7 +106,7 @@ class Rules:
                     self._beneath.append(self._open_rule(path, access))
 
     def build(self, write: str | None = None) -> int:
-        """A descriptor for `enforce`: what is allowed so far, and to write beneath one path."""
+        """A descriptor for `prepare_enforcing`: what is allowed so far, and writing to a path."""
         rules = system_call(_CREATE, ctypes.byref(self._attributes), self._size, ctypes.c_uint32(0))
         for beneath in self._beneath:
             _add_rule(rules, beneath)
@@ -123,10 +124,10 @@ class Rules:
         return _Beneath(access & self._handled, place)
 
 
-def enforce(rules: int) -> None:
-    """Keep this process to the rules, for good."""
-    forbid_new_privileges()
-    system_call(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
+def prepare_enforcing(rules: int) -> Callable[[], int]:
+    """What keeps the process that calls it to the rules, for good: after forbidding privileges."""
+    number, flags = ctypes.c_long(_RESTRICT), ctypes.c_uint32(0)
+    return prepare("syscall", number, ctypes.c_int(rules), flags)
 
 
 def _add_rule(rules: int, beneath: _Beneath) -> None:

@@ -10,11 +10,10 @@ import ctypes
 import errno
 import functools
 import os
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tallymark.sandbox.kernel_calls import control, forbid_new_privileges
+from tallymark.sandbox.kernel_calls import forbid_new_privileges, prepare_control
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,7 @@ _OTHERS = "fork kill rt_sigqueueinfo setpgid setsid tkill vfork wait4 waitid sch
 _PROCESSES = f"{_OTHERS} tgkill"
 _ABORT = 6
 _SOME_PID = 0x7A11C0DE
-"""Stands for the process's own number until `for_process` puts that in its place."""
+"""Stands for the process's own number until `Filter.load` puts that in its place."""
 _ATTRIBUTES = """
 chmod fchmod fchmodat fchmodat2 futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
 flistxattr utime utimensat utimes
@@ -78,13 +77,27 @@ _INSTRUCTION_BYTES = 8
 def load(code: bytes) -> None:
     """Bind this process and its children, for good, to a filter that was made here or elsewhere."""
     forbid_new_privileges()  # without it the kernel takes no filter from an ordinary user
-    held = ctypes.create_string_buffer(code, len(code))
-    fields = _FilterProgram(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(held))
-    control(_SET_SECCOMP, _FILTER, ctypes.byref(fields))
+    Filter(code).load()
 
 
 class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+class Filter:
+    """A filter made ready, to be loaded by a process forked from this one."""
+
+    def __init__(self, code: bytes) -> None:
+        words = self._words = (ctypes.c_uint32 * (len(code) // 4)).from_buffer_copy(code)
+        self._numbers = [at for at, word in enumerate(words) if word == _SOME_PID]
+        fields = _FilterProgram(len(code) // _INSTRUCTION_BYTES, ctypes.addressof(words))
+        self._load = prepare_control(_SET_SECCOMP, _FILTER, ctypes.byref(fields))
+
+    def load(self) -> None:
+        """Bind this process and its children, for good, after forbidding privileges."""
+        for at in self._numbers:
+            self._words[at] = os.getpid()
+        self._load()
 
 
 @functools.cache
@@ -110,7 +123,7 @@ def guest_program() -> bytes:
 
 @functools.cache
 def child_program() -> bytes:
-    """For a guest's child, by `for_process`: takes away again what only the guest needs.
+    """For a guest's child: takes away again what only the guest needs.
 
     Both filters hold. This one is short, because every call pays for loading it.
     """
@@ -122,11 +135,6 @@ def child_program() -> bytes:
     rules.add_rule(refused, "tgkill", library.Arg(0, library.NE, _SOME_PID))
     rules.add_rule(refused, "tgkill", library.Arg(2, library.NE, _ABORT))
     return _export(rules)
-
-
-def for_process(code: bytes, pid: int) -> bytes:
-    """A child's filter, for the child that has this number."""
-    return code.replace(_SOME_PID.to_bytes(4, sys.byteorder), pid.to_bytes(4, sys.byteorder))
 
 
 def _start_allow_list(*names: str) -> Any:

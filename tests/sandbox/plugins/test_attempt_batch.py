@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import FIRST
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
 from tallymark.sandbox import DeadlyCalls, PluginCode, Policy, Sandbox
 from tallymark.scoring import Score
 
 
-@pytest.fixture(scope="module", params=SAFE)
+@pytest.fixture(scope="module", params=FIRST)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with Sandbox(Policy(request.param)) as made:
         yield made

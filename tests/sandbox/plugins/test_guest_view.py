@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import FIRST
 
 from tallymark.sandbox import PluginCode, Policy, Sandbox
 
@@ -21,7 +21,7 @@ class Plugin:
 """
 
 
-@pytest.mark.parametrize("backend", SAFE)
+@pytest.mark.parametrize("backend", FIRST)
 @pytest.mark.parametrize(
     ("files", "value"),
     [
@@ -65,6 +65,6 @@ def test_services_may_be_ours_or_the_plugins_own(
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text + (SCORER if name == "scorer.py" else ""), encoding="utf-8")
-    with Sandbox(Policy(backend)) as sandbox:  # type: ignore[arg-type] # one of SAFE
+    with Sandbox(Policy(backend)) as sandbox:  # type: ignore[arg-type] # one of FIRST
         score = sandbox.score(code(tmp_path), {}, {}, {})
     assert score.value == value, score.error

@@ -101,6 +101,7 @@ def test_a_wrong_formula_is_told_at_its_column_and_the_last_order_stays(
         assert page.get_attribute("#what-if-formula", "aria-invalid") == "false"
 
 
+@pytest.mark.proof
 def test_red_against_blue_is_live_and_its_frozen_matrix_is_not(app: App, page: Page) -> None:
     """The samples' clock stands still: what comes later was played after the freeze."""
     versus = app.store.versus

@@ -11,6 +11,7 @@ import gc
 import importlib
 import mmap
 import os
+import posix
 import select
 import signal
 import socket
@@ -55,6 +56,7 @@ def _load(setup: dict[str, Any]) -> None:
         sys.modules.pop(name, None)
     sys.path[:] = [path for path in sys.path if path not in setup["packages"]]
     sys.argv[:] = [""]
+    os.register_at_fork = posix.register_at_fork  # which was away: see `guest_handle`
     gc.collect()
     gc.freeze()
 
@@ -122,11 +124,11 @@ class _Nursery:
     def __init__(self, setup: dict[str, Any]) -> None:
         self._root: str = setup["root"]
         self._scratch: str = setup["scratch"]
-        self._filter: bytes | None = setup["child_filter"]
         self._open_files = Limits(**setup["limits"]).open_files
         self._number = 0
-        self._rules = None
-        if self._filter is not None:
+        self._rules = self._filter = None
+        if setup["child_filter"] is not None:
+            self._filter = seccomp.Filter(setup["child_filter"])
             self._rules = landlock.Rules()
             self._rules.allow(read=[Path(path) for path in setup["readable"]])
             self._rules.allow(write=[Path(os.devnull)])
@@ -138,7 +140,8 @@ class _Nursery:
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.build(write=folder)
-        walls = guest_child.Walls(self._root, folder, rules, self._filter, self._open_files)
+        enforce = None if rules is None else landlock.prepare_enforcing(rules)
+        walls = guest_child.Walls(self._root, folder, enforce, self._filter, self._open_files)
         forked = _Child(self._number, walls)
         if rules is not None:
             os.close(rules)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import random
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tallymark.sandbox import landlock, rlimits, seccomp
+from tallymark.sandbox import rlimits, seccomp
 from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
@@ -40,10 +41,9 @@ class Walls:
     root: str
     """The plugin's files: what a child imports from once it is locked in, and nobody before."""
     scratch: str
-    rules: int | None
-    """Landlock's, as a descriptor."""
-    filter: bytes | None
-    """Seccomp's."""
+    enforce: Callable[[], int] | None
+    """Puts up Landlock's."""
+    filter: seccomp.Filter | None
     open_files: int
 
 
@@ -52,6 +52,7 @@ def run_child(link: int, progress: memoryview, walls: Walls) -> NoReturn:
     # Taken now: the plugin can put something else in its place.
     leave, code = os._exit, NOT_LOCKED_IN
     try:
+        random.seed()  # with no handler of a fork left (`guest_handle`), nobody else does
         _lock_in(link, walls)
         sys.path.insert(0, walls.root)
         code = BROKEN
@@ -69,8 +70,8 @@ def _lock_in(link: int, walls: Walls) -> None:
     os.chdir(walls.scratch)
     if (tempfile := sys.modules.get("tempfile")) is not None:
         vars(tempfile)["tempdir"] = walls.scratch
-    if walls.rules is not None:
-        landlock.enforce(walls.rules)
+    if walls.enforce is not None:
+        walls.enforce()
     os.dup2(link, LINK)
     # The guest's descriptors, those of its other children among them, are not this child's.
     os.closerange(LINK + 1, 256)
@@ -79,7 +80,7 @@ def _lock_in(link: int, walls: Walls) -> None:
         os.setsid()  # so that its guest can end those it starts
     else:
         # Last, because it takes away the calls by which the other walls were put up.
-        seccomp.load(seccomp.for_process(walls.filter, os.getpid()))
+        walls.filter.load()
 
 
 def serve_attempts(link: int, progress: memoryview) -> None:

@@ -44,6 +44,7 @@ class Pool:
         self._changed = threading.Condition()
         self._reaper: threading.Thread | None = None
         self._closed = False
+        self._closing = threading.Event()
 
     @contextmanager
     def guest(self, code: PluginCode) -> Iterator[GuestHandle]:
@@ -69,6 +70,7 @@ class Pool:
         """End every guest, once the calls under way have ended."""
         with self._changed:
             self._closed = True
+            self._closing.set()
             self._changed.notify_all()
             # A guest that is lent out is closed by who has it: here it could be in a call.
             self._changed.wait_for(lambda: not any(s.lent for s in self._shelves.values()))
@@ -137,23 +139,29 @@ class Pool:
 
     def _reap(self) -> None:
         """End guests that nobody has asked for in a while; stop when there are none."""
-        while True:
-            with self._changed:
-                idle = [guest for shelf in self._shelves.values() for guest in shelf.idle]
-                if self._closed or not idle:
-                    self._reaper = None
-                    return
-                now = time.monotonic()
-                left = min(guest.used_at for guest in idle) + self._idle_s - now
-                if left > 0:
-                    self._changed.wait(left)
-                    continue
-                expired = [guest for guest in idle if guest.used_at + self._idle_s <= now]
-                for shelf in self._shelves.values():
-                    shelf.idle = [guest for guest in shelf.idle if guest not in expired]
-                self._tidy()
+        left: float | None = self._idle_s
+        # Calls do not wake it: they come far more often than anything is left idle.
+        while left is not None and not self._closing.wait(left):
+            expired, left = self._remove_expired()
             for guest in expired:
                 guest.close()
+
+    def _remove_expired(self) -> tuple[list[GuestHandle], float | None]:
+        """The guests that are to end, and when to look again: never, if there are no others."""
+        with self._changed:
+            now = time.monotonic()
+            expired = []
+            for shelf in self._shelves.values():
+                expired += [each for each in shelf.idle if each.used_at + self._idle_s <= now]
+                shelf.idle = [each for each in shelf.idle if each.used_at + self._idle_s > now]
+            self._tidy()
+            if expired:
+                return expired, 0.0
+            if not self._shelves:
+                self._reaper = None
+                return [], None
+            used = (guest.used_at for shelf in self._shelves.values() for guest in shelf.idle)
+            return [], min(used, default=now) + self._idle_s - now
 
 
 def _make_root_key(code: PluginCode) -> _Root:
