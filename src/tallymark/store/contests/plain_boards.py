@@ -2,7 +2,8 @@
 
 A board is plain where everybody who has a row on it is shown: nobody of the tenant is disqualified,
 and it does not show one agent per owner. Of any other, of an unknown challenge and of what is empty
-these find no rows, and `boards` asks step by step. See docs/decisions/0064-boards-in-one-statement.md.
+these find no rows, and `boards` asks step by step. See
+docs/decisions/0064-boards-in-one-statement.md.
 """
 
 from __future__ import annotations
