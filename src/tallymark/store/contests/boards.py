@@ -237,7 +237,7 @@ class Boards(TenantRows):
         """What is asked of a plain board; no rows where it is not one."""
         which = {"whose": self._tenant, "called": make_storable(name), "is_public": public}
         with self._once(moment) as statements:
-            return statements.select(query, which | values)
+            return statements.select(query, {**which, **values})
 
     def _find_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
         name = make_storable(name)

@@ -215,7 +215,7 @@ class BulkLoad:
         if not scored:
             return
         found = [outcome for outcome in outcomes if outcome is not None]
-        facts = {
+        facts: dict[str, Sequence[Any]] = {
             "challenge_id": [self.kept.id] * len(scored),
             "agent": [chunk[nth].agent for nth in scored],
             "attempt": [keys[nth] for nth in scored],
