@@ -113,6 +113,9 @@ QUESTIONS: dict[str, Question] = {
     "100 from deep inside": lambda database, dice, agents: database.store.boards.top(
         "bench", offset=dice.randrange(agents)
     ),
+    "an attempt's scores": lambda database, dice, agents: database.store.attempts.history(
+        f"a{dice.randrange(1, agents)}"
+    ),
 }
 
 

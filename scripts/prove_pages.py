@@ -318,6 +318,12 @@ QUESTIONS: tuple[tuple[str, Role, tuple[str, ...], str], ...] = (
         ("nav >> text=Ratings", "a[href$='#fit']"),
         "text=is the pull towards 1000",
     ),
+    (
+        "what made a floor",
+        "guest",
+        ("nav >> text=Ratings", "a[href$='#floor']"),
+        "text=as far above what is expected as luck goes",
+    ),
 )
 """What is asked, by whom, what is clicked, and what then answers it."""
 

@@ -76,6 +76,7 @@ def test_an_undefined_score_is_explained_too() -> None:
 def test_values_are_put_in_the_place_of_names() -> None:
     formula = Formula.parse("max(a - b, 2) < c", ["a", "b", "c"])
     assert formula.explain({"a": 1, "b": -3}).substituted == "max(1 - -3, 2) < c"
+    assert formula.explain({"a": 220 / 3, "b": 12345.678}).shown == "max(73.3333 - 12345.68, 2) < c"
 
 
 @settings(max_examples=examples(300))

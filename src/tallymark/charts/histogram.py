@@ -60,10 +60,12 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
     for row, (name, values) in enumerate(series):
         bottom, median = (row + 1) * (height + gap), find_quantile(values, 0.5)
         at, told = scale.place(median), f"median {write(median)}"
-        body += _draw_bars(values, edges, bottom, height)
+        bars, counts = _draw_bars(values, edges, bottom, height)
+        body += bars
         body += element(
             "line", class_="median", x1=pct(at), x2=pct(at), y1=bottom - height - 2, y2=bottom
         )
+        body += counts  # over the line, which their halo keeps away
         anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
         if several:
             body += label(0, bottom - height - 7, fit(name, 150), class_="strong")
@@ -98,13 +100,14 @@ def _cut(scale: Scale, values: int) -> list[float]:
 
 def _draw_bars(
     values: Sequence[float], edges: Sequence[float], bottom: float, height: float
-) -> str:
+) -> tuple[str, str]:
+    """The bars, and over each how many it holds, where there is room."""
     bins = len(edges) - 1
     room = _LINE if bins <= _FEW_BINS else 0
     counts = [0] * bins
     for value in values:
         counts[min(max(bisect_right(edges, value) - 1, 0), bins - 1)] += 1
-    drawn = ""
+    drawn, told = "", ""
     for place, count in enumerate(counts):
         if count:
             tall = max(2.0, (height - room) * count / max(counts))
@@ -119,5 +122,5 @@ def _draw_bars(
             )
             if room:
                 middle = pct((place + 0.5) / bins)
-                drawn += label(middle, bottom - tall - 4, f"{count:,}", text_anchor="middle")
-    return drawn
+                told += label(middle, bottom - tall - 4, f"{count:,}", text_anchor="middle")
+    return drawn, told

@@ -60,6 +60,16 @@ class Explanation:
         """The formula with numbers in place of names: `80 / 0.0177`."""
         return to_text(_substitute(self.steps.node, self.values))
 
+    @property
+    def shown(self) -> str:
+        """The same to be read: with numbers of no more digits than people want."""
+        numbers = {name: as_number(value) for name, value in self.values.items()}
+        short = {
+            name: None if number is None else float(format_number(number).replace(",", ""))
+            for name, number in numbers.items()
+        }
+        return to_text(_substitute(self.steps.node, short))
+
     def lines(self, *, reasons: bool = False) -> list[str]:
         """The tree, a line for each part: branches, text, value, with `reasons` why it has none."""
         return align(_list_tree_rows(self.steps, "", "", reasons), [False, False])

@@ -26,11 +26,47 @@ class Meetings(NamedTuple):
     """Cells seen from one side: whose they are, what was won, and whom they met."""
 
     of: Places
+    against: Places
     won: Array
     matches: Array
     opponents: Array
     doubt: Array
     """The variance of each opponent."""
+
+
+class FloorTerm(NamedTuple):
+    """One opponent in the sum of a floor: what was won there, and what the floor lets expect."""
+
+    against: int
+    opponent: float
+    """How strong it is by the results of the others."""
+    counts: float
+    won: float
+    expected: float
+    variance: float
+
+
+def list_floor_terms(met: Meetings, which: int, floor: float) -> list[FloorTerm]:
+    """What `find_floors` adds up for one of a side, at its floor."""
+    mine = np.flatnonzero(met.of == which)
+    scale = _find_scale(met.doubt[mine])
+    counts = met.matches[mine] * scale
+    p = 0.5 * (1 + np.tanh((floor - met.opponents[mine]) * scale / 2))
+    columns = (
+        met.against[mine],
+        met.opponents[mine],
+        counts,
+        met.won[mine] * scale,
+        counts * p,
+        counts * scale * p * (1 - p),
+    )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [FloorTerm(*row) for row in rows]
+
+
+def _find_scale(doubt: Array) -> Array:
+    """What doubt of an opponent leaves of a gap."""
+    return np.asarray(1 / np.sqrt(1 + np.pi / 8 * doubt), dtype=np.float64)
 
 
 def find_floors(met: Meetings, start: Array, *, precision: float, z: float) -> Array:
@@ -39,7 +75,7 @@ def find_floors(met: Meetings, start: Array, *, precision: float, z: float) -> A
     def add(values: Array) -> Array:
         return np.asarray(np.bincount(met.of, values, len(start)), dtype=np.float64)
 
-    scale = 1 / np.sqrt(1 + np.pi / 8 * met.doubt)
+    scale = _find_scale(met.doubt)
     won = add(met.won * scale)
     low, high = start - _FAR, start + _FAR
     at = start.copy()

@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings.match_counts import Counts, Pair
 from tallymark.ratings.match_results import Match
+
+if TYPE_CHECKING:
+    from tallymark.ratings.floors import FloorTerm, Meetings
 
 SCALE = 400 / math.log(10)
 """Elo points to one unit of the logistic function: 173.7."""
@@ -69,6 +72,16 @@ class Fit:
     groups: tuple[Group, ...]
     repeat_correlation: float | None = None
     """How far repeated matches of a pair are alike; None where there was no match."""
+    met: Meetings | None = field(default=None, repr=False, compare=False)
+    """Whom agents met, as floors take it, by their numbers in alphabetical order."""
+
+    def list_floor_terms(self, agent: str, centre: float = 1000.0) -> list[FloorTerm]:
+        """What the floor of an agent adds up, by the number of each challenge that it met."""
+        from tallymark.ratings.floors import list_floor_terms  # noqa: PLC0415 - brings in numpy
+
+        assert self.met is not None  # noqa: S101 (it has an agent)
+        floor = (self.strengths[agent].floor - centre) / SCALE
+        return list_floor_terms(self.met, list(self.strengths).index(agent), floor)
 
     @property
     def connected(self) -> bool:
@@ -149,6 +162,7 @@ def fit(
         dict(zip(challenges, estimates[len(agents) :], strict=True)),
         _collect_groups(labels, agents, challenges),
         solution.correlation,
+        solution.met[0],
     )
 
 

@@ -96,6 +96,8 @@ class FitSolution:
     errors: Array
     robust_errors: Array
     floors: Array
+    met: tuple[Meetings, Meetings]
+    """What floors were found by, of rows and of columns."""
     matches: Array
     groups: Places
     correlation: float
@@ -112,6 +114,7 @@ class FitSolution:
             np.roll(self.errors, -rows),
             np.roll(self.robust_errors, -rows),
             np.roll(self.floors, -rows),
+            self.met[::-1],
             np.roll(self.matches, -rows),
             np.roll(self.groups, -rows),
             self.correlation,
@@ -174,11 +177,18 @@ def solve(table: MatchTable, *, precision: float, correlation: float | None = No
     # Squared surprises: a win gives 1 where P(win) was expected, a draw 1/2, a loss 0.
     spread = weighed.wins * best.lose**2 + weighed.losses * best.win**2
     spread += weighed.draws * (0.5 - best.win) ** 2
+    met = _list_meetings(usual, start)
+    first, second = np.split(start.values, [rows])
+    floors = [
+        find_floors(each, own, precision=precision, z=Z95)
+        for each, own in zip(met, (first, second), strict=True)
+    ]
     return FitSolution(
         best.values,
         _compute_errors(curvature, inverse, groups, precision),
         _compute_robust_errors(curvature, inverse, spread),
-        _find_floors(usual, start),
+        np.concatenate(floors),
+        met,
         np.concatenate((cells.over_rows(matches), cells.over_columns(matches))),
         groups,
         correlation,
@@ -293,17 +303,17 @@ def _leverage(landscape: _Landscape, point: _Point) -> Array:
     return np.asarray(landscape.matches * point.win * point.lose * gaps)
 
 
-def _find_floors(landscape: _Landscape, best: _Point) -> Array:
+def _list_meetings(landscape: _Landscape, best: _Point) -> tuple[Meetings, Meetings]:
+    """Of rows and of columns: each opponent as the results of the others tell it."""
     cells, precision = landscape.cells, landscape.precision
     curvature = landscape.curvature(best)
     first, second = np.split(best.values, [cells.shape[0]])
     surprise = landscape.won * best.lose - landscape.lost * best.win
     weights = landscape.matches * best.win * best.lose
-    found = []
-    for of, own, won, at, theirs, known, sign in (
-        (cells.rows, first, landscape.won, cells.columns, second, curvature.columns, 1),
-        (cells.columns, second, landscape.lost, cells.rows, first, curvature.rows, -1),
-    ):
+
+    def meet(
+        of: Places, won: Array, at: Places, theirs: Array, known: Array, sign: int
+    ) -> Meetings:
         # The opponent without the pair's own results: one Newton step away from the optimum.
         others = np.maximum(known[at] - weights, precision)
         moved = np.clip(sign * surprise / others, -FARTHEST, FARTHEST)
@@ -311,9 +321,13 @@ def _find_floors(landscape: _Landscape, best: _Point) -> Array:
         # nobody found, and what it counts for depends on no result, so that no loss can raise it.
         elsewhere = np.maximum(np.bincount(at, landscape.matches)[at] - landscape.matches, 0)
         part = elsewhere / (elsewhere + KNOWN_FROM)
-        met = Meetings(of, won * part, landscape.matches * part, theirs[at] + moved, 1 / others)
-        found.append(find_floors(met, own, precision=precision, z=Z95))
-    return np.concatenate(found)
+        counts = landscape.matches * part
+        return Meetings(of, at, won * part, counts, theirs[at] + moved, 1 / others)
+
+    return (
+        meet(cells.rows, landscape.won, cells.columns, second, curvature.columns, 1),
+        meet(cells.columns, landscape.lost, cells.rows, first, curvature.rows, -1),
+    )
 
 
 def _compute_robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:

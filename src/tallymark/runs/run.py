@@ -324,7 +324,7 @@ class Run:
             return
         lines = found.lines() if tree else []
         if not lines or max(map(len, lines)) > width:  # too wide for a tree
-            lines = wrap(f"{found.formula} = {found.substituted}", width)
+            lines = wrap(f"{found.formula} = {found.shown}", width)
         yield from lines
         if len(found.terms) > 1:
             yield from ("", "What each term contributes:")

@@ -28,6 +28,7 @@ from tallymark.store.batch_thread import BatchThread
 from tallymark.store.database_dialects import read_one_moment
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
 from tallymark.store.moments import Moment
+from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.schema import CURRENT, make_current, schema_version
 
@@ -143,6 +144,12 @@ class Database:
         """The same, for a few short questions that are asked again and again."""
         with self._read_by(self._brief) as connection, connection.begin():
             yield Moment(connection)
+
+    @contextmanager
+    def read_once(self) -> Iterator[QuickStatements]:
+        """For one short statement: a transaction around it would show it nothing else."""
+        with self._read_by(self._brief) as connection:
+            yield QuickStatements(connection)
 
     async def aread(self, work: Callable[[Moment], T]) -> T:
         """Has something short read, while the event loop does other things.
@@ -394,6 +401,10 @@ class TenantRows:
         """The moment that is given, or now."""
         return self._database.read_briefly() if moment is None else nullcontext(moment)
 
+    def _once(self, moment: Moment | None) -> AbstractContextManager[QuickStatements]:
+        """The same for a single statement."""
+        return self._database.read_once() if moment is None else nullcontext(moment)
+
 
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
     path = address.path or Path()
@@ -460,7 +471,7 @@ def _make_brief_engine(engine: Engine) -> Engine:
     brief = create_engine(
         engine.url,
         hide_parameters=True,
-        isolation_level="REPEATABLE READ",
+        isolation_level="AUTOCOMMIT",  # one statement needs no transaction: see `read_once`
         pool_pre_ping=True,
         pool_timeout=_POOL_SECONDS,
     )
@@ -471,6 +482,10 @@ def _make_brief_engine(engine: Engine) -> Engine:
         # By values it would plan anew what is found by an index whatever they are.
         connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.commit()
+
+    @event.listens_for(brief, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     return brief
 

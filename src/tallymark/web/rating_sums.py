@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.ratings import elo
-from tallymark.ratings.joint_fit import PRIOR_SD, SCALE
+from tallymark.ratings.joint_fit import PRIOR_SD, SCALE, Z95
 from tallymark.ratings.match_results import tier_rating, worth
 from tallymark.text import format_number
 
@@ -119,6 +119,64 @@ class FitSum(msgspec.Struct, frozen=True, kw_only=True):
     correlation: float
 
 
+class FloorStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A challenge as the others found it: what was won there, and what the floor lets expect."""
+
+    challenge: str
+    difficulty: float
+    counts: float
+    won: float
+    expected: float
+    variance: float
+
+
+class FloorSum(msgspec.Struct, frozen=True, kw_only=True):
+    """A floor is where what was won is as far above what is expected as luck goes, at 95 %."""
+
+    steps: list[FloorStep]
+    won: float
+    expected: float
+    pull: float
+    own: float
+    """The part of the variance that the prior leaves where nothing was won or lost."""
+    variance: float
+    luck: float
+
+
+def sum_up_floor(fitted: Fit, agent: str) -> FloorSum | None:
+    """The equation that an agent's floor solves; None for one that has not played."""
+    if agent not in fitted.strengths:
+        return None
+    names = list(fitted.difficulties)
+    steps = [
+        FloorStep(
+            challenge=names[each.against],
+            difficulty=elo.START + SCALE * each.opponent,
+            counts=each.counts,
+            won=each.won,
+            expected=each.expected,
+            variance=each.variance,
+        )
+        for each in fitted.list_floor_terms(agent)
+    ]
+    own = (SCALE / PRIOR_SD) ** 2
+    variance = math.fsum(each.variance for each in steps) + own
+    return FloorSum(
+        steps=sorted(steps, key=lambda each: -each.counts),
+        won=math.fsum(each.won for each in steps),
+        expected=math.fsum(each.expected for each in steps),
+        pull=_find_pull(fitted.strengths[agent].floor),
+        own=own,
+        variance=variance,
+        luck=Z95 * math.sqrt(variance),
+    )
+
+
+def _find_pull(rating: float) -> float:
+    """What the prior takes at a rating."""
+    return SCALE * (rating - elo.START) / PRIOR_SD**2
+
+
 def sum_up_fit(fitted: Fit, pairs: Iterable[Pair], agent: str) -> FitSum | None:
     """The equation that an agent's strength solves; None for one that has not played."""
     if agent not in fitted.strengths:
@@ -148,6 +206,6 @@ def sum_up_fit(fitted: Fit, pairs: Iterable[Pair], agent: str) -> FitSum | None:
         steps=sorted(steps, key=lambda each: -each.counts),
         won=math.fsum(each.won for each in steps),
         expected=math.fsum(each.expected for each in steps),
-        pull=SCALE * (strength - elo.START) / PRIOR_SD**2,
+        pull=_find_pull(strength),
         correlation=alike,
     )

@@ -125,6 +125,13 @@ def _write_sentence(shown: str) -> str:
     return f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith(('.', '?', '!')) else '.'}"
 
 
+def _write_command(command: str) -> Markup:
+    """A command whose options break at no hyphen."""
+    option = Markup('<span class="nowrap">{}</span>')
+    words = text.clean(command).split(" ")
+    return Markup(" ").join(option.format(each) if each[:1] == "-" else each for each in words)
+
+
 def _write_minus(shown: str) -> str:
     """A number with the sign of its own instead of a hyphen."""
     return shown.replace("-", _MINUS)
@@ -213,6 +220,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "ago": _show_moment,
     "signed": _sign,
     "minus": _write_minus,
+    "command": _write_command,
     "cut": _cut,
     "excerpt": _excerpt,
     "some": _join_some,

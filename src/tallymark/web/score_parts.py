@@ -77,7 +77,7 @@ def take_apart(formula: Formula, names: Names, values: Mapping[str, float | None
         formula=formula.text,
         value=explained.value,
         reason=explained.reason,
-        substituted=explained.substituted,
+        substituted=explained.shown,
         parts=parts,
         best=best,
         lines=explained.lines(reasons=True),

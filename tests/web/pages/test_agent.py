@@ -40,8 +40,12 @@ def test_every_step_of_the_elo_and_the_sum_of_the_fit_can_be_asked(client: TestC
     told = found["fit_sum"]
     assert told["won"] - told["expected"] == pytest.approx(told["pull"], abs=1e-6)
     assert told["steps"]
+    told = found["floor_sum"]
+    above = told["won"] - told["expected"] - told["pull"]
+    assert above == pytest.approx(1.96 * told["variance"] ** 0.5, abs=1e-4)
     page = client.get("/ratings").text
     assert '"/agents/bob#elo"' in page
+    assert '"/agents/bob#floor"' in page
     assert '"/agents/bob#fit"' in page
 
 

@@ -96,8 +96,12 @@ def test_a_wrong_formula_is_told_at_its_column_and_the_last_order_stays(
         page.wait_for_selector("text=Column 10")
         assert page.get_attribute("#what-if-formula", "aria-invalid") == "true"
         assert list_agents(page)[0] == "dave"
+        score = "tr[data-key=alice] .board-score"
+        page.evaluate(f"document.querySelector('{score} b').stays = true")
         page.fill("#what-if-formula", "-total + speed * 2")
         page.wait_for_selector("tr[data-key=alice][data-rank='1']")
+        assert "speed * 2" in (page.get_attribute(score, "data-tip") or "")
+        assert page.evaluate(f"document.querySelector('{score} b').stays")
         assert page.get_attribute("#what-if-formula", "aria-invalid") == "false"
 
 

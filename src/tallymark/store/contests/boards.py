@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, func, select, tuple_
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests import rank_blocks
+from tallymark.store.contests import plain_boards, rank_blocks
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import agents, challenges, disqualified
@@ -143,6 +143,16 @@ class Boards(TenantRows):
                 f"a limit of {limit} after {offset} would show nothing",
                 hint="give a limit of at least 1, and an offset of at least 0",
             )
+        plain = plain_boards.LATER_PAGE if offset else plain_boards.FIRST_PAGE
+        values = {"most": limit, "skipped": offset} if offset else {"most": limit}
+        rows = self._ask_plain(plain, name, public, moment, values)
+        if not rows:
+            rows = self._read_page(name, limit, offset, public, moment)
+        return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
+
+    def _read_page(
+        self, name: str, limit: int, offset: int, public: bool, moment: Moment | None
+    ) -> list[_Row]:
         with self._at(moment) as now:
             shown = self._find_board(now, name, public)
             spot: Spot | None = rank_blocks.FIRST
@@ -151,11 +161,13 @@ class Boards(TenantRows):
                 spot = rank_blocks.find_spot_after(now, shown.board, skipped)
             if spot is None:
                 return []
-            rows = shown.read_page(_PAGE, spot, limit)
-        return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
+            return shown.read_page(_PAGE, spot, limit)
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
+        values = {"agent": make_storable(agent)}
+        for *row, rank in self._ask_plain(plain_boards.PLACE, name, public, None, values):
+            return _make_standing(int(rank), tuple(row))
         with self._at(None) as now:
             found = self._find_board(now, name, public).find_agent(agent)
         return None if found is None else _make_standing(*found)
@@ -170,6 +182,17 @@ class Boards(TenantRows):
         moment: Moment | None = None,
     ) -> list[Standing]:
         """An agent with up to so many before and behind it; empty when it is not on the board."""
+        values = {"agent": make_storable(agent), "most": each}
+        rows = self._ask_plain(plain_boards.NEIGHBOURS, name, public, moment, values)
+        if rows:
+            before = next(nth for nth, row in enumerate(rows) if row[3] == agent)
+            first = int(rows[0][-1]) - before
+            return [_make_standing(nth, row[:-1]) for nth, row in enumerate(rows, first)]
+        return self._read_neighbours(name, agent, each, public, moment)
+
+    def _read_neighbours(
+        self, name: str, agent: str, each: int, public: bool, moment: Moment | None
+    ) -> list[Standing]:
         with self._at(moment) as now:
             shown = self._find_board(now, name, public)
             found = shown.find_agent(agent)
@@ -198,8 +221,23 @@ class Boards(TenantRows):
 
     def size(self, name: str, *, public: bool = True, moment: Moment | None = None) -> int:
         """How many agents are on the board."""
+        for (size,) in self._ask_plain(plain_boards.SIZE, name, public, moment, {}):
+            return int(size)
         with self._at(moment) as now:
             return self._find_board(now, name, public).size
+
+    def _ask_plain(
+        self,
+        query: QuickSelect,
+        name: str,
+        public: bool,
+        moment: Moment | None,
+        values: Mapping[str, Any],
+    ) -> list[_Row]:
+        """What is asked of a plain board; no rows where it is not one."""
+        which = {"whose": self._tenant, "called": make_storable(name), "is_public": public}
+        with self._once(moment) as statements:
+            return statements.select(query, {**which, **values})
 
     def _find_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
         name = make_storable(name)

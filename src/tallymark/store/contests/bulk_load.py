@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from itertools import islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, literal, select, text
@@ -22,10 +20,10 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, find_version_id
 from tallymark.store.contests.contest_tables import board_blocks, boards
-from tallymark.store.database_dialects import enlarge_cache, insert_many
+from tallymark.store.database_dialects import enlarge_cache, insert_columns, insert_many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection
 
@@ -58,7 +56,7 @@ class BulkLoad:
         self.loaded = 0
         self.kept = find_challenge(connection, tenant, name, lock=True)
         self._version = find_version_id(connection, self.kept, self.kept.challenge.version)
-        self._numbers = Counter(self._count_attempts())
+        self._numbers = self._count_attempts()
         self._scorings: dict[str | None, int] = {}
         self._versions = {self.kept.challenge.version: self._version}
         self._known = self._read_known() if as_they_were else None
@@ -120,13 +118,11 @@ class BulkLoad:
                 hint="load all that ended, as tally export writes them",
             )
 
-    def _find_version(self, attempt: Attempt) -> int:
-        if self._known is None:
-            return self._version
-        found = self._versions.get(attempt.version)
+    def _find_version(self, version: str) -> int:
+        found = self._versions.get(version)
         if found is None:
-            found = find_version_id(self.connection, self.kept, attempt.version)
-            self._versions[attempt.version] = found
+            found = find_version_id(self.connection, self.kept, version)
+            self._versions[version] = found
         return found
 
     def _count_attempts(self) -> dict[str, int]:
@@ -136,92 +132,134 @@ class BulkLoad:
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
     def _insert_chunk(self, chunk: Sequence[Attempt], rated: bool) -> None:
-        rows: list[dict[str, Any]] = []
-        scores: list[dict[str, Any]] = []
-        details: list[dict[str, Any]] = []
-        for key, attempt in zip(self._reserve_keys(len(chunk)), chunk, strict=True):
-            outcome = attempt.outcome
-            if outcome is None and (self._known is None or attempt.state not in ENDED_UNSCORED):
-                outcome = _require_outcome(attempt)
-            row = self._make_attempt_row(key, attempt, outcome)
-            row["match_at"] = attempt.submitted_at if rated else None
-            rows.append(row)
+        """Column by column, which takes half as long as row by row."""
+        keys = self._reserve_keys(len(chunk))
+        outcomes = [self._find_outcome(each) for each in chunk]
+        numbers = self._find_numbers(chunk)
+        insert_columns(
+            self.connection, attempts, self._make_attempts(keys, numbers, chunk, outcomes, rated)
+        )
+        for key, attempt in zip(keys, chunk, strict=True):
             if attempt.voided_at is not None:
                 self._log_void(key)
-            if outcome is None:
-                continue
-            scores.append(self._make_score_row(row, outcome))
-            if outcome.details:
-                detail = {"attempt": key, "tenant": self.kept.tenant}
-                details.append(detail | {"details": json_text(outcome.details)})
-        scores.sort(key=itemgetter("agent"))  # as SQLite keeps them
-        for table, each in ((attempts, rows), (attempt_scores, scores), (attempt_details, details)):
-            if each:
-                values = (tuple(row.values()) for row in each)
-                insert_many(self.connection, table, tuple(each[0]), values)
+        self._insert_scores(keys, numbers, chunk, outcomes)
+        self.loaded += len(chunk)
+
+    def _find_outcome(self, attempt: Attempt) -> Outcome | None:
+        """None for what ended without one, where that is kept as it was."""
+        if attempt.outcome is None and self._known is not None and attempt.state in ENDED_UNSCORED:
+            return None
+        return _require_outcome(attempt)
 
     def _log_void(self, key: int) -> None:
         entry = audit_log.make_act("voided", "it was void where it came from", self.at)
         audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, key, entry)
 
-    def _make_attempt_row(
-        self, key: int, attempt: Attempt, outcome: Outcome | None
-    ) -> dict[str, Any]:
+    def _find_numbers(self, chunk: Sequence[Attempt]) -> list[int]:
+        """Each agent's attempts are counted on, or have the numbers that they had."""
+        if self._known is not None:
+            return [each.number for each in chunk]
+        numbers = []
+        for each in chunk:
+            number = self._numbers[each.agent] = self._numbers.get(each.agent, 0) + 1
+            numbers.append(number)
+        return numbers
+
+    def _make_attempts(
+        self,
+        keys: list[int],
+        numbers: list[int],
+        chunk: Sequence[Attempt],
+        outcomes: Sequence[Outcome | None],
+        rated: bool,
+    ) -> dict[str, Sequence[Any]]:
+        """The columns of `attempts`."""
+        count = len(chunk)
         if self._known is None:
-            self._numbers[attempt.agent] += 1
-            number = self._numbers[attempt.agent]
+            versions = [self._version] * count
         else:
-            number = attempt.number
-        self.loaded += 1
+            versions = [self._find_version(each.version) for each in chunk]
         return {
-            "key": key,
-            "tenant": self.kept.tenant,
-            "challenge_id": self.kept.id,
-            "version_id": self._find_version(attempt),
-            "agent": attempt.agent,
-            "number": number,
-            "state": attempt.state if outcome is None else _name_state(outcome),
-            "seed": attempt.seed,
-            "entered_at": attempt.entered_at,
-            "expires_at": attempt.expires_at,
-            "submitted_at": attempt.submitted_at,
-            "scored_at": self.at if outcome and attempt.scored_at is None else attempt.scored_at,
-            "verified": attempt.verified,
-            "memoryless": attempt.memoryless,
-            "trajectory_level": "none" if outcome is None else outcome.trajectory_level,
-            "voided_at": attempt.voided_at,
+            "key": keys,
+            "tenant": [self.kept.tenant] * count,
+            "challenge_id": [self.kept.id] * count,
+            "version_id": versions,
+            "agent": [each.agent for each in chunk],
+            "number": numbers,
+            "state": [
+                each.state if of is None else _name_state(of)
+                for each, of in zip(chunk, outcomes, strict=True)
+            ],
+            "seed": [each.seed for each in chunk],
+            "entered_at": [each.entered_at for each in chunk],
+            "expires_at": [each.expires_at for each in chunk],
+            "submitted_at": [each.submitted_at for each in chunk],
+            "scored_at": [
+                self.at if of and each.scored_at is None else each.scored_at
+                for each, of in zip(chunk, outcomes, strict=True)
+            ],
+            "verified": [each.verified for each in chunk],
+            "memoryless": [each.memoryless for each in chunk],
+            "trajectory_level": ["none" if of is None else of.trajectory_level for of in outcomes],
+            "voided_at": [each.voided_at for each in chunk],
+            "match_at": [each.submitted_at if rated else None for each in chunk],
         }
 
-    def _make_score_row(self, row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    def _insert_scores(
+        self,
+        keys: list[int],
+        numbers: list[int],
+        chunk: Sequence[Attempt],
+        outcomes: Sequence[Outcome | None],
+    ) -> None:
+        scored = [nth for nth, outcome in enumerate(outcomes) if outcome is not None]
+        if not scored:
+            return
+        found = [outcome for outcome in outcomes if outcome is not None]
+        facts: dict[str, Sequence[Any]] = {
+            "challenge_id": [self.kept.id] * len(scored),
+            "agent": [chunk[nth].agent for nth in scored],
+            "attempt": [keys[nth] for nth in scored],
+            "tenant": [self.kept.tenant] * len(scored),
+            "scoring": [self._find_scoring(each) for each in found],
+            "submitted_at": [chunk[nth].submitted_at for nth in scored],
+            "number": [numbers[nth] for nth in scored],
+        }
+        values = zip(*map(score_rows.list_values, found), strict=True)
+        columns = facts | dict(zip(score_rows.VALUE_NAMES, values, strict=True))
+        columns["created_at"] = [  # as scoring here would complete it
+            math.floor(chunk[nth].entered_at * 1000) if at is None else at
+            for nth, at in zip(scored, columns["created_at"], strict=True)
+        ]
+        # As SQLite keeps them.
+        insert_columns(self.connection, attempt_scores, columns, ordered_by="agent")
+        details = [
+            (keys[nth], self.kept.tenant, json_text(each.details))
+            for nth, each in zip(scored, found, strict=True)
+            if each.details
+        ]
+        if details:
+            names = ("attempt", "tenant", "details")
+            insert_many(self.connection, attempt_details, names, details)
+
+    def _find_scoring(self, outcome: Outcome) -> int:
         origin = score_rows.origin_text(outcome)
         if origin not in self._scorings:
             self._scorings[origin] = score_rows.add_scoring(
                 self.connection, self.kept, "load", origin, self.at
             )
-        made = score_rows.score_row(
-            outcome,
-            challenge_id=self.kept.id,
-            agent=row["agent"],
-            attempt=row["key"],
-            tenant=self.kept.tenant,
-            scoring=self._scorings[origin],
-            submitted_at=row["submitted_at"],
-            number=row["number"],
-        )
-        if made["created_at"] is None:  # as scoring here would complete it
-            made["created_at"] = math.floor(row["entered_at"] * 1000)
-        return made
+        return self._scorings[origin]
 
-    def _reserve_keys(self, count: int) -> Iterator[int]:
+    def _reserve_keys(self, count: int) -> list[int]:
         """So many keys that nobody else gets."""
         if self.connection.dialect.name == "postgresql":
             sequence = "pg_get_serial_sequence('attempts', 'key')"
             query = text(f"SELECT nextval({sequence}) FROM generate_series(1, :count)")  # noqa: S608
-            return iter(self.connection.scalars(query, {"count": count}).all())
+            return list(self.connection.scalars(query, {"count": count}))
         query = text("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'attempts'")
         # The transaction has SQLite's only write lock. AUTOINCREMENT goes on after the highest key.
         last: int = self.connection.execute(query).scalar_one()
-        return iter(range(last + 1, last + 1 + count))
+        return list(range(last + 1, last + 1 + count))
 
     def _remember_scores(self) -> None:
         names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")

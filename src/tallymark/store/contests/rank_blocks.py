@@ -13,7 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import bindparam, delete, func, insert, select, text, tuple_, update
 
 from tallymark.store.contests.contest_tables import board_blocks as table
 from tallymark.store.contests.contest_tables import boards
@@ -31,7 +31,7 @@ FIRST: Spot = (-math.inf, 0.0, 0)
 """Before every row: the lower bound of every board's first block."""
 LAST: Spot = (math.inf, math.inf, 2**63 - 1)
 """Behind every row."""
-MOST_ROWS = 1024
+MOST_ROWS = 512
 """A block of more rows is split; one of less than an eighth is merged where that fits."""
 
 
@@ -150,6 +150,23 @@ _IS = on_board(table) & (spot(table) == spot_param("at"))
 _RESIZE = update(table).where(_IS).values(size=bindparam("new_size"))
 _DELETE = delete(table).where(_IS)
 _CLEAR = delete(table).where(on_board(table))
+_CUT = text("""
+    INSERT INTO board_blocks
+        (challenge_id, frozen, tenant, place, submitted_at, attempt, size)
+    SELECT :board, :is_frozen, :whose,
+           CASE WHEN nth = 0 THEN :first_0 ELSE place END,
+           CASE WHEN nth = 0 THEN :first_1 ELSE submitted_at END,
+           CASE WHEN nth = 0 THEN :first_2 ELSE attempt END,
+           CASE WHEN nth + :half > total THEN total - nth ELSE :half END
+    FROM (
+        SELECT place, submitted_at, attempt,
+               row_number() OVER (ORDER BY place, submitted_at, attempt) - 1 AS nth
+        FROM boards WHERE challenge_id = :board AND frozen = :is_frozen
+    ) AS numbered, (
+        SELECT count(*) AS total FROM boards WHERE challenge_id = :board AND frozen = :is_frozen
+    ) AS counted
+    WHERE nth % :half = 0
+""")
 
 
 def move_rows(
@@ -218,16 +235,9 @@ def count_rows(statements: QuickStatements, board: Board) -> int:
 
 def rebuild(connection: Connection, board: Board) -> None:
     """Cuts the board into blocks anew, each half full."""
-    statements = QuickStatements(connection)
     connection.execute(_CLEAR, board.values())
-    bound, half = FIRST, MOST_ROWS // 2
-    while (row := _find_spot_ahead(statements, board, bound, half)) is not None:
-        _insert_block(connection, board, _Block(bound, half))
-        bound = row
-    inside = select(func.count()).where(on_board(boards), spot(boards) >= spot_param("at"))
-    left = connection.execute(inside, board.values(at=bound)).scalar_one()
-    if left:
-        _insert_block(connection, board, _Block(bound, left))
+    values = board.values(first=FIRST) | {"whose": board.tenant, "half": MOST_ROWS // 2}
+    connection.execute(_CUT, values)
 
 
 def _split(statements: QuickStatements, board: Board, block: _Block) -> None:

@@ -63,6 +63,8 @@ _KINDS = {"agent": np.int32, "attempt": np.int64}
 _scores = attempt_scores.c
 _Numbers = dict[str, float | None]
 _COPY_HEADER = 19
+_NAME_BYTES = 180
+"""What an agent's name takes in a list and a dictionary."""
 _ZEROED = '%"constraint_effect":"zero"%'
 
 
@@ -98,8 +100,7 @@ class ScoreColumns:
     @property
     def nbytes(self) -> int:
         """About what it takes, the names of agents included."""
-        names = sum(map(len, self.agents)) + 150 * len(self.agents)
-        return self.attempts.nbytes + self.board.nbytes + names
+        return self.attempts.nbytes + self.board.nbytes + _NAME_BYTES * len(self.agents)
 
 
 class ScoreColumnReader(TenantRows):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
+from math import isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, exists, insert, select
 
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.scoring import Origin
@@ -21,12 +21,16 @@ from tallymark.store.contests.attempt_tables import (
     score_history,
     scorings,
 )
+from tallymark.store.contests.attempt_tables import score_rules as rules_table
+from tallymark.store.contests.contest_tables import challenges
 from tallymark.store.contests.formula_scores import score_of
+from tallymark.store.quick_statements import QuickSelect
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.quick_statements import QuickStatements
 
 _BEYOND = 2**63
 # Nearly all scores of a challenge are by one rule.
@@ -46,7 +50,7 @@ class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _keep_finite(number: float | None) -> float | None:
-    return float(number) if number is not None and math.isfinite(number) else None
+    return float(number) if number is not None and isfinite(number) else None
 
 
 def _keep_within_64_bits(number: int | None) -> int | None:
@@ -134,6 +138,26 @@ def origin_text(outcome: Outcome) -> str | None:
     return None if outcome.origin is None else json_text(outcome.origin)
 
 
+_PLAIN_HISTORY = QuickSelect(
+    select(
+        challenges.c.frozen_at,
+        *(score_history.c[name] for name in ("at", "score", "result", "error")),
+        scorings.c.origin,
+    )
+    .join_from(attempts, challenges, challenges.c.id == attempts.c.challenge_id)
+    .join(scorings, scorings.c.challenge_id == attempts.c.challenge_id)
+    .join(
+        score_history,
+        (score_history.c.scoring == scorings.c.id)
+        & (score_history.c.agent == attempts.c.agent)
+        & (score_history.c.attempt == attempts.c.key),
+    )
+    .where(attempts.c.tenant == bindparam("whose"), attempts.c.key == bindparam("which"))
+    .where(~exists().where(rules_table.c.challenge_id == attempts.c.challenge_id))
+    .order_by(score_history.c.scoring)
+)
+
+
 def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
     """Every score that an attempt was given, oldest first. `attempt` is its row."""
     table = score_history.c
@@ -149,6 +173,17 @@ def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
         for row in connection.execute(query)
     ]
     return entries + _follow_rules(connection, attempt, entries[-1].score if entries else None)
+
+
+def read_plain_history(
+    statements: QuickStatements, tenant: str, key: int | None
+) -> tuple[list[ScoreEntry], float | None]:
+    """The same in one statement, and when the public's board was frozen.
+
+    Nothing where scores follow from a rule, or the attempt has none.
+    """
+    rows = statements.select(_PLAIN_HISTORY, {"whose": tenant, "which": key})
+    return [_make_entry(*row[1:]) for row in rows], rows[0][0] if rows else None
 
 
 def _follow_rules(

@@ -17,7 +17,14 @@ from tallymark.web.board_rows import list_dimensions, write_value
 from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel
 from tallymark.web.page import Page
 from tallymark.web.rating_lines import RatingLine, make_rating_table
-from tallymark.web.rating_sums import EloStep, FitSum, list_elo_steps, sum_up_fit
+from tallymark.web.rating_sums import (
+    EloStep,
+    FitSum,
+    FloorSum,
+    list_elo_steps,
+    sum_up_fit,
+    sum_up_floor,
+)
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
@@ -91,6 +98,7 @@ class AgentView(View, frozen=True, kw_only=True):
     elo_steps: list[EloStep]
     """The newest matches with their arithmetic; empty while a board is frozen."""
     fit_sum: FitSum | None
+    floor_sum: FloorSum | None
     fit_path: list[FitPoint]
     """The fit as it was after some of the matches."""
     frozen: list[str]
@@ -151,6 +159,7 @@ def gather(visit: Visit) -> AgentView:
         elo_path=[changes[0][1].before, *(each.after for _, each in changes)] if changes else [],
         elo_steps=list_elo_steps(changes, _MOST_STEPS),
         fit_sum=sum_up_fit(table.fitted, table.pairs, handle),
+        floor_sum=sum_up_floor(table.fitted, handle),
         fit_path=[] if table.frozen else _follow_fit(visit, handle, table.pairs),
         frozen=table.frozen,
         results=results,

@@ -172,7 +172,7 @@ def gather(visit: Visit) -> AttemptView:
         entered_at=attempt.entered_at,
         submitted_at=attempt.submitted_at,
         expires_at=attempt.expires_at,
-        seconds=None if attempt.submitted_at is None else attempt.submitted_at - attempt.entered_at,
+        seconds=_find_seconds(attempt),
         limit=challenge.time_limit_s,
         shown=_write_score(challenge, outcome),
         score=None if outcome is None else outcome.score,
@@ -217,6 +217,13 @@ def gather(visit: Visit) -> AttemptView:
         ],
         log=_list_log(visit, attempt),
     )
+
+
+def _find_seconds(attempt: Attempt) -> float | None:
+    """How long it took: as it was measured, where it was; else from entry to submission."""
+    if attempt.outcome is not None and attempt.outcome.metrics.elapsed_ms is not None:
+        return attempt.outcome.metrics.elapsed_ms / 1000
+    return None if attempt.submitted_at is None else attempt.submitted_at - attempt.entered_at
 
 
 def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:

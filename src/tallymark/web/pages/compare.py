@@ -40,8 +40,8 @@ Tone = Literal["good", "bad", "", "quiet"]
 _MEASURES = (
     ("score", "Score", True),
     ("success_pct", "Success, %", True),
-    ("total_cost", "Cost, $", False),
-    ("avg_latency", "Latency, s", False),
+    ("total_cost", "Cost", False),
+    ("avg_latency", "Latency", False),
 )
 _WORSE = ("broken", "worse", "error_now")
 
@@ -72,6 +72,9 @@ class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     before: str
     now: str
+    first: str
+    """How often it passed before and now, as `2/3`; empty where each ran once."""
+    second: str
     reason: str
 
 
@@ -307,6 +310,8 @@ def _list_changes(pair: Comparison) -> list[ChangeLine]:
             kind=each.kind,
             before=_name_outcome(each.first),
             now=_name_outcome(each.second),
+            first="" if each.first.endswith("/1") else each.first,
+            second="" if each.second.endswith("/1") else each.second,
             reason=each.reason or CHANGE_KINDS[each.kind],
         )
         for each in pair.changes

@@ -212,7 +212,8 @@ def _choose_run(visit: Visit, wanted: str, records: list[RunRecord]) -> RunRecor
     if wanted:
         visit.visitor.require_runs()
         return visit.app.store.brief_run(wanted, metrics_for=visit.get("formula"))
-    return records[0] if records else None
+    ended = (each for each in records if each.score is not None)  # one that runs has few numbers
+    return next(ended, records[0] if records else None)
 
 
 def describe_mistake(problem: Problem, level: str = "error") -> Mistake:

@@ -16,7 +16,7 @@ from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import GROUPS, TraceSum
 from tallymark.suites.imports.imported_suite import write_yaml
-from tallymark.text import format_tick
+from tallymark.text import format_tick, format_value
 from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
@@ -225,7 +225,7 @@ def _describe(record: TraceRecord, scores: list[TraceScore], measure: str) -> Tr
         spans=record.spans,
         asked=record.asked,
         score=fmean(mine) if mine else None,
-        lowest="" if low is None else f"{low[1]} {format_tick(low[0])}",
+        lowest="" if low is None else f"{low[1]} {format_value(low[0])}",
     )
 
 

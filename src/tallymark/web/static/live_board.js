@@ -3,6 +3,7 @@
 const EVERY = 1000; // at most one reorder in so many ms; changes in between are joined
 const SPREAD = 400; // all hear of a change at once, and should not all ask at once
 const LAZILY = 10_000; // for what changes no row here
+const MANY = 60; // rows
 const WATCH = 60_000; // a connection that says nothing for so long is tried
 const AGES = [[60, 1, "s"], [3600, 60, "min"], [86_400, 3600, "h"], [2_592_000, 86_400, "d"]];
 
@@ -288,7 +289,7 @@ function makePatcher(root) {
     remember(row, next);
     if (before === sources.get(row)) return;
     for (const { name, value } of next.attributes) row.setAttribute(name, value);
-    row.replaceChildren(...next.childNodes);
+    changeChildren(row, next);
   }
 
   function notePlaces() {
@@ -301,6 +302,8 @@ function makePatcher(root) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const [time, ...easing] = getComputedStyle(root).getPropertyValue("--settle").trim().split(" ");
     const rows = [...root.querySelectorAll("[data-keyed] > [data-key]")];
+    // Of a long what-if nobody follows each row, and the next key should not wait for them.
+    if (isOther() && rows.length > MANY) return moved;
     const now = rows.map((each) => each.getBoundingClientRect());
     const isSeen = ({ top, bottom }) => bottom > 0 && top < innerHeight;
     const lit = []; // a colour that fades where nobody looks would cost as much as one that is seen
@@ -375,6 +378,26 @@ function makePatcher(root) {
   }
 
   return { apply, isOwnOrder };
+}
+
+// One element becomes like another where they differ: what stays the same is not laid out again.
+function change(old, fresh) {
+  if (old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
+  if (!old.attributes) return old.data === fresh.data || (old.data = fresh.data);
+  if (old.dateTime && old.dateTime === fresh.dateTime) return; // how long ago is written here
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && name !== "aria-describedby") old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  changeChildren(old, fresh);
+}
+
+function changeChildren(old, fresh) {
+  const [before, after] = [[...old.childNodes], [...fresh.childNodes]];
+  after.forEach((each, at) => (before[at] ? change(before[at], each) : old.append(each)));
+  before.slice(after.length).forEach((each) => each.remove());
 }
 
 // What had the focus has it again, also where its row was written anew.

@@ -8,6 +8,10 @@ export async function mount(root) {
     }
   }
 }
-const start = () => mount(document);
+function start() {
+  const here = document.querySelector(".nav [aria-current]"); // where it does not fit, it scrolls
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - innerWidth / 2;
+  mount(document);
+}
 if (document.hidden) start(); // which is not painted
 else requestAnimationFrame(() => setTimeout(start));
