@@ -313,7 +313,7 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
     ]
     heads = ["AT (UTC)", "TRACE", "VERSION", "RULE VERSION", "DECISION", "COST", "WHY"]
     right = ("VERSION", "RULE VERSION", "COST")
-    say(Table(heads, rows, right, wrap=("WHY",)) if rows else "nothing was decided so")
+    say(Table(heads, rows, right, wrap=("WHY",)) if rows else "no such decision yet")
 
 
 @app.command()

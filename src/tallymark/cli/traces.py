@@ -407,10 +407,18 @@ def _write_scores(scores: list[TraceScore]) -> str:
     )
 
 
+def _write_status(record: TraceRecord) -> str:
+    if record.error is None:
+        return record.status
+    if record.status == "error":
+        return f"error: {record.error}"
+    return f"{record.status}, though {format_count(record.errors, 'span')} failed: {record.error}"
+
+
 def _write_facts(record: TraceRecord) -> list[str]:
     told = [
         ("name", record.name),
-        ("status", record.status if record.error is None else f"{record.status}: {record.error}"),
+        ("status", _write_status(record)),
         ("started", format_utc_moment(record.started_at)),
         ("took", format_seconds(record.duration)),
         ("service", " ".join(filter(None, (record.service, record.service_version)))),

@@ -317,7 +317,9 @@ class Decisions(TenantRows):
         with self._database.read() as connection:
             rows = QuickStatements(connection).read(query, rule.id, backfill, now, limit)
         first = len(DueTrace.__struct_fields__) - 1
-        return [DueTrace(*row[:first], dict(zip(names, row[first:], strict=True))) for row in rows]
+        return [
+            DueTrace(*(*row[:first], dict(zip(names, row[first:], strict=True)))) for row in rows
+        ]
 
     def count_waiting(self, rule: Rule, backfill: int) -> int:
         """How many traces a rule is still to score, at whichever time."""
