@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees
@@ -12,7 +12,7 @@ from tallymark.formula import Formula, Names
 from tallymark.formula.lint import describe_range
 from tallymark.formula.lint_examples import sample_rows
 from tallymark.formula.ranges import Direction
-from tallymark.formula.tree import Node, to_text
+from tallymark.formula.tree import Call, Node, Number, Product, to_text
 
 EVALS = Names.of_run(["a", "b", "a-b"])
 
@@ -173,6 +173,7 @@ def test_no_row_lies_outside_the_range_that_was_told(tree: Node, row: dict[str, 
 
 @settings(max_examples=examples(800))
 @given(trees(), rows)
+@example(Call("abs", (Product((Number(0.0), Number(0.0)), ("/",)),)), dict.fromkeys(NAMES, 0.0))
 def test_no_row_divides_by_zero_where_lint_saw_no_danger(tree: Node, row: dict[str, float]) -> None:
     formula = lintable(tree)
     if not formula.lint().may_divide_by_zero:

@@ -99,7 +99,8 @@ class Analysis:
             case Call(function=function, arguments=arguments):
                 if not any(isinstance(each, Name) for each in walk(node)):
                     constant = step(node, {}).value
-                    return NEVER if constant is None else Fact(Range(constant, constant))
+                    if constant is not None:
+                        return Fact(Range(constant, constant))
                 facts = [self.fact(argument) for argument in arguments]
                 if any(fact.range is None for fact in facts):
                     return NEVER

@@ -138,6 +138,8 @@ def insert_columns(
     known = {
         name: values for name, values in columns.items() if not all(each is None for each in values)
     }
+    if not known:  # no rows
+        return
     if connection.dialect.name == "sqlite":
         for name, values in known.items():
             if isinstance(table.c[name].type, Boolean):

@@ -227,10 +227,11 @@ class BulkLoad:
         }
         values = zip(*map(score_rows.list_values, found), strict=True)
         columns = facts | dict(zip(score_rows.VALUE_NAMES, values, strict=True))
-        columns["created_at"] = [  # as scoring here would complete it
-            math.floor(chunk[nth].entered_at * 1000) if at is None else at
-            for nth, at in zip(scored, columns["created_at"], strict=True)
-        ]
+        if self._known is None:  # as scoring here would complete it
+            columns["created_at"] = [
+                math.floor(chunk[nth].entered_at * 1000) if at is None else at
+                for nth, at in zip(scored, columns["created_at"], strict=True)
+            ]
         # As SQLite keeps them.
         insert_columns(self.connection, attempt_scores, columns, ordered_by="agent")
         details = [
