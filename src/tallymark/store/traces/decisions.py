@@ -79,10 +79,11 @@ _INSERTS = {
         _PAIRS,
     ),
 }
+# A bare tenant would have SQLite go through all of its traces for each of the given ones.
 _READY = (
     "SELECT t.key, t.version, t.started_at{numbers}"
     " FROM {given} {each traces t: t.key = given.trace} WHERE t.version = given.version"
-    " AND t.tenant = ? AND t.last_at + ? <= ? AND NOT EXISTS (SELECT 1 FROM trace_decisions d"
+    " AND t.tenant || '' = ? AND t.last_at + ? <= ? AND NOT EXISTS (SELECT 1 FROM trace_decisions d"
     " WHERE d.trace = t.key AND d.version = t.version AND d.rule_version = ? LIMIT 1 OFFSET 0)"
 )
 _ADVANCE = (
