@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,13 @@ JUST_BEFORE = NOON + DAY / 2 - 1.0
 @pytest.fixture
 def desk(shared_url: str) -> Iterator[Desk]:
     with open_store(shared_url, tenant=uuid.uuid4().hex) as store:
+        yield Desk(store)
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[Desk]:
+    """On SQLite alone."""
+    with open_store(str(tmp_path / "tally.db")) as store:
         yield Desk(store)
 
 
@@ -275,6 +283,27 @@ def test_traces_are_not_removed_while_scores_are_written(desk: Desk) -> None:
         return database.write(work)
 
     assert (ask(removed=False), ask(removed=True)) == ([True, False], [False, False])
+
+
+def test_what_a_backfill_may_score_is_looked_up_by_key(
+    lone: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by going through all traces of the tenant for each of the given ones."""
+    rule = lone.rules.add(POLITE).rule
+    asked: list[tuple[str, tuple[Any, ...]]] = []
+    read = QuickStatements.read
+
+    def listen(self: QuickStatements, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        asked.append((text, values))
+        return read(self, text, *values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(QuickStatements, "read", listen)
+        lone.store.decisions.find_ready(rule, [(1, 1)], now=NOON)
+    ((text, values),) = asked
+    with lone.store._database.read() as connection:
+        plan = read(QuickStatements(connection), f"EXPLAIN QUERY PLAN {text}", *values)
+    assert "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)" in [row[-1] for row in plan]
 
 
 def test_of_two_backfills_that_are_started_at_once_one_is_refused(desk: Desk) -> None:
