@@ -169,7 +169,7 @@ BENCHES = (
     *(
         Bench(
             name,
-            "A single row on PostgreSQL: half a millisecond, most of which is asking at all. SQLite "
+            "A single row on PostgreSQL: half a millisecond, most of it for asking at all. SQLite "
             "has no server to ask.",
             pages(question),
             SIZES,
