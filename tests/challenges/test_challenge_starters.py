@@ -14,12 +14,21 @@ from tallymark.challenges.challenge_starters import list_starters, write_starter
 from tallymark.challenges.evaluators.evaluator_types import EVALUATORS
 from tallymark.errors import InvalidInput
 
+FIRST = ("deterministic", "script", "versus")
+"""Kinds that work in different ways; the others wait for the proof."""
+
 
 def test_there_is_one_for_each_evaluator_and_for_red_against_blue() -> None:
     assert set(list_starters()) == {*EVALUATORS, "versus"}
 
 
-@pytest.mark.parametrize("kind", list_starters())
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if kind in FIRST else pytest.param(kind, marks=pytest.mark.proof)
+        for kind in list_starters()
+    ],
+)
 def test_it_can_be_checked_published_and_played_as_printed(kind: str, tmp_path: Path) -> None:
     tally = Tally(tmp_path)
     printed = tally("challenge", "init", kind).stdout

@@ -52,7 +52,9 @@ def find_unshare() -> list[str] | None:
     return None if done.returncode else words
 
 
-@pytest.mark.parametrize("backend", [*FIRST, "insecure-local"])
+@pytest.mark.parametrize(
+    "backend", [*FIRST, pytest.param("insecure-local", marks=pytest.mark.proof)]
+)
 def test_the_first_process_of_a_machine_keeps_no_zombies(tmp_path: Path, backend: str) -> None:
     words = find_unshare()
     if words is None:
