@@ -8,7 +8,7 @@ PROMPTFOO := 0.121.20
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test tests coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test tests ordinary-user coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -30,13 +30,16 @@ quick: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/pytest -n 2 -q $(QUICK:%=tests/%) tests/test_[elmt]*.py --ignore=tests/scorers/adapters
 
-# Types are checked on one core, and many tests wait: together they keep two cores busy.
+# Types are checked on one core, and many tests wait: beside each other they keep two cores busy.
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 check tests
+	@$(MAKE) --no-print-directory -j2 tests ordinary-user
 
 tests: $(VENV)/.dev
 	$(BIN)/pytest -n 3 --dist worksteal
-	@$(BIN)/python scripts/ordinary_user.py
+
+# Its words come at its end, so that they do not mingle with those of the tests.
+ordinary-user: check
+	@said=$$($(BIN)/python scripts/ordinary_user.py 2>&1); status=$$?; echo "$$said"; exit $$status
 
 # Twice as slow as without, so it is not part of `make test`.
 coverage: $(VENV)/.dev

@@ -139,10 +139,6 @@ def sweep(server: Server, folder: Path, *more: str) -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
 
 
-def test_the_document_tells_what_is_answered(furnished: Server, tmp_path: Path) -> None:
-    sweep(furnished, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "1")
-
-
 @pytest.mark.proof
 def test_the_document_tells_what_is_answered_whatever_is_asked(
     furnished: Server, tmp_path: Path

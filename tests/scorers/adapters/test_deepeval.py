@@ -232,6 +232,7 @@ def test_what_cannot_be_wrapped_is_refused(given: Any, options: dict[str, Any], 
         from_deepeval(given, **options)
 
 
+@pytest.mark.proof
 def test_it_is_silent_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """No network, no folder, no warning, no word on the screen."""
     code = """
