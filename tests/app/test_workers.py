@@ -512,3 +512,7 @@ def test_a_run_whose_worker_is_killed_goes_on_where_it_was(
     assert (record.status, record.passed, record.failed) == ("completed", 1, 1)
     assert read(tmp_path / "asked") == ["hi", "ho", "ho"]  # what was answered is not asked again
     require_as_logged(app.store, "runs", "jobs")
+
+
+def test_who_never_began_can_be_stopped(app: App) -> None:
+    Workers(app).stop(0.0)

@@ -307,7 +307,8 @@ class Workers:
         deadline = time.monotonic() + seconds
         self.stop_taking()
         self._queue.bell.leave(self._wake)
-        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._thread.is_alive():  # it is not where the server ended before it began
+            self._thread.join(max(0.0, deadline - time.monotonic()))
         if self._keeper is not None:
             self._keeper.stop(max(0.0, deadline - time.monotonic()))
         with self._lock:
