@@ -67,8 +67,8 @@ sbom: $(VENV)/.dev
 proof: $(VENV)/.dev
 	@$(BIN)/python -m scripts.proof $(PROOF)
 
-# An hour on each database with load on all doors while everything fails, as root a full disk too; then a million attempts
-# by every engine. SOAK="--minutes 5 --seed 2" is the short form.
+# An hour, half of it on each database, with load on all doors while everything fails, as root a full disk too; then a
+# million attempts by every engine. SOAK="--minutes 5 --seed 2" is the short form.
 soak: $(VENV)/.dev
 	@$(BIN)/python -m scripts.soak $(SOAK)
 

@@ -1,6 +1,6 @@
 """Load on all doors while everything fails at random; in the end nothing is lost and nothing twice.
 
-    python -m scripts.soak [--minutes 60] [--database sqlite|postgres] [--seed 1]
+    python -m scripts.soak [--minutes 30] [--database sqlite|postgres] [--seed 1]
 
 A server, two workers and the database run in processes of their own, on a small disk and by a clock
 that jumps; between them and all who ask is a network that fails. Beside them a Ray cluster of two
@@ -74,7 +74,8 @@ FORMULAS = ("1000 * succeeded - tokens_total / {n}", "tokens_total / {n} - elaps
 class Size:
     """How long, and how much there is beforehand."""
 
-    minutes: float = 60.0
+    minutes: float = 30.0
+    """On each database, so an hour in all."""
     attempts: int = 1_000_000
     """That are rescored again and again."""
     bulk: int = 10_000
