@@ -40,7 +40,11 @@ _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # it would tell its makers
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # a token that is refused would be told each second
 }
+_IF_REFUSED = (
+    "where the cluster asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN if need be"
+)
 _bench = WorkBench()
 """Of a process of Ray's that does blocks for us."""
 
@@ -75,18 +79,20 @@ class RayEngine(Engine):
             "object_store_memory": _STORE_BYTES,
         }
         quiet = {"log_to_driver": False, "configure_logging": False}
+        hint = "look at it with `ray status`, or leave the address out to start one here"
         try:
             if address is not None:
                 _require_listener(address)
+                hint = f"somebody listens there; {_IF_REFUSED}"
             # "local" starts one of its own, even where another runs on this machine.
             self._ray.init(address or "local", **({} if address else here), **quiet)
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
             said = shorten_line(str(error), 200)
             if address is None:
                 raise WorkFailed(f"Ray cannot be started here: {said}") from None
             raise WorkFailed(
                 f"no Ray cluster can be reached at {address}: {said}",
-                hint="look at it with `ray status`, or leave the address out to start one here",
+                hint=hint,
             ) from None
 
     def close(self) -> None:
