@@ -118,13 +118,13 @@ class Rulings:
         reference = challenge.scoring.plugin or ""
         if scores_quickly(challenge):  # none of the challenge's files are in it
             return load_plugin(reference, folder=Path(), sandbox=None)
-        if folder is not None:
-            return load_plugin(reference, folder=folder, sandbox=self._open_sandbox)
-        files = self.open_folder(challenge)
+        files = self.open_folder(challenge) if folder is None else folder
         try:
             return load_plugin(reference, folder=files, sandbox=self._open_sandbox)
         except ScorerError as error:
-            # Where it was laid out is nobody's business, and gone by now.
+            if str(files) not in {each.name for each in self._folders.values()}:
+                raise
+            # Where we laid it out is nobody's business.
             published = f"what {challenge.name} was published with"
             raise ScorerError(
                 replace(each, message=each.message.replace(str(files), published))
