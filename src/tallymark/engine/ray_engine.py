@@ -81,8 +81,7 @@ class RayEngine(Engine):
         quiet = {"log_to_driver": False, "configure_logging": False}
         hint = "look at it with `ray status`, or leave the address out to start one here"
         try:
-            if address is not None:
-                _require_listener(address)
+            if address is not None and _require_listener(address):
                 hint = f"somebody listens there; {_IF_REFUSED}"
             # "local" starts one of its own, even where another runs on this machine.
             self._ray.init(address or "local", **({} if address else here), **quiet)
@@ -164,11 +163,16 @@ def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
         return "failed", describe_error(error)
 
 
-def _require_listener(address: str) -> None:
-    """ConnectionError where nobody listens: Ray itself would wait for minutes, and not alone."""
+def _require_listener(address: str) -> bool:
+    """ConnectionError where nobody listens: Ray itself would wait for minutes, and not alone.
+
+    False for a word that only Ray knows, such as auto.
+    """
     host, _, port = address.rpartition(":")
-    if port.isdecimal():  # else a word that Ray knows, such as auto
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
-        except OverflowError:
-            raise ConnectionError("there is no such port") from None
+    if not port.isdecimal():
+        return False
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+    except OverflowError:
+        raise ConnectionError("there is no such port") from None
+    return True
