@@ -350,9 +350,9 @@ class RunService:
         record = ongoing.record
         if ongoing.results is not None:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
-        from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
+        from tallymark.store.runs.stored_results import StoredResults  # noqa: PLC0415 (large runs)
 
-        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally.cases))
+        return ongoing.make_run(StoredResults(self.app.store, record, ongoing.keys))
 
 
 def _choose_part(
