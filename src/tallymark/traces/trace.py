@@ -153,7 +153,10 @@ class Trace(
     @property
     def first_input(self) -> str:
         """The input of the first span that has one: what the agent was asked."""
-        return next((span.input for span in self.spans if span.input), "")
+        for span in self.spans:
+            if span.input:
+                return span.input
+        return ""
 
     @property
     def answer(self) -> str | None:
@@ -202,16 +205,10 @@ class Trace(
 
     def sum_spending(self) -> Spending:
         """Cost and tokens over all spans."""
-        costs: list[float] = []
-        given: list[int] = []
-        gave: list[int] = []
-        for span in self.spans:
-            if span.cost is not None:
-                costs.append(span.cost)
-            if span.input_tokens is not None:
-                given.append(span.input_tokens)
-            if span.output_tokens is not None:
-                gave.append(span.output_tokens)
+        spans = self.spans
+        costs = [known for span in spans if (known := span.cost) is not None]
+        given = [known for span in spans if (known := span.input_tokens) is not None]
+        gave = [known for span in spans if (known := span.output_tokens) is not None]
         return Spending(
             add_exactly(costs) if costs else None,
             sum(given) if given else None,
