@@ -146,7 +146,9 @@ class OngoingRun:
 
     def add(self, result: CaseResult) -> None:
         """Takes one more result."""
-        self._count(result)
+        self.tally.add(result)
+        if self._knows_keys:
+            self._hold(result)
         if self._writer is not None:
             self._writer.put(result)
         if self._watch is not None:
@@ -154,16 +156,16 @@ class OngoingRun:
 
     async def aadd(self, result: CaseResult) -> None:
         """The same where an event loop should go on meanwhile."""
-        self._count(result)
+        self.tally.add(result)
+        if self._knows_keys:
+            self._hold(result)
         if self._writer is not None:
             await self._writer.aput(result)
         if self._watch is not None:
             self._watch.moved(result, self.tally)
 
-    def _count(self, result: CaseResult) -> None:
-        self.tally.add(result)
-        if self._knows_keys:
-            self.keys.add(result.case, result.epoch)
+    def _hold(self, result: CaseResult) -> None:
+        self.keys.add(result.case, result.epoch)
         if self.results is not None:
             self.results.append(result)
             if len(self.results) > MOST_HELD and self._writer is not None:

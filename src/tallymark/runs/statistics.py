@@ -40,17 +40,23 @@ def estimate_clusters(clusters: Iterable[tuple[int, float]]) -> MeanEstimate:
 
     Of each cluster its count and its sum are enough.
     """
-    filled = [(count, total) for count, total in clusters if count]
     # Lists, not generators: there may be a million clusters.
-    count = sum([count for count, _ in filled])
-    if not count:
+    counts: list[int] = []
+    totals: list[float] = []
+    for count, total in clusters:
+        if count:
+            counts.append(count)
+            totals.append(total)
+    results, filled = sum(counts), len(counts)
+    if not results:
         return MeanEstimate()
-    mean = math.fsum([total for _, total in filled]) / count
+    mean = math.fsum(totals) / results
     variance = None
-    if len(filled) > 1:
-        squares = math.fsum([(total - count * mean) ** 2 for count, total in filled])
-        variance = squares / count**2 * len(filled) / (len(filled) - 1)
-    return _make_estimate(mean, variance, len(filled))
+    if filled > 1:
+        pairs = zip(counts, totals, strict=True)
+        squares = math.fsum([(total - count * mean) ** 2 for count, total in pairs])
+        variance = squares / results**2 * filled / (filled - 1)
+    return _make_estimate(mean, variance, filled)
 
 
 def _make_estimate(mean: float, variance: float | None, clusters: int) -> MeanEstimate:

@@ -11,7 +11,6 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from typing import Any
 from zlib import crc32
 
@@ -402,17 +401,21 @@ class Tally:
                 met.update(names)
                 yield from names
 
-    def clusters(self) -> dict[str, list[tuple[int, float]]]:
+    def clusters(self) -> dict[str, Iterator[tuple[int, float]]]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
-        found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
+        # Two lists, not one of pairs: there may be millions, which the collector would walk.
+        counts: dict[str, list[int]] = {name: [] for name in self.scorers}
+        totals: dict[str, list[float]] = {name: [] for name in self.scorers}
         single = [known for known in self._cases.values() if isinstance(known, Seen)]
         for name, values in _measure_by_scorer(single):
-            found[name].extend(zip(repeat(1), values, strict=False))
+            counts[name] += [1] * len(values)
+            totals[name] += values
         for known in self._cases.values():
             if not isinstance(known, Seen):
                 for name, amounts in known.scores.items():
-                    found[name].append((amounts.known, amounts.total))
-        return found
+                    counts[name].append(amounts.known)
+                    totals[name].append(amounts.total)
+        return {name: zip(counts[name], totals[name], strict=True) for name in self.scorers}
 
     @property
     def evals(self) -> dict[str, Counts]:
