@@ -7,7 +7,7 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Spending(NamedTuple):
+class Spending(msgspec.Struct, frozen=True, gc=False):
     """What a trace took; None where no span knows."""
 
     cost: float | None
