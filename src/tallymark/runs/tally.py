@@ -25,6 +25,7 @@ from tallymark.formula import (
 )
 from tallymark.formula.formula_names import WELL_FORMED
 from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.runs.statistics import Clusters
 from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
@@ -401,21 +402,19 @@ class Tally:
                 met.update(names)
                 yield from names
 
-    def clusters(self) -> dict[str, Iterator[tuple[int, float]]]:
+    def clusters(self) -> dict[str, Clusters]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
-        # Two lists, not one of pairs: there may be millions, which the collector would walk.
-        counts: dict[str, list[int]] = {name: [] for name in self.scorers}
-        totals: dict[str, list[float]] = {name: [] for name in self.scorers}
+        found = {name: Clusters([], []) for name in self.scorers}
         single = [known for known in self._cases.values() if isinstance(known, Seen)]
         for name, values in _measure_by_scorer(single):
-            counts[name] += [1] * len(values)
-            totals[name] += values
+            found[name].counts.extend([1] * len(values))
+            found[name].totals.extend(values)
         for known in self._cases.values():
             if not isinstance(known, Seen):
                 for name, amounts in known.scores.items():
-                    counts[name].append(amounts.known)
-                    totals[name].append(amounts.total)
-        return {name: zip(counts[name], totals[name], strict=True) for name in self.scorers}
+                    found[name].counts.append(amounts.known)
+                    found[name].totals.append(amounts.total)
+        return found
 
     @property
     def evals(self) -> dict[str, Counts]:
