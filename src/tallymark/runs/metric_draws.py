@@ -213,7 +213,7 @@ def find_quantile(values: Array, share: float) -> float:
     ordered = np.sort(values)
     place = share * (len(ordered) - 1)
     below = int(place)
-    low, high = ordered[below].item(), ordered[min(below + 1, len(ordered) - 1)].item()
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
     rest = place - below
     return high - (high - low) * (1 - rest) if rest >= 0.5 else low + (high - low) * rest
 

@@ -78,8 +78,8 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
 
 def bind_value(column: Column[Any], value: Any) -> Any:
     """A value as its column takes it, for a statement that is written as text."""
-    kind: Any = column.type
-    return kind.process_bind_param(value, None) if isinstance(kind, TypeDecorator) else value
+    process: Any = getattr(column.type, "process_bind_param", None)  # of our own types
+    return value if process is None else process(value, None)
 
 
 def make_storable(text: str) -> str:
