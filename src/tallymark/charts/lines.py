@@ -25,7 +25,7 @@ from tallymark.charts.frame import (
     pct,
     px,
 )
-from tallymark.text import UNDEFINED, format_count, format_tick
+from tallymark.text import UNDEFINED, format_count, format_tick, with_minus
 
 _HEIGHT = 220
 
@@ -54,6 +54,7 @@ def draw_lines(
     zero: bool = False,
 ) -> Chart:
     """The points are in the order of x. With `zero`, the axis of amounts begins there."""
+    write_x, write_y = with_minus(write_x), with_minus(write_y)
     gaps = sum(point.y is None for line in lines for point in line.points)
     rows = [
         (line.name, write_x(p.x), UNDEFINED if p.y is None else write_y(p.y), _write(p, write_y))
