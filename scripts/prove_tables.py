@@ -373,8 +373,8 @@ def _sort(row: dict[str, Any]) -> str:
 def _require_same(kind: str, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     if len(found) != len(wanted):
         raise AssertionError(f"{kind}: {len(found):,} rows instead of {len(wanted):,}")
-    plain = json.loads(json.dumps(wanted))
-    for nth, (mine, other) in enumerate(zip(plain, found, strict=True), 1):
+    pairs = zip(*(json.loads(json.dumps(each)) for each in (wanted, found)), strict=True)
+    for nth, (mine, other) in enumerate(pairs, 1):
         for name, value in mine.items():
             if value != other[name] or type(value) is not type(other[name]):
                 raise AssertionError(

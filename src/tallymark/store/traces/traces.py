@@ -9,8 +9,8 @@ from tallymark.errors import NotFound
 from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import retention, settling, trace_lists
-from tallymark.store.traces.segments import Segment, merge_segments, read_segment
 from tallymark.store.traces.rules import find_replaced
+from tallymark.store.traces.segments import Segment, merge_segments, read_segment
 from tallymark.store.traces.trace_filters import write_counted, write_origin
 from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
