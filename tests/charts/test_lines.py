@@ -18,7 +18,8 @@ def test_a_line_and_its_band_are_where_their_numbers_are() -> None:
     assert find(chart, "path", "line")[0]["d"] == "M0 110 250 165 1000 55"
     assert find(chart, "path", "band")[0]["d"] == "M0 0 250 110 1000 0 1000 110 250 220 0 220Z"
     assert find(chart, "circle", "dot")[-1] == {"class": "dot", "cx": "100%", "cy": "55", "r": "5"}
-    assert texts(chart)[-1] == "fit 75"
+    assert texts(chart)[-1] == "75"
+    assert "At the end: fit 75." in chart.svg
 
 
 def test_below_zero_stands_the_sign_of_its_own() -> None:

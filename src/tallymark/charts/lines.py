@@ -105,7 +105,9 @@ def _draw(title: str, lines: Sequence[Line], writers: tuple[Writer, Writer], zer
                 body += _draw_dot(x.place(last.x), ends[-1][0], 5)
     for (_, text, first), at in zip(ends, _spread([at for at, _, _ in ends]), strict=True):
         strong = "strong" if first else "plain"
-        body += label("100%", at + 4, fit(text, 84), dx=10, class_=strong)
+        # Of a line alone the title says whose number it is.
+        shown = text.removeprefix(f"{lines[0].name} ") if len(lines) == 1 else text
+        body += label("100%", at + 4, fit(shown, 84), dx=10, class_=strong)
     says = f"At the end: {', '.join(text for _, text, _ in reversed(ends))}."
     return frame(title, says, _HEIGHT, body, f"{find_room(map(write_y, y.ticks))} right")
 
