@@ -115,8 +115,9 @@ def opened(zygote: Zygote) -> Iterator[Stage]:
 
 
 def _empty_store(zygote: Zygote, call: Call) -> Path:
-    """One from which a variable was to be taken that was never there."""
-    zygote(replace(call, argv=["tally", "vars", "delete", "name", "--db", "empty.db"]))
+    """One from which its only variable was taken."""
+    for words in (["set", "name", "value"], ["delete", "name"]):
+        zygote(replace(call, argv=["tally", "vars", *words, "--db", "empty.db"]))
     return Path(call.cwd, "empty.db")
 
 
