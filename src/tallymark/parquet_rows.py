@@ -151,7 +151,8 @@ class ParquetRows:
     def _list_files(self) -> list[Path]:
         if not self.path.is_dir():
             return [self.path]
-        found = list_tables(self.path)
+        # What begins with a dot or a line is the writer's own.
+        found = sorted(each for each in self.path.glob("*.parquet") if each.name[0] not in "._")
         if not found:
             raise InvalidInput(f"{self.path} is a folder without a Parquet file", hint=_HINT)
         return found
@@ -224,11 +225,6 @@ class ParquetRows:
                 break
             row -= part.count
         return InvalidInput(f"{path}, row {row}: {problem}", hint=hint)
-
-
-def list_tables(folder: Path) -> list[Path]:
-    """The Parquet files of a folder; what begins with a dot or a line is the writer's own."""
-    return sorted(each for each in folder.glob("*.parquet") if each.name[0] not in "._")
 
 
 @contextmanager
