@@ -131,7 +131,7 @@ class _Part(NamedTuple):
     """A file with rows of a table."""
 
     path: Path
-    count: int
+    rows: int
     notes: Mapping[str, str]
 
 
@@ -145,7 +145,7 @@ class ParquetRows:
         self.path = path
         self._columns = columns
         self._parts = [self._open_part(each) for each in self._list_files()]
-        self.count = sum(each.count for each in self._parts)
+        self.count = sum(each.rows for each in self._parts)
         self.notes = [each.notes for each in self._parts]
 
     def _list_files(self) -> list[Path]:
@@ -221,9 +221,9 @@ class ParquetRows:
         path = self.path
         for part in self._parts:
             path = part.path
-            if row <= part.count:
+            if row <= part.rows:
                 break
-            row -= part.count
+            row -= part.rows
         return InvalidInput(f"{path}, row {row}: {problem}", hint=hint)
 
 
