@@ -219,7 +219,7 @@ def _read_result(row: dict[str, Any]) -> RunResult:
     document = {name: row[name] for name in _RESULT}
     document["checks"] = _read_json(row["checks"], ())
     document["trace"] = _read_json(row["trace"])
-    told = {name: row[name] or "" for name in ("suite", "model")}
+    told: dict[str, Any] = {name: row[name] or "" for name in ("suite", "model")}
     run = RunRecord(id=row["run"] or "", created_at=row["run_at"] or 0.0, **told)
     return RunResult(run, msgspec.convert(document, CaseResult))
 
