@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -277,19 +277,22 @@ def find_place(each: Recording) -> Path:
 
 def make_environment(each: Recording) -> list[str]:
     """The library in a place of its own, and the words that start a program there."""
-    place = find_place(each)
+    return install(find_place(each), each.packages, node=each.agent.endswith(".mjs"))
+
+
+def install(place: Path, packages: Sequence[str], *, node: bool = False) -> list[str]:
+    """Packages in a place of their own, and the words that start a program there."""
     ready = place / ".ready"
-    wanted = " ".join(each.packages)
-    node = each.agent.endswith(".mjs")
+    wanted = " ".join(packages)
     if not ready.is_file() or ready.read_text() != wanted:
         place.mkdir(parents=True, exist_ok=True)
         if node:
             (place / "package.json").write_text("{}")
-            _run(["npm", "install", "--no-audit", "--no-fund", "--silent", *each.packages], place)
+            _run(["npm", "install", "--no-audit", "--no-fund", "--silent", *packages], place)
         else:
             _run([sys.executable, "-m", "venv", str(place)], TREE)
-            install = ["-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-            _run([str(place / "bin" / "python"), *install, *each.packages], TREE)
+            pip = ["-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+            _run([str(place / "bin" / "python"), *pip, *packages], TREE)
         ready.write_text(wanted)
     return ["node"] if node else [str(place / "bin" / "python")]
 

@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tallymark import text as text_module
 from tallymark.text import (
+    MINUS,
     Table,
     add_known,
     align_numbers,
@@ -25,6 +27,7 @@ from tallymark.text import (
     format_difference,
     format_digits,
     format_mean,
+    format_measure,
     format_moment,
     format_money,
     format_money_tick,
@@ -43,6 +46,7 @@ from tallymark.text import (
     quote_some,
     shorten,
     shorten_line,
+    with_minus,
 )
 
 
@@ -60,6 +64,11 @@ from tallymark.text import (
         (format_money, 1234.5, "$1,234.50"),
         (format_money, 0.000123, "$0.00012"),
         (format_money, -0.5, "-$0.5000"),
+        (with_minus(format_money), -0.5, f"{MINUS}$0.5000"),
+        (with_minus(format_tick), -20.0, f"{MINUS}20"),
+        (partial(format_measure, measure="cost"), 0.002, "$0.0020"),
+        (partial(format_measure, measure="duration"), 1.5, "1.50 s"),
+        (partial(format_measure, measure="tokens"), 12.5, "12.5"),
         (format_money, 0, "$0"),
         (format_money, None, "unknown"),
         (format_seconds, 0.084, "84 ms"),

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 from tallymark.errors import InvalidInput
 
@@ -68,7 +68,7 @@ def _is_pair(given: Any) -> bool:
 _FITS: dict[Kind, Callable[[Any], bool]] = {
     "text": _is_text,
     "whole": pa.types.is_integer,
-    "number": _is_number,
+    "number": lambda given: _is_number(given) or pa.types.is_decimal(given),
     "flag": pa.types.is_boolean,
     "moment": lambda given: pa.types.is_timestamp(given) and given.tz is not None,
     "numbers": lambda given: (
@@ -127,47 +127,73 @@ def open_parquet_rows(
         writer.add_key_value_metadata(dict(write_notes()))
 
 
+class _Part(NamedTuple):
+    """A file with rows of a table."""
+
+    path: Path
+    rows: int
+    notes: Mapping[str, str]
+
+
 class ParquetRows:
-    """The rows of a file whose columns are what they should be; others are refused in words."""
+    """The rows of a file whose columns are what they should be; others are refused in words.
+
+    A folder of files is one table, in the order of their names: that is what Spark writes.
+    """
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self.path = path
         self._columns = columns
-        with self._refusing(), pq.ParquetFile(path) as file:
-            self._check(file)
-            self.count: int = file.metadata.num_rows
-            found = file.metadata.metadata or {}
-            self.notes = {_decode(name): _decode(value) for name, value in found.items()}
+        self._parts = [self._open_part(each) for each in self._list_files()]
+        self.count = sum(each.rows for each in self._parts)
+        self.notes = [each.notes for each in self._parts]
 
-    def _check(self, file: Any) -> None:
+    def _list_files(self) -> list[Path]:
+        if not self.path.is_dir():
+            return [self.path]
+        # What begins with a dot or a line is the writer's own.
+        found = sorted(each for each in self.path.glob("*.parquet") if each.name[0] not in "._")
+        if not found:
+            raise InvalidInput(f"{self.path} is a folder without a Parquet file", hint=_HINT)
+        return found
+
+    def _open_part(self, path: Path) -> _Part:
+        with _open_file(path) as file:
+            self._check(path, file)
+            found = file.metadata.metadata or {}
+            notes = {_decode(name): _decode(value) for name, value in found.items()}
+            return _Part(path, file.metadata.num_rows, notes)
+
+    def _check(self, path: Path, file: Any) -> None:
         schema = file.schema_arrow
+        of_spark = _list_spark_moments(file)
         for name, kind in self._columns.items():
             if schema.get_all_field_indices(name) == []:
-                raise InvalidInput(f"{self.path} has no column {name!r}", hint=_HINT)
+                raise InvalidInput(f"{path} has no column {name!r}", hint=_HINT)
             given = schema.field(name).type
-            if not _FITS[kind](given):
+            if not (_FITS[kind](given) or (kind == "moment" and name in of_spark)):
                 raise InvalidInput(
-                    f"{self.path}: the column {name!r} holds {given}, not {_WORDS[kind]}",
-                    hint=_HINT,
+                    f"{path}: the column {name!r} holds {given}, not {_WORDS[kind]}", hint=_HINT
                 )
         for nth in range(file.metadata.num_row_groups):
             asked = file.metadata.row_group(nth).total_byte_size
             if not 0 <= asked <= _MOST_BYTES:
                 hint = "write it anew with smaller row groups"
                 raise InvalidInput(
-                    f"{self.path}: row group {nth + 1} would take {asked:,} bytes", hint=hint
+                    f"{path}: row group {nth + 1} would take {asked:,} bytes", hint=hint
                 )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Each row by the names of its columns, a block in memory at a time."""
         names = list(self._columns)
-        with self._refusing(), pq.ParquetFile(self.path) as file:
-            done = 0
-            for batch in file.iter_batches(_READ, columns=names, use_threads=False):
-                cells = [self._read_column(batch, name, done) for name in names]
-                for values in zip(*cells, strict=True):
-                    yield dict(zip(names, values, strict=True))
-                done += batch.num_rows
+        done = 0
+        for part in self._parts:
+            with _open_file(part.path) as file:
+                for batch in file.iter_batches(_READ, columns=names, use_threads=False):
+                    cells = [self._read_column(batch, name, done) for name in names]
+                    for values in zip(*cells, strict=True):
+                        yield dict(zip(names, values, strict=True))
+                    done += batch.num_rows
 
     def _read_column(self, batch: Any, name: str, done: int) -> list[Any]:
         kind = self._columns[name]
@@ -191,18 +217,34 @@ class ParquetRows:
         return found
 
     def refuse(self, row: int, problem: str, hint: str | None = None) -> InvalidInput:
-        """The error for one row."""
-        return InvalidInput(f"{self.path}, row {row}: {problem}", hint=hint)
+        """The error for one row, counted over all files from 1 on."""
+        path = self.path
+        for part in self._parts:
+            path = part.path
+            if row <= part.rows:
+                break
+            row -= part.rows
+        return InvalidInput(f"{path}, row {row}: {problem}", hint=hint)
 
-    @contextmanager
-    def _refusing(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise InvalidInput(f"there is no file {self.path}") from None
-        except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
-            why = str(error).partition("\n")[0].strip()[:200] or type(error).__name__
-            raise InvalidInput(f"{self.path} cannot be read as Parquet: {why}") from None
+
+@contextmanager
+def _open_file(path: Path) -> Iterator[Any]:
+    """A file, and what is wrong with it in a sentence."""
+    try:
+        # Moments of Spark are read in a unit that holds every year.
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+            yield file
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no file {path}") from None
+    except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
+        why = str(error).partition("\n")[0].strip()[:200] or type(error).__name__
+        raise InvalidInput(f"{path} cannot be read as Parquet: {why}") from None
+
+
+def _list_spark_moments(file: Any) -> set[str]:
+    """Columns in the old form that Spark still writes: it names no time zone, and is in UTC."""
+    leaves = map(file.schema.column, range(len(file.schema)))
+    return {each.path for each in leaves if each.physical_type == "INT96"}
 
 
 _HINT = "tally export writes such a file"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -29,6 +29,7 @@ _FEWEST_COLUMNS, _MOST_COLUMNS = 40, 120
 Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
 UNDEFINED = "undefined"
+MINUS = "\N{MINUS SIGN}"
 
 program = "tally"
 """How the command is called where it runs: hints name it so."""
@@ -121,9 +122,31 @@ def format_money(value: float | None, more: int = 0) -> str:
     return f"{sign}${size:,.{(2 if size >= 9.99995 else 4) + more}f}"
 
 
+def with_minus(write: Callable[..., str]) -> Callable[..., str]:
+    """A number as `write` has it, below zero with the sign of its own, as pages and charts show it.
+
+    What is read by programs or typed again keeps its hyphen.
+    """
+
+    def written(*given: Any, **more: Any) -> str:
+        shown = write(*given, **more)
+        if shown[:1] != "-" or not shown[1:].lstrip("$")[:1].isdigit():
+            return shown
+        # What rounds to nothing has no sign.
+        return f"{MINUS}{shown[1:]}" if any(each in "123456789" for each in shown) else shown[1:]
+
+    return written
+
+
 def format_tick(value: float) -> str:
     """A round number beside an axis."""
     return format_digits(value) if abs(value) < 1e9 else f"{value:.3g}"
+
+
+def format_measure(value: float, measure: str, *digits: int) -> str:
+    """What was measured of traces, in its unit: `cost`, `duration`, or a plain number."""
+    write = {"cost": format_money, "duration": format_seconds}.get(measure)
+    return format_number(value, *digits) if write is None else write(value)
 
 
 def format_money_tick(value: float) -> str:

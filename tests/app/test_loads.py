@@ -207,8 +207,27 @@ def test_of_a_wrong_file_nothing_is_kept(
     assert not new.runs()
 
 
-def test_results_that_do_not_say_of_which_runs_they_are(new: Store, tmp_path: Path) -> None:
+def test_runs_that_another_tool_lost_are_what_their_results_come_to(
+    new: Store, tmp_path: Path
+) -> None:
     path = tmp_path / "results.parquet"
-    write_table(path, RESULTS, [])
-    with pytest.raises(InvalidInput, match="does not say which runs its results are of"):
+    record = RunRecord(id="r1", suite="s", model="m", created_at=7.5, formula="total_cost")
+    kinds: list[Any] = ["passed", "failed", "error", "passed"]
+    given = [a_result(str(n), status=kind, cost=0.25) for n, kind in enumerate(kinds)]
+    write_table(path, RESULTS, [RunResult(record, each) for each in given])
+    assert load_results(new, path) == (1, 4, 0, 1)
+    found = new.run("r1")
+    assert (found.suite, found.model, found.created_at) == ("s", "m", 7.5)
+    assert (found.passed, found.failed, found.errors, found.total) == (2, 1, 1, 4)
+    assert (found.status, found.formula, found.tags) == (
+        "partial_failure",
+        "success_pct",
+        {"sent": True},
+    )
+    assert found.score == pytest.approx(200 / 3)
+    assert sorted(new.results("r1"), key=lambda each: each.case) == given
+    assert load_results(new, path) == (0, 0, 1, 1)
+    assert not new.check_all().differences
+    write_table(path, RESULTS, [RunResult(record, each) for each in given[:2]])
+    with pytest.raises(Conflict, match="already another run 'r1'"):
         load_results(new, path)

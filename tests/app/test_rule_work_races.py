@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tallymark.errors import Conflict
 from tallymark.store import open_store
 from tallymark.store.database_dialects import lock_traces
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.traces.rule_days import lock_rule
 from tallymark.store.traces.trace_settings import TraceSettings
 
 JUST_BEFORE = NOON + DAY / 2 - 1.0
@@ -215,6 +216,33 @@ def test_what_is_scored_at_once_is_kept_once_or_not_at_all(
     assert (found.queued, found.scored) == (scored, scored)
     assert sum(each.scored for each in desk.store.rule_days.list(rule)) == scored
     assert len(desk.store.decisions.list(rule, decision="scored")) == scored
+
+
+def test_who_ends_a_backfill_waits_for_who_settles_before_it_takes_anything(desk: Desk) -> None:
+    """Else each could wait for what the other has: PostgreSQL would call it a deadlock."""
+    desk.rules.add(POLITE)
+    desk.load([make_trace(1)])
+    made = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    with ThreadPoolExecutor(1) as pool:
+
+        def work(connection: Connection) -> Future[None] | None:
+            statements = QuickStatements(connection)
+            lock_rule(statements, made.rule)
+            if not statements.is_postgres:  # whose writers are alone
+                return None
+            ending = pool.submit(desk.store.backfills.end, made.id, "cancelled")
+            waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY("
+            while not statements.read(f"{waits}pg_blocking_pids(pid))"):
+                assert not ending.done()
+            taken = "SELECT id FROM rule_backfills WHERE id = ? FOR UPDATE NOWAIT"
+            assert statements.read(taken, made.id)
+            return ending
+
+        if (ending := desk.store._database.write(work)) is None:
+            desk.store.backfills.end(made.id, "cancelled")
+        else:
+            ending.result()
+    assert desk.store.backfills.get(made.id).state == "cancelled"
 
 
 def test_a_backfill_leaves_alone_what_waits_as_it_came_and_what_is_not_quiet(desk: Desk) -> None:

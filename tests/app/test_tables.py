@@ -219,6 +219,36 @@ def test_duckdb_gets_our_runs_traces_and_scores(store: Store, tmp_path: Path) ->
         ask(path, files)  # it would raise
 
 
+def test_what_spark_writes_is_read(tmp_path: Path) -> None:
+    """A folder of parts is one table; moments are in an old form that names no time zone."""
+    given = [scored(f"a{nth}", an_outcome(nth / 4), at=1.5e9 + nth / 8) for nth in range(7)]
+    given.append(replace(given[0], expires_at=250_000_000_000.0))  # beyond what nanoseconds count
+    write_table(tmp_path / "whole.parquet", ATTEMPTS, given)
+    whole = pq.read_table(tmp_path / "whole.parquet")
+    folder = tmp_path / "parts.parquet"
+    folder.mkdir()
+    for nth, start in enumerate((0, 3, 8)):  # the last one is empty
+        part = whole.slice(start, 5 if start else 3)
+        pq.write_table(part, folder / f"part-{nth}.parquet", use_deprecated_int96_timestamps=True)
+    for name in ("_SUCCESS", "._SUCCESS.crc", "_temporary.parquet"):
+        (folder / name).touch()
+    found = TableFile(folder, ATTEMPTS)
+    assert (list(found), len(found)) == (given, 8)
+    assert str(found.refuse(4, "odd")).startswith(f"{folder / 'part-1.parquet'}, row 1: odd")
+    for each in folder.glob("part*"):
+        each.unlink()
+    with pytest.raises(InvalidInput, match=r"parts.parquet is a folder without a Parquet file"):
+        TableFile(folder, ATTEMPTS)
+
+
+def test_decimal_numbers_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "attempts.parquet"
+    write_table(path, ATTEMPTS, [scored("alice", an_outcome(0.25))])
+    table = pq.read_table(path)
+    pq.write_table(set_column("score", table["score"].cast(pa.decimal128(9, 4)))(table), path)
+    assert [each.outcome.score for each in TableFile(path, ATTEMPTS) if each.outcome] == [0.25]
+
+
 def test_runs_are_told_with_their_results(tmp_path: Path) -> None:
     notes, path = RunNotes(), tmp_path / "results.parquet"
 
@@ -227,7 +257,7 @@ def test_runs_are_told_with_their_results(tmp_path: Path) -> None:
         yield RunResult(FULL_RUN, a_result())
 
     write_table(path, RESULTS, tell(), notes.write)
-    assert read_runs(TableFile(path, RESULTS)) == [FULL_RUN]
+    assert read_runs(TableFile(path, RESULTS)) == ([FULL_RUN], True)
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:

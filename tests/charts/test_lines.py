@@ -8,6 +8,7 @@ import pytest
 from tests.charts.svg_places import HOSTILE, check_harmless, find, texts
 
 from tallymark.charts.lines import Line, LinePoint, draw_lines
+from tallymark.text import MINUS
 
 
 def test_a_line_and_its_band_are_where_their_numbers_are() -> None:
@@ -17,7 +18,15 @@ def test_a_line_and_its_band_are_where_their_numbers_are() -> None:
     assert find(chart, "path", "line")[0]["d"] == "M0 110 250 165 1000 55"
     assert find(chart, "path", "band")[0]["d"] == "M0 0 250 110 1000 0 1000 110 250 220 0 220Z"
     assert find(chart, "circle", "dot")[-1] == {"class": "dot", "cx": "100%", "cy": "55", "r": "5"}
-    assert texts(chart)[-1] == "fit 75"
+    assert texts(chart)[-1] == "75"
+    assert "At the end: fit 75." in chart.svg
+
+
+def test_below_zero_stands_the_sign_of_its_own() -> None:
+    chart = draw_lines("Gain", [Line("Mean", [LinePoint(0, -20.0), LinePoint(1, 10.0)])])
+    assert f"{MINUS}20" in chart.svg
+    assert ">-" not in chart.svg
+    assert chart.rows[0][2] == f"{MINUS}20"
 
 
 def test_what_is_undefined_leaves_a_gap_and_is_said() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.charts.svg_places import HOSTILE, check_harmless, find, texts
 
 from tallymark.charts.waterfall import Piece, draw_waterfall
-from tallymark.text import format_score, format_seconds
+from tallymark.text import MINUS, format_score, format_seconds
 
 
 def test_pieces_hang_where_they_begin_and_end() -> None:
@@ -21,7 +21,7 @@ def test_pieces_hang_where_they_begin_and_end() -> None:
 def test_what_is_lost_hangs_too() -> None:
     chart = draw_waterfall("Points", [Piece("score", 100, 80, "failed")], format_score)
     assert find(chart, "rect")[0]["width"] == "100%"
-    assert chart.rows == [("score", "100.00", "80.00", "-20.00")]
+    assert chart.rows == [("score", "100.00", "80.00", f"{MINUS}20.00")]
 
 
 def test_an_end_that_is_not_known_is_said_and_not_drawn() -> None:

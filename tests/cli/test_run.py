@@ -223,7 +223,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["run"], 2, "give a suite, or a run to resume"),
+        (["run"], 2, "give a suite, or --resume RUN"),
         (["run", "nowhere.yaml"], 2, "nowhere.yaml"),
         (["run", "suites/support-desk.yaml", "-m", "nonsense"], 2, "nonsense"),
         (["run", "suites/support-desk.yaml", "-m", "replay/nothing"], 2, "nothing"),

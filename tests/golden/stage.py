@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from tests.golden.corpus import Content, Step, Story
 from tests.golden.masks import MASKS, MEASURED, Mask, Masker
 from tests.golden.server import serving
 from tests.golden.zygote import Call, Outcome, Zygote
+
+from tallymark.store import open_store
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,13 +113,15 @@ def opened(zygote: Zygote) -> Iterator[Stage]:
     """A stage, ready for stories."""
     with tempfile.TemporaryDirectory(prefix="tally-") as made, serving() as server:
         call = Call([], made, environment(Path(made)))
-        yield Stage(zygote, server, _empty_store(zygote, call))
+        yield Stage(zygote, server, _empty_store(call))
 
 
-def _empty_store(zygote: Zygote, call: Call) -> Path:
-    """One from which a variable was to be taken that was never there."""
-    zygote(replace(call, argv=["tally", "vars", "delete", "name", "--db", "empty.db"]))
-    return Path(call.cwd, "empty.db")
+def _empty_store(call: Call) -> Path:
+    """No command makes one and puts nothing into it."""
+    path = Path(call.cwd, "empty.db")
+    with open_store(str(path)) as store:
+        store.prepare()
+    return path
 
 
 def environment(home: Path) -> dict[str, str]:

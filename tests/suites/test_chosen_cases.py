@@ -115,7 +115,10 @@ def test_several_tags_are_any_of_them_and_different_kinds_must_all_be_met(
         ),
         (
             CaseChoice(failed_of="r1", failed=("a", "b")),
-            "the suite has none of the 2 cases that failed in the run r1; name a run of this suite",
+            (
+                "the suite has none of the 2 cases that failed in the run r1; "
+                "name a run of this suite with --failed-of"
+            ),
         ),
     ],
 )

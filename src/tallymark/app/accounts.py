@@ -127,11 +127,6 @@ class AccountService:
         share._seen = self._seen
         return share
 
-    @property
-    def exists(self) -> bool:
-        """False while nothing has been stored."""
-        return self._store.exists
-
     # Who asks
 
     def authenticate(self, text: str, address: str | None = None) -> Caller:
@@ -254,7 +249,7 @@ class AccountService:
         if (agent is not None) != (role == "agent"):
             raise InvalidInput(
                 "the key of an agent names the agent, and no other key does",
-                hint="give a handle with the role agent, and none with others",
+                hint="give a handle (--agent) with the role agent, and none with others",
             )
         if agent is not None:
             check_handle(agent)
@@ -444,7 +439,7 @@ class AccountService:
         if (agent is not None) != (found.role == "agent"):
             raise InvalidInput(
                 f"the invitation is to a key for: {found.role}",
-                hint="give the handle of an agent where it is agent, and none otherwise",
+                hint="give the handle of an agent (--agent) where it is agent, and none otherwise",
             )
         now = self._clock()
         record = make_record(

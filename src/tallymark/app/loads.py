@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
 from tallymark.challenges.agent_names import check_handle
 from tallymark.errors import InvalidInput, NotFound, TallymarkError
+from tallymark.runs.run import final_status, outcome
+from tallymark.runs.tally import Tally
 from tallymark.store.contests.bulk_load import ENDED_UNSCORED
 from tallymark.store.reviews.reviews import Review
 from tallymark.store.traces.trace_scores import TraceScore
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
     from tallymark.app.exports import RunResult, ScoreLine
     from tallymark.challenges.attempt import Attempt
-    from tallymark.runs.record import CaseResult
+    from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.store import Store
     from tallymark.store.loads import LoadedRuns
     from tallymark.traces import Trace
@@ -97,20 +101,32 @@ class _Results:
 
 
 def load_results(store: Store, path: Path) -> LoadedRuns:
-    """Runs with their results."""
+    """Runs with their results; a run of which the file tells nothing is what its rows come to."""
     file = TableFile(path, RESULTS)
-    records = read_runs(file)
-    known = {each.id for each in records}
+    told, whole = read_runs(file)
+    records = {each.id: each for each in told}
+    untold: dict[str, tuple[RunRecord, Tally]] = {}
     seen: set[tuple[str, str, int]] = set()
     for row, (run, result) in enumerate(file, 1):
         key = (run.id, *result.key)
-        if run.id not in known:
-            raise file.refuse(row, f"run: the file does not tell of a run {run.id!r}")
+        if run.id not in records:
+            if whole:
+                raise file.refuse(row, f"run: the file does not tell of a run {run.id!r}")
+            untold.setdefault(run.id, (run, Tally()))[1].add(result)
         if key in seen or not result.case:
             raise file.refuse(row, f"the case {result.case!r} is there twice, or has no name")
         seen.add(key)
+    made = [_sum_up(run, tally) for run, tally in untold.values()]
     store.prepare()
-    return store.loads.runs(records, _Results(file))
+    done = store.loads.runs([*records.values(), *made], _Results(file))
+    return done._replace(untold=len(made))
+
+
+def _sum_up(run: RunRecord, tally: Tally) -> RunRecord:
+    """A run by its results alone: nobody knows its suite and formula any more."""
+    told = outcome(tally.formula(run.formula), tally)
+    record = replace(run, total=tally.finished, **told)
+    return replace(record, status=final_status(record, stopped=False))
 
 
 def load_scores(store: Store, path: Path) -> int:

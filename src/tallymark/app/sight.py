@@ -130,5 +130,7 @@ def speak_for(caller: Caller, agent: str | None) -> str:
         return caller.agent or ""
     if agent is None:
         place = Place(source="agent")
-        raise InvalidInput("it is not said who acts", place=place, hint="name an agent")
+        raise InvalidInput(
+            "it is not said who acts", place=place, hint="name an agent: `agent`, or --as HANDLE"
+        )
     return agent

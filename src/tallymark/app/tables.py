@@ -66,7 +66,7 @@ def write_table(
 
 
 class TableFile(Generic[T]):
-    """The rows of a file that `write_table` wrote, or another tool in its shape.
+    """The rows of a file that `write_table` wrote, or another tool in its shape; or of a folder.
 
     It can be passed several times: once to see that all is right, then to load it.
     """
@@ -219,23 +219,24 @@ def _read_result(row: dict[str, Any]) -> RunResult:
     document = {name: row[name] for name in _RESULT}
     document["checks"] = _read_json(row["checks"], ())
     document["trace"] = _read_json(row["trace"])
-    run = RunRecord(id=row["run"] or "", suite=row["suite"] or "", model=row["model"] or "")
+    told: dict[str, Any] = {name: row[name] or "" for name in ("suite", "model")}
+    run = RunRecord(id=row["run"] or "", created_at=row["run_at"] or 0.0, **told)
     return RunResult(run, msgspec.convert(document, CaseResult))
 
 
 RESULTS = Table("results", {**_RUN, **_RESULT, "scores": "numbers"}, _tell_result, _read_result)
 
 
-def read_runs(file: TableFile[RunResult]) -> list[RunRecord]:
-    """The runs that a file of results is of."""
+def read_runs(file: TableFile[RunResult]) -> tuple[list[RunRecord], bool]:
+    """The runs that a file of results tells of, and whether it tells: other tools lose notes."""
+    told = [notes[_RUNS] for notes in file.notes if _RUNS in notes]
     try:
-        return msgspec.json.decode(file.notes[_RUNS], type=list[RunRecord])
-    except KeyError:
-        problem = "the file does not say which runs its results are of"
+        found = [msgspec.json.decode(each, type=list[RunRecord]) for each in told]
     except (msgspec.MsgspecError, RecursionError):
         problem = "what the file says of its runs cannot be read"
-    hint = "load what tally export wrote, as it wrote it"
-    raise InvalidInput(problem, hint=hint)
+        hint = "load what tally export wrote, as it wrote it"
+        raise InvalidInput(problem, hint=hint) from None
+    return [record for each in found for record in each], len(told) == len(file.notes)
 
 
 class RunNotes:

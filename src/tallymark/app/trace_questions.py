@@ -188,7 +188,9 @@ class TraceQuestions:
                 f"{format_number(value)} is no score", hint="write a number from 0 to 1"
             )
         if value is None and label is None and expected is None:
-            raise InvalidInput("the score has no value", hint="give a value, a label or both")
+            raise InvalidInput(
+                "the score has no value", hint="give a value, a label (--label) or both"
+            )
         record = self._store.traces.get(trace_id)
         score = TraceScore(
             trace=record.key,

@@ -78,7 +78,9 @@ class WebhookService:
         self._check_address(url)
         wanted = tuple(dict.fromkeys(_check_event(each) for each in events))
         if not wanted:
-            raise InvalidInput("a webhook that hears of nothing is none", hint="name an event")
+            raise InvalidInput(
+                "a webhook that hears of nothing is none", hint="name an event (--event)"
+            )
         if challenge is not None:
             self.store.challenges.get(challenge)
         if suite is not None:

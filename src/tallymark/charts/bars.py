@@ -16,7 +16,7 @@ from tallymark.charts.frame import (
     pct,
     tell,
 )
-from tallymark.text import UNDEFINED, format_tick
+from tallymark.text import UNDEFINED, format_tick, with_minus
 
 COLOURS = ("emerald", "gold", "coral", "purple", "sky", "teal", "indigo", "rose")
 """As documents name them; any other is drawn in grey."""
@@ -35,6 +35,7 @@ class Bar(NamedTuple):
 
 def draw_bars(title: str, bars: Sequence[Bar], most: float, write: Writer = format_tick) -> Chart:
     """Values below 0 and above `most` end at the edge; the number beside them is right."""
+    write = with_minus(write)
     texts = [UNDEFINED if bar.value is None else write(bar.value) for bar in bars]
     says = ", ".join(f"{bar.name} {text}" for bar, text in zip(bars, texts, strict=True))
     body = "".join(

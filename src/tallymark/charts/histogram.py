@@ -21,16 +21,18 @@ from tallymark.charts.frame import (
     pct,
     tell,
 )
-from tallymark.text import format_count, format_tick
+from tallymark.text import format_count, format_tick, with_minus
 
 _FEWEST_BINS, _MOST_BINS = 6, 28
 _FEW_BINS, _LINE = 14, 16
 """Up to so many, each says how many values it holds."""
 Series = tuple[str, Sequence[float]]
+_write_tick = with_minus(format_tick)
 
 
 def draw_histogram(title: str, series: Sequence[Series], unit: str, write: Writer) -> Chart:
     """A row of bars for each series; the axis is logarithmic where a few values are far out."""
+    write = with_minus(write)
     drawn = [(name, sorted(values)) for name, values in series if values]
     empty = [name for name, values in series if not values]
     return Chart(
@@ -76,7 +78,7 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
         says += f"{name}: {count} from {write(values[0])} to {write(values[-1])}, {told}. "
     whole = len(series) * (height + gap)
     caption = unit + (", logarithmic" if scale.logarithmic else "")
-    body += draw_x_axis(scale, whole + 18, format_tick)
+    body += draw_x_axis(scale, whole + 18, _write_tick)
     body += label("100%", whole + 36, caption, text_anchor="end")
     return frame(title, says, whole, body, "flush foot")
 
@@ -111,7 +113,7 @@ def _draw_bars(
     for place, count in enumerate(counts):
         if count:
             tall = max(2.0, (height - room) * count / max(counts))
-            low, high = (format_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
+            low, high = (_write_tick(float(f"{edge:.3g}")) for edge in edges[place : place + 2])
             drawn += element(
                 "rect",
                 tell(f"{count:,} from {low} to {high}"),

@@ -25,7 +25,7 @@ from tallymark.charts.frame import (
     pct,
     px,
 )
-from tallymark.text import UNDEFINED, format_count, format_tick
+from tallymark.text import UNDEFINED, format_count, format_tick, with_minus
 
 _HEIGHT = 220
 
@@ -54,6 +54,7 @@ def draw_lines(
     zero: bool = False,
 ) -> Chart:
     """The points are in the order of x. With `zero`, the axis of amounts begins there."""
+    write_x, write_y = with_minus(write_x), with_minus(write_y)
     gaps = sum(point.y is None for line in lines for point in line.points)
     rows = [
         (line.name, write_x(p.x), UNDEFINED if p.y is None else write_y(p.y), _write(p, write_y))
@@ -104,7 +105,9 @@ def _draw(title: str, lines: Sequence[Line], writers: tuple[Writer, Writer], zer
                 body += _draw_dot(x.place(last.x), ends[-1][0], 5)
     for (_, text, first), at in zip(ends, _spread([at for at, _, _ in ends]), strict=True):
         strong = "strong" if first else "plain"
-        body += label("100%", at + 4, fit(text, 84), dx=10, class_=strong)
+        # Of a line alone the title says whose number it is.
+        shown = text.removeprefix(f"{lines[0].name} ") if len(lines) == 1 else text
+        body += label("100%", at + 4, fit(shown, 84), dx=10, class_=strong)
     says = f"At the end: {', '.join(text for _, text, _ in reversed(ends))}."
     return frame(title, says, _HEIGHT, body, f"{find_room(map(write_y, y.ticks))} right")
 

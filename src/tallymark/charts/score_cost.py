@@ -35,11 +35,13 @@ from tallymark.text import (
     format_score,
     format_tick,
     list_some,
+    with_minus,
 )
 
 _HEIGHT = 220
 _MOST_LABELS = 40
 _DOT = 6.0
+_write_score, _write_tick = with_minus(format_score), with_minus(format_tick)
 Box = tuple[float, float, float, float, float]
 """The x that grows with the page, then left, right, top and bottom in pixels around it."""
 
@@ -87,7 +89,7 @@ def draw_score_cost(points: Sequence[RunPoint], title: str = "Score against cost
         svg=_draw(title, known, front),
         head=("Run", "Total cost", "Score", "95 % interval"),
         rows=[
-            (p.label, format_money(p.cost), format_score(p.score), _write_interval(p))
+            (p.label, format_money(p.cost), _write_score(p.score), _write_interval(p))
             for p in points
         ],
         notes=notes,
@@ -95,7 +97,7 @@ def draw_score_cost(points: Sequence[RunPoint], title: str = "Score against cost
 
 
 def _write_interval(point: RunPoint) -> str:
-    return "none" if point.interval is None else " to ".join(map(format_score, point.interval))
+    return "none" if point.interval is None else " to ".join(map(_write_score, point.interval))
 
 
 def find_frontier(points: Sequence[_Drawn]) -> list[_Drawn]:
@@ -120,7 +122,7 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
     )
     y = make_scale([value for point in points for value in point[2:5]])
     caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")
-    body = draw_y_axis(y, _HEIGHT, format_tick) + draw_x_axis(x, _HEIGHT + 18, format_money_tick)
+    body = draw_y_axis(y, _HEIGHT, _write_tick) + draw_x_axis(x, _HEIGHT + 18, format_money_tick)
     body += label("100%", _HEIGHT + 36, caption, text_anchor="end")
     body += draw_path(_HEIGHT, _trace_frontier(front, x, y), "front")
     beaten = [point for point in points if point not in front]
@@ -130,16 +132,16 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
     body += "".join(_draw_whisker(point, x, y) for point in ordered if point.low != point.high)
     labels = _place_labels(sorted([*front, *beaten], key=lambda each: not each.mark), x, y)
     for point in ordered:
-        says = f"{point.label}: {format_score(point.score)} for {format_money(point.cost)}"
+        says = f"{point.label}: {_write_score(point.score)} for {format_money(point.cost)}"
         kind = "dot" if point in front else "dot rest"
         dot = element("circle", tell(says), class_=kind, r=size, cy=_place_y(point.score, y))
         body += element("svg", dot, labels.get(id(point), ""), x=pct(x.place(point.cost)))
     says = (
-        f"{format_count(len(points), 'run')}, scores {format_score(min(scores))} to "
-        f"{format_score(max(scores))}, costs {format_money(min(costs))} to "
+        f"{format_count(len(points), 'run')}, scores {_write_score(min(scores))} to "
+        f"{_write_score(max(scores))}, costs {format_money(min(costs))} to "
         f"{format_money(max(costs))}. Not beaten: {list_some([p.label for p in front])}."
     )
-    return frame(title, says, _HEIGHT, body, f"{find_room(map(format_tick, y.ticks))} foot")
+    return frame(title, says, _HEIGHT, body, f"{find_room(map(_write_tick, y.ticks))} foot")
 
 
 def _place_y(value: float, scale: Scale) -> float:

@@ -14,7 +14,7 @@ from tallymark.charts.frame import (
     px,
     tell,
 )
-from tallymark.text import UNDEFINED, format_tick
+from tallymark.text import UNDEFINED, format_tick, with_minus
 
 _HEIGHT = 24
 _EDGE = 4
@@ -24,6 +24,7 @@ def draw_sparkline(
     title: str, values: Sequence[float | None], write: Writer = format_tick
 ) -> Chart:
     """The oldest first; what is undefined leaves a gap."""
+    write = with_minus(write)
     known = [value for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
     stretches: list[list[str]] = [[]]

@@ -20,7 +20,7 @@ from tallymark.charts.frame import (
     pct,
     tell,
 )
-from tallymark.text import UNKNOWN, format_count
+from tallymark.text import UNKNOWN, format_count, with_minus
 
 _ROW = 24
 _TOP = 20
@@ -41,6 +41,7 @@ class Piece(NamedTuple):
 
 def draw_waterfall(title: str, pieces: Sequence[Piece], write: Writer) -> Chart:
     """A row for each piece, over one axis."""
+    write = with_minus(write)
     if not pieces:
         return Chart(frame_nothing(title, "There are no pieces."), ("Name",), ())
     ends = [value for piece in pieces for value in (piece.start, piece.end) if value is not None]

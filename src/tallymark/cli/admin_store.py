@@ -116,11 +116,10 @@ def prune(
             hint = f"did you mean {near!r}?" if near else f"there is {', '.join(KINDS)}"
             raise InvalidInput(f"nothing is pruned that is called {kind!r}", hint=hint)
     with _open_app(db) as app:
-        found = []
-        if app.store.exists:
-            found = remove(
-                app.store, time.time(), tenant=tenant, kinds=kinds or KINDS, really=not dry_run
-            )
+        app.store.require()
+        found = remove(
+            app.store, time.time(), tenant=tenant, kinds=kinds or KINDS, really=not dry_run
+        )
     if as_json:
         print_json({"removed": not dry_run, "kinds": msgspec.to_builtins(found)})
         return
@@ -135,7 +134,7 @@ def prune(
         for each in found
     ]
     heads = ("TENANT", "KIND", "KEPT", "WOULD GO" if dry_run else "REMOVED", "BYTES")
-    say(Table(heads, rows, right=heads[-2:]) if rows else "nothing is stored yet")
+    say(Table(heads, rows, right=heads[-2:]))
 
 
 def _write_days(days: float) -> str:

@@ -59,7 +59,7 @@ def traces(
     """Keep the traces of files. Loading the same again adds nothing."""
     from tallymark.traces import read_traces
 
-    if any(each.suffix == ".parquet" for each in files):
+    if any(map(_is_table, files)):
         _load_tables(files, db, server, as_json)
         return
 
@@ -84,6 +84,14 @@ def traces(
     say(f"loaded {format_count(count, 'trace')}; see them with: tally traces list")
 
 
+def _is_table(path: Path) -> bool:
+    """Whether it is a Parquet file, or a folder of nothing else, as Spark writes it."""
+    if path.suffix == ".parquet":
+        return True
+    found = [each for each in path.glob("*") if not each.name.startswith((".", "_"))]
+    return bool(found) and all(each.suffix == ".parquet" for each in found)
+
+
 def _load_tables(files: list[Path], db: str | None, server: str | None, as_json: bool) -> None:
     """Traces that `tally export traces` wrote: each file is seen whole before any is loaded."""
     from itertools import chain
@@ -99,7 +107,11 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
 
 
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A Parquet file that tally export wrote.")
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A Parquet file that tally export wrote, or another tool in its shape; or a folder.",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -132,10 +144,16 @@ def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
     with open_desk(db, None) as desk:
         done = desk.tables.load_results(file)
     if as_json:
-        print_json({"runs": done.runs, "results": done.results, "known": done.known})
+        print_json(
+            {"runs": done.runs, "results": done.results, "known": done.known, "untold": done.untold}
+        )
         return
     told = f"{format_count(done.runs, 'run')} with {format_count(done.results, 'result')}"
     say(f"loaded {told}{_tell_known(done.known)}")
+    if done.untold:
+        count = format_count(done.untold, "run")
+        lost = "lost suite and formula to the tool that wrote the file; scored by success_pct"
+        say(f"tally: {count} {lost}", err=True)
 
 
 @app.command()

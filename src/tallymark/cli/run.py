@@ -127,7 +127,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     if (suite is None) == (resume is None):
         hint = "not both" if resume else "as in: tally run suite.yaml"
-        raise InvalidInput("give a suite, or a run to resume", hint=hint)
+        raise InvalidInput("give a suite, or --resume RUN", hint=hint)
     if suite is not None and suite.suffix == ".py":
         raise InvalidInput(
             f"{suite} is a suite in Python", hint=f"run it with: tally score {suite}"

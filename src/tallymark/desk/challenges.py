@@ -100,8 +100,7 @@ class LocalChallenges:
 
     def list(self) -> list[KnownChallenge]:
         """By name."""
-        store = self.app.store
-        return [_tell(each) for each in store.challenges.all()] if store.exists else []
+        return [_tell(each) for each in self.app.store.challenges.all()]
 
     def find(self, name: str) -> KnownChallenge:
         """One."""
@@ -117,6 +116,7 @@ class LocalChallenges:
 
     def act(self, act: ChallengeAct, name: str, reason: str) -> KnownChallenge:
         """What an organiser does by hand."""
+        self.app.store.require()
         getattr(self.app.store.challenges, act)(name, at=time.time(), reason=reason)
         return self.find(name)
 

@@ -127,15 +127,11 @@ class LocalOrganiser:
 
     def list_log(self, *, challenge: str | None, agent: str | None, limit: int) -> list[LogEntry]:
         """What was done, newest first."""
-        store = self.app.store
-        if not store.exists:
-            return []
-        return store.audit_log.entries(challenge=challenge, agent=agent, limit=limit)
+        return self.app.store.audit_log.entries(challenge=challenge, agent=agent, limit=limit)
 
     def list_agents(self, *, owner: str | None) -> list[AgentRecord]:
         """Agents by handle."""
-        store = self.app.store
-        return store.agents.all(owner=owner) if store.exists else []
+        return self.app.store.agents.all(owner=owner)
 
     def name_agent(self, agent: str, name: str) -> None:
         """Says what boards show."""
@@ -147,10 +143,12 @@ class LocalOrganiser:
 
     def disqualify(self, agent: str, reason: str) -> None:
         """Takes an agent off all boards."""
+        self.app.store.require()
         self.app.store.disqualifications.disqualify(agent, at=time.time(), reason=reason)
 
     def reinstate(self, agent: str, reason: str) -> None:
         """Puts it back."""
+        self.app.store.require()
         self.app.store.disqualifications.reinstate(agent, at=time.time(), reason=reason)
 
     def create_key(self, wanted: WantedKey) -> MadeKey:
@@ -167,8 +165,7 @@ class LocalOrganiser:
 
     def list_keys(self, *, owner: str | None) -> list[KeyRecord]:
         """Keys, oldest first."""
-        accounts = self._accounts
-        return accounts.list_keys(self._caller, owner=owner) if accounts.exists else []
+        return self._accounts.list_keys(self._caller, owner=owner)
 
     def rotate_key(self, key: str, *, overlap_s: float, expires_in_s: float | None) -> MadeKey:
         """A key in the place of another."""
@@ -193,8 +190,7 @@ class LocalOrganiser:
 
     def list_invitations(self) -> list[Invitation]:
         """Invitations, oldest first."""
-        accounts = self._accounts
-        return accounts.list_invitations(self._caller) if accounts.exists else []
+        return self._accounts.list_invitations(self._caller)
 
     def revoke_invitation(self, invitation: str) -> None:
         """Ends one."""
@@ -202,8 +198,7 @@ class LocalOrganiser:
 
     def list_tenants(self) -> list[TenantFacts]:
         """Who share the database."""
-        accounts = self._accounts
-        found = accounts.list_tenants(self._caller) if accounts.exists else []
+        found = self._accounts.list_tenants(self._caller)
         return [TenantFacts(each.name, msgspec.to_builtins(each.settings)) for each in found]
 
 

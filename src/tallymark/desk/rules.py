@@ -83,8 +83,7 @@ class LocalRules:
 
     def list(self) -> Sequence[Document]:
         """By name."""
-        found = self._service.list() if self.app.store.exists else []
-        return [each.to_dict() for each in found]
+        return [each.to_dict() for each in self._service.list()]
 
     def get(self, name: str) -> Document:
         """One with its versions, backfills and days."""
@@ -97,6 +96,7 @@ class LocalRules:
 
     def act(self, act: RuleAct, name: str) -> Document:
         """Pauses, resumes or ends it."""
+        self.app.store.require()
         done: Document = getattr(self._service, act)(name).to_dict()
         return done
 

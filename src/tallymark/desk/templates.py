@@ -39,7 +39,7 @@ class LocalTemplates:
 
     def vars(self) -> dict[str, str]:
         """Variables by name."""
-        return dict(self.app.store.vars()) if self.app.store.exists else {}
+        return dict(self.app.store.vars())
 
     def set_var(self, name: str, value: str) -> None:
         """Keeps one."""
@@ -47,11 +47,12 @@ class LocalTemplates:
 
     def remove_var(self, name: str) -> None:
         """Forgets one."""
+        self.app.store.require()
         self.app.store.delete_var(name)
 
     def secrets(self) -> list[str]:
         """Their names."""
-        return self.app.store.secret_names() if self.app.store.exists else []
+        return self.app.store.secret_names()
 
     def set_secret(self, name: str, value: str) -> None:
         """Keeps one."""
@@ -59,4 +60,5 @@ class LocalTemplates:
 
     def remove_secret(self, name: str) -> None:
         """Forgets one."""
+        self.app.store.require()
         self.app.store.delete_secret(name)

@@ -74,10 +74,12 @@ class LocalWebhooks:
 
     def list(self) -> Sequence[Webhook]:
         """The oldest first."""
+        self.app.store.require()
         return self.app.store.webhooks.all()
 
     def set_state(self, webhook: str, state: WebhookState) -> Webhook:
         """Pauses it, or lets it go on."""
+        self.app.store.require()
         return self.app.store.webhooks.set_state(webhook, state, at=time.time())
 
     def rotate(self, webhook: str) -> NewWebhook:
@@ -86,6 +88,7 @@ class LocalWebhooks:
 
     def remove(self, webhook: str) -> Webhook:
         """Forgets it."""
+        self.app.store.require()
         return self.app.store.webhooks.remove(webhook, at=time.time())
 
     def ping(self, webhook: str) -> int:

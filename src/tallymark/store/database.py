@@ -121,7 +121,7 @@ class Database:
 
     @contextmanager
     def _read_by(self, engine: Engine) -> Iterator[Connection]:
-        self._require_schema()
+        self.require()
         try:
             with engine.connect() as connection:
                 try:
@@ -171,7 +171,8 @@ class Database:
         with self.read_briefly() as moment:
             return [_read_one(work, moment) for work in works]
 
-    def _require_schema(self) -> None:
+    def require(self) -> None:
+        """Refuses where nothing is stored, as all that reads does."""
         if not self.look():
             raise InvalidInput(
                 f"nothing is stored at {self.address.shown} yet",
@@ -298,7 +299,7 @@ class Database:
                 raise _Undone(answers)
             return answers, batch.challenge_ids
 
-        self._require_schema()
+        self.require()
         while True:
             try:
                 answers, challenge_ids = self.write(work)

@@ -47,6 +47,8 @@ class LoadedRuns(NamedTuple):
     results: int
     known: int
     """Runs that were there already."""
+    untold: int = 0
+    """Runs of which a file had nothing but results."""
 
 
 class Loads(TenantRows):

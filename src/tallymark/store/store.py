@@ -175,6 +175,10 @@ class Store:
         """False while nothing has been stored: reading would then be refused."""
         return self._database.look()
 
+    def require(self) -> None:
+        """For what changes something that must be there: else it would make a database first."""
+        self._database.require()
+
     # Contests, each loaded by whoever needs it: together they cost as much as the database.
 
     @cached_property

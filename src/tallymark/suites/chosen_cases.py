@@ -89,7 +89,7 @@ class CaseChoice(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
         if self.failed_of is not None and self._failed.isdisjoint(each.key for each in cases):
             gone = format_count(len(self.failed), "case")
             message = f"the suite has none of the {gone} that failed in the run {self.failed_of}"
-            raise InvalidInput(message, hint="name a run of this suite")
+            raise InvalidInput(message, hint="name a run of this suite with --failed-of")
         chosen = [each for each in cases if self.takes(each)]
         if not chosen:
             raise InvalidInput(f"no case is chosen by {self.by} together", hint="leave one out")

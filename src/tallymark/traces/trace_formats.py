@@ -165,5 +165,5 @@ def detect_format(source: TraceSource) -> Dialect | None:
 
 
 def _unknown_error(name: str, what: str) -> TraceError:
-    hint = f"name the format, one of {', '.join(FORMATS)}"
+    hint = f"name the format (--format), one of {', '.join(FORMATS)}"
     return TraceError(what, place=Place(source=name), hint=hint)

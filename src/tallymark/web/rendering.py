@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tallymark.web.board_rows import DimensionShare
 
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
-_MINUS = "\N{MINUS SIGN}"
 
 
 class Renderer:
@@ -134,7 +133,7 @@ def _write_command(command: str) -> Markup:
 
 def _write_minus(shown: str) -> str:
     """A number with the sign of its own instead of a hyphen."""
-    return shown.replace("-", _MINUS)
+    return shown.replace("-", text.MINUS)
 
 
 def _write_length(share: float) -> str:
@@ -186,31 +185,19 @@ def _join_url(params: Mapping[str, str]) -> str:
     return "&".join(f"{_quote_path(key)}={_quote_path(value)}" for key, value in params.items())
 
 
-def _with_minus(write: Callable[..., str]) -> Callable[..., str]:
-    """A number as `write` has it, below zero with the sign of its own."""
-
-    def written(*given: Any, **more: Any) -> str:
-        shown = write(*given, **more)
-        if shown[:1] != "-" or not shown[1:2].isdigit():
-            return shown
-        # What rounds to nothing has no sign.
-        return f"{_MINUS}{shown[1:]}" if any(each in "123456789" for each in shown) else shown[1:]
-
-    return written
-
-
 _FILTERS: dict[str, Callable[..., Any]] = {
-    "score": _with_minus(text.format_score),
-    "mean": _with_minus(text.format_mean),
-    "value": _with_minus(text.format_value),
-    "digits": _with_minus(text.format_digits),
+    "score": text.with_minus(text.format_score),
+    "mean": text.with_minus(text.format_mean),
+    "value": text.with_minus(text.format_value),
+    "digits": text.with_minus(text.format_digits),
     "result": _write_result,
-    "number": _with_minus(text.format_number),
-    "rating": _with_minus(text.format_rating),
-    "money": text.format_money,
-    "seconds": text.format_seconds,
-    "percent": _with_minus(text.format_percent),
-    "points": _with_minus(text.format_points),
+    "number": text.with_minus(text.format_number),
+    "rating": text.with_minus(text.format_rating),
+    "money": text.with_minus(text.format_money),
+    "seconds": text.with_minus(text.format_seconds),
+    "measure": text.with_minus(text.format_measure),
+    "percent": text.with_minus(text.format_percent),
+    "points": text.with_minus(text.format_points),
     "share": text.format_share,
     "p_value": text.format_p_value,
     "counted": text.format_count,

@@ -112,11 +112,13 @@ def test_a_rule_with_the_name_of_an_archived_one_has_it_alone(
     rules.set_state("polite", "deleted", at=2.0)
     everything = parse_query("", now=START)
     assert traces.sums(everything).whole("score.polite").mean == 0.2
+    assert traces.score_names() == ["score.polite", "score.polite.tone"]
     new = rules.add("polite", RuleDefinition(formula="cost"), owner="ann", at=3.0)
     assert traces.sums(everything).whole("score.polite").measured == 0
     traces.put_scores([change(score, rule=new.id, rule_version=new.version_id, value=0.8)])
     assert traces.sums(everything).whole("score.polite").mean == 0.8
     assert [each.value for each in traces.worst("polite", everything)] == [0.8]
+    assert traces.score_names() == ["score.polite"]
     assert keeper.ids("score.polite<0.5") == keeper.ids("score.polite.tone:any") == []
     assert keeper.ids("score.polite>0.5") == [1]
     assert current(keeper, score.trace) == [(1, new.version_id, 0.8)]

@@ -31,9 +31,11 @@ from tallymark.text import (
     format_score,
     format_seconds,
     format_utc_moment,
+    with_minus,
 )
 
 _PAGE = Path(__file__).parent / "page"
+_write_score = with_minus(format_score)
 
 
 def html_report(views: Sequence[Run]) -> str:
@@ -92,7 +94,7 @@ def _describe_matrix(views: Sequence[Run]) -> dict[str, Any] | None:
         (
             clean_line(prompt, 120),
             [
-                ("-", False) if run is None else (format_score(run.score), run.record.id in best)
+                ("-", False) if run is None else (_write_score(run.score), run.record.id in best)
                 for run in row
             ],
         )
@@ -112,7 +114,7 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "status": record.status,
         "error": record.error and clean_line(record.error, 1000),
         "part": view.part and clean_line(view.part, 1000),
-        "score": format_score(record.score),
+        "score": _write_score(record.score),
         "interval": view.describe_interval(),
         "formula": clean_line(record.formula, 4096),
         "no_score": clean_line(view.explain_no_score(), 1000) if record.score is None else None,

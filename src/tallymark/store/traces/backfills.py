@@ -130,12 +130,16 @@ class Backfills(TenantRows):
         """Nothing more is done; what it still waited for was never decided."""
 
         def work(connection: Connection) -> None:
+            statements = QuickStatements(connection)
+            rule = self._require(connection, number).rule
+            # Before all else, as everywhere: who settles takes decisions first, and then us.
+            lock_rule(statements, rule)
             mine = (table.c.tenant == self._tenant, table.c.id == number)
             connection.execute(update(table).where(*mine).values(state=state))
-            QuickStatements(connection).run(
+            statements.run(
                 "DELETE FROM trace_decisions WHERE decision = 'waiting' AND backfill = ?"
-                " AND reserved IS NULL AND rule = (SELECT rule FROM rule_backfills WHERE id = ?)",
-                *(number, number),
+                " AND reserved IS NULL AND rule = ?",
+                *(number, rule),
             )
 
         self._database.write(work)

@@ -9,13 +9,14 @@ from tallymark.errors import NotFound
 from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import retention, settling, trace_lists
+from tallymark.store.traces.rules import find_replaced
 from tallymark.store.traces.segments import Segment, merge_segments, read_segment
-from tallymark.store.traces.trace_filters import write_origin
+from tallymark.store.traces.trace_filters import write_counted, write_origin
 from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.store.traces.trace_scores import TraceScore, read_scores, write_scores
 from tallymark.store.traces.trace_sums import TraceSums
-from tallymark.traces.trace_query import SCORES
+from tallymark.traces.trace_query import SCORE, SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -149,8 +150,12 @@ class Traces(TenantRows):
 
 
 def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
-    """From name to name along an index, however many scores each has."""
+    """From name to name along an index, however many scores each has.
+
+    What only an archived rule had that has a namesake by now counts as no score, and is left out.
+    """
     found: list[str] = []
+    replaced = {*find_replaced(statements, tenant).values()}
     for prefix in SCORES:
         name, origin = "", write_origin(prefix)
         while rows := statements.read(
@@ -159,5 +164,14 @@ def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
             *(tenant, name),
         ):
             name = rows[0][0]
-            found.append(f"{prefix}{name}")
+            doubtful = prefix == SCORE and name.partition(".")[0] in replaced
+            if not doubtful or _has_score(statements, tenant, f"{prefix}{name}"):
+                found.append(f"{prefix}{name}")
     return found
+
+
+def _has_score(statements: QuickStatements, tenant: str, field: str) -> bool:
+    """Whether a score counts for some trace; the newest are the likeliest."""
+    counted = write_counted(statements, tenant, field)
+    query = f"SELECT 1 FROM trace_scores WHERE {counted.text} ORDER BY started_at DESC LIMIT 1"  # noqa: S608  our words
+    return bool(statements.read(query, *counted.values))

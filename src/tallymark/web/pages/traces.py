@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +17,7 @@ from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_sums import GROUPS, TraceSum
 from tallymark.suites.imports.imported_suite import write_yaml
-from tallymark.text import format_tick, format_value
+from tallymark.text import format_money_tick, format_tick, format_value
 from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
@@ -84,7 +85,8 @@ class TracesView(View, frozen=True, kw_only=True):
             if each.measured  # people score here and there
         ]
         drawn = [Line("Mean", line)] if line else []
-        return draw_lines(self.measure_title, drawn, self._write_moment, _write_amount, zero=True)
+        write = partial(_write_amount, measure=self.measure)
+        return draw_lines(self.measure_title, drawn, self._write_moment, write, zero=True)
 
     @property
     def is_score(self) -> bool:
@@ -105,9 +107,11 @@ class TracesView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.traces)
 
 
-def _write_amount(value: float) -> str:
+def _write_amount(value: float, measure: str) -> str:
     """Three digits are enough beside a line."""
-    return format_tick(float(f"{value:.3g}"))
+    if measure == "cost":
+        return format_money_tick(value)
+    return format_tick(float(f"{value:.3g}")) + (" s" if measure == "duration" else "")
 
 
 class SuiteView(View, frozen=True, kw_only=True):
@@ -126,9 +130,7 @@ def name_measure(measure: str) -> str:
         return measure.removeprefix(SCORE)
     if measure.startswith(PEOPLE):
         return f"{measure.removeprefix(PEOPLE)}, by people"
-    return {"error": "Share that failed", "cost": "Cost in dollars", "duration": "Seconds"}.get(
-        measure, measure.capitalize()
-    )
+    return "Share that failed" if measure == "error" else measure.capitalize()
 
 
 def gather(visit: Visit) -> TracesView:
