@@ -154,7 +154,7 @@ def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
 
             _bench.open(token, ray.get(work[0]))
         return "done", _bench.do(block)
-    except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
+    except BaseException as error:  # noqa: BLE001 (it is told, and the next block may do)
         return "failed", describe_error(error)
 
 
