@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 KIND = "work"
 _DIGEST = 16
 """Bytes of a digest before each result: a disk that lies must not change what work comes to."""
+_PATIENCE = 5.0
+"""Seconds for a renewal that is under way."""
 _KEPT_S = 7 * 86_400.0
 """Seconds for which blocks are kept of work that nobody has gone on with."""
 
@@ -57,7 +59,7 @@ class KeptWork:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
-        self._renewer.join()
+        self._renewer.join(_PATIENCE)
         with suppress(*([TallymarkError] if kind else [])):
             self._database.write(lambda c: self._lease.hold(c, seconds=0))
 
