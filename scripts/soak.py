@@ -527,7 +527,8 @@ def rage(soak: Soak) -> None:
         if not edited and time.monotonic() - soak.began > soak.size.minutes * 30:
             edited = True
             prove_rules.edit_rule(soak.house.server.url)
-            soak.note("a rule is edited")
+            prove_rules.go_back(soak.house.server.url)
+            soak.note("a rule is edited, and another begins with what is kept")
 
 
 def _wait_for_progress(soak: Soak) -> None:
