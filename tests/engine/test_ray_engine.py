@@ -38,12 +38,3 @@ def test_somebody_else_who_listens_is_told_from_ray(answer: bytes) -> None:
 def test_the_settings_of_http_2_will_do() -> None:
     with listening(b"\0\0\x06\4" + bytes(11)) as address:
         ray_engine._require_listener(address)
-
-
-def test_nobody_and_no_port() -> None:
-    with listening(b"") as address, socket.create_connection(address.split(":")):  # type: ignore[arg-type]
-        pass
-    with pytest.raises(ConnectionError):
-        ray_engine._require_listener(address)
-    with pytest.raises(ConnectionError, match="there is no such port"):
-        ray_engine._require_listener("127.0.0.1:99999")
