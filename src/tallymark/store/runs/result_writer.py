@@ -46,7 +46,7 @@ class ResultWriter:
         self._text = 0
         """Characters of prompts and answers in the queue: few results can be a lot to hold."""
         # Entered itself, and not by the condition, in whose own code Ctrl-C could lose it locked.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
