@@ -4,7 +4,8 @@
 
 `--quick` measures the smallest size only and keeps nothing: to see whether a bench works.
 
-A broken promise does not stop it: it is told at the end, and the exit code is 1.
+A broken promise does not stop it: it is told at the end, and the exit code is 1; so is one that
+could not be measured, since a peer is missing.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def find_licence_problems(dependencies: Iterable[Dependency]) -> Iterator[str]:
 def find_known_holes(pins: Mapping[str, str], advisories: Mapping[str, Any]) -> Iterator[str]:
     """Pins below a version that mended something."""
     for name, advisory in advisories.items():
-        pin = pins.get(name)
+        pin = pins.get(canonicalize_name(name))
         if pin is not None and Version(pin) < Version(advisory["mended"]):
             yield f"{name} {pin}: {advisory['why']}; mended in {advisory['mended']}"
 

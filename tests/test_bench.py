@@ -99,10 +99,15 @@ def test_a_broken_promise_is_told_with_its_page() -> None:
     assert line == "rows, linear: **BROKEN**: 100 s, at most 99 s (docs/x.md)"
 
 
-def test_a_promise_about_a_peer_that_is_not_there_is_not_broken() -> None:
+def test_a_promise_about_a_peer_that_is_not_there_is_not_taken_for_kept() -> None:
     bench = make_bench(promises=(Promise(1.0, "gone"),))
     row = make_row(bench, measure_bench(bench), None)
-    assert (row["promises"][0]["kept"], is_broken(row)) == (None, False)
+    assert (row["promises"][0]["kept"], is_broken(row)) == (None, True)
+    assert list(list_broken({"rows": [row]})) == [
+        "rows, linear: not measured: - of gone, at most 1"
+    ]
+    quick = make_row(bench, measure_bench(bench, quick=True), None)
+    assert not is_broken(quick)
 
 
 def test_a_ratio_that_grew_is_shown_with_what_it_was() -> None:

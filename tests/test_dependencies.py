@@ -68,8 +68,8 @@ def open_text(text: str) -> Any:
         ),
         (audit.find_licence_problems([Dependency("x", "1")]), "does not say under which licence"),
         (
-            audit.find_known_holes({"x": "1.9"}, {"x": {"mended": "1.10", "why": "a hole"}}),
-            "x 1.9: a hole; mended in 1.10",
+            audit.find_known_holes({"x-y": "1.9"}, {"X_Y": {"mended": "1.10", "why": "a hole"}}),
+            "X_Y 1.9: a hole; mended in 1.10",
         ),
     ],
 )

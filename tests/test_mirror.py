@@ -21,6 +21,7 @@ EXCEPTIONS = {
     "golden/test_update.py": "how the golden corpus is brought up to date",
     "test_corpus.py": "parsers of strangers' bytes, wherever they are",
     "test_dependencies.py": "what the package needs, and how it is built",
+    "test_proof.py": "when a proof by tests holds",
     "test_bench.py": "how benches are measured and told",
     "test_docs.py": "the documents, which show users what to write",
     "test_exports.py": "what `import tallymark` gives",

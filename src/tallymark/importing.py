@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_NOT_OWN = (f"{Path(os.__file__).parent}{os.sep}", f"{Path(__file__).parent}{os.sep}")
+_INSTALLED = {"site-packages", "dist-packages"}
 _TREE_TRIES = 10
 """Tries before the one whose error counts: threads of other libraries make trees too."""
 _TREE_LOCK = [RLock()]
@@ -169,6 +173,28 @@ def _metadata() -> Any:
     import importlib.metadata  # noqa: PLC0415 (40 ms, seldom needed)
 
     return importlib.metadata
+
+
+def read_own_code(used: Iterable[object] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The files of the user's modules that are loaded by now, and the variables that they name.
+
+    With them come the files that what is `used` stands in, though they be installed. It is what a
+    user's code comes to beside its input, as far as that can be told without running it.
+    """
+    modules = {getattr(each, "__module__", None) for each in used}
+    files: dict[str, bytes] = {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.endswith(".py") and (name in modules or _is_own(path)):
+            with suppress(OSError):
+                files[path] = Path(path).read_bytes()
+    named = {each.decode() for text in files.values() for each in _NAME.findall(text)}
+    return files, {name: os.environ[name] for name in named & os.environ.keys()}
+
+
+def _is_own(path: str) -> bool:
+    """Whether a file is neither Python's, nor ours, nor installed."""
+    return not path.startswith(_NOT_OWN) and _INSTALLED.isdisjoint(Path(path).parts)
 
 
 def parse_alone(parse: Callable[[], T]) -> T:

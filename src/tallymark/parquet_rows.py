@@ -8,9 +8,11 @@ was not measured is null. See docs/decisions/0052-parquet.md.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any, Literal, NamedTuple
 
 from tallymark.errors import InvalidInput
@@ -30,7 +32,12 @@ _CHARACTERS = 32_000_000
 _READ = 2_000
 _MOST_BYTES = 1 << 30
 """So much memory a block of a file may ask for before it is read."""
+_MOST_MORE = 2 << 30
+"""So much more memory the process may take while a file is read: a few KB can ask for any."""
+_bounding = Lock()
 _MICRO = 1_000_000
+_FIRST, _END = -62_135_596_800 * _MICRO, 253_402_300_800 * _MICRO
+"""Of the years that calendars have."""
 _moment = pa.timestamp("us", tz="UTC")
 _TYPES: dict[Kind, Any] = {
     "text": pa.string(),
@@ -168,12 +175,15 @@ class ParquetRows:
         schema = file.schema_arrow
         of_spark = _list_spark_moments(file)
         for name, kind in self._columns.items():
-            if schema.get_all_field_indices(name) == []:
-                raise InvalidInput(f"{path} has no column {name!r}", hint=_HINT)
+            places = schema.get_all_field_indices(name)
+            if len(places) != 1:
+                what = f"has {'several columns' if places else 'no column'} {name!r}"
+                raise InvalidInput(f"{path} {what}", hint=_HINT)
             given = schema.field(name).type
             if not (_FITS[kind](given) or (kind == "moment" and name in of_spark)):
+                told = " ".join(str(given).split())[:100]  # names of fields may hold anything
                 raise InvalidInput(
-                    f"{path}: the column {name!r} holds {given}, not {_WORDS[kind]}", hint=_HINT
+                    f"{path}: the column {name!r} holds {told}, not {_WORDS[kind]}", hint=_HINT
                 )
         for nth in range(file.metadata.num_row_groups):
             asked = file.metadata.row_group(nth).total_byte_size
@@ -200,6 +210,9 @@ class ParquetRows:
         column = batch.column(name)
         if kind == "moment":
             whole = column.cast(_moment).cast(pa.int64()).to_pylist()
+            for nth, value in enumerate(whole):
+                if value is not None and not _FIRST <= value < _END:
+                    raise self.refuse(done + nth + 1, f"{name!r} is in no year from 1 to 9999")
             return [None if each is None else each / _MICRO for each in whole]
         flat: Iterable[tuple[int, Any]] = ()
         if kind == "numbers":
@@ -232,11 +245,14 @@ def _open_file(path: Path) -> Iterator[Any]:
     """A file, and what is wrong with it in a sentence."""
     try:
         # Moments of Spark are read in a unit that holds every year.
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        with _bound_memory(), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             yield file
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
-    except (pa.ArrowException, OSError, OverflowError, MemoryError, UnicodeError) as error:
+    except MemoryError:
+        said = "asks for more memory than a file may"
+        raise InvalidInput(f"{path} {said}", hint="write it anew, in less") from None
+    except (pa.ArrowException, OSError, OverflowError, UnicodeError) as error:
         why = str(error).partition("\n")[0].strip()[:200] or type(error).__name__
         raise InvalidInput(f"{path} cannot be read as Parquet: {why}") from None
 
@@ -245,6 +261,30 @@ def _list_spark_moments(file: Any) -> set[str]:
     """Columns in the old form that Spark still writes: it names no time zone, and is in UTC."""
     leaves = map(file.schema.column, range(len(file.schema)))
     return {each.path for each in leaves if each.physical_type == "INT96"}
+
+
+@contextmanager
+def _bound_memory() -> Iterator[None]:
+    """What is asked for beyond that is refused to this process, and so told in a sentence.
+
+    Sizes in a file cannot be believed, and pyarrow knows no bound of its own. Where the system has
+    none either, there is none.
+    """
+    if sys.platform != "linux" or not _bounding.acquire(blocking=False):
+        yield  # or another file is being read within it
+        return
+    import resource  # noqa: PLC0415 (not everywhere)
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + _MOST_MORE
+        if soft == resource.RLIM_INFINITY or most < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        _bounding.release()
 
 
 _HINT = "tally export writes such a file"

@@ -69,6 +69,7 @@ class Thing(msgspec.Struct):
     "thing",
     [
         Thing("plain", {"a": [1, 2.5, None], "b": {"c": True}}),
+        Thing("more than 64 bits", {"a": 2**80}),
         Thing("half \ud800 of a pair", {"\udfff": "\ud83d"}),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import resource
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -297,6 +298,18 @@ def set_column(name: str, values: Any) -> Change:
         (set_column("details", pa.array(["{}", "{"])), "row 2: a text that is no JSON: "),
         (set_column("details", pa.array(["{}", "[" * 9999])), "row 2: a text that is no JSON"),
         (set_column("number", pa.array([1, 2**64 - 1], pa.uint64())), "cannot be read as Parquet"),
+        (
+            set_column("scored_at", pa.array([0, 2**62], pa.timestamp("us", "UTC"))),
+            "row 2: 'scored_at' is in no year from 1 to 9999",
+        ),
+        (
+            lambda table: table.append_column("agent", pa.array(["carol", "dave"])),
+            "has several columns 'agent'",
+        ),
+        (
+            set_column("agent", pa.array([{"a\n\nb": 1}, None])),
+            "'agent' holds struct<a b: int64>, not text",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, change: Change, said: str) -> None:
@@ -308,6 +321,20 @@ def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, change: Change, s
     assert said in str(caught.value)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_a_small_file_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
+    """One text of 1.5 MB that each of 2,000 rows names: 3 GB of a file of some KB."""
+    path = tmp_path / "attempts.parquet"
+    write_table(path, ATTEMPTS, [scored("alice", an_outcome())])
+    table = pq.read_table(path).take([0] * 2000)
+    bomb = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), ["A" * 1_500_000])
+    pq.write_table(set_column("error", bomb)(table), path, compression="zstd")
+    assert path.stat().st_size < 50_000
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(InvalidInput, match="asks for more memory than a file may"):
+        list(TableFile(path, ATTEMPTS))
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"\xff" * 64 + b"PAR1", b"{}"])

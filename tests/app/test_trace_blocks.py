@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -114,6 +117,49 @@ def test_other_files_and_scorers_are_other_work(traces: Path, store: Store) -> N
     found, _, _ = score(traces, store, engine)
     assert len(found) == 401
     assert len(store.runs(limit=None)) == 2
+
+
+def change_content(path: Path, _: pytest.MonkeyPatch) -> None:
+    """The same size, and said to be as old as before."""
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b'"t-2"', b'"t_2"', 1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def change_helper(path: Path, _: pytest.MonkeyPatch) -> None:
+    with path.with_name("bonus.py").open("a") as file:
+        file.write("GIVEN = 0.5\n")
+
+
+def change_variable(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_BONUS", "0.5")
+
+
+def change_version(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.app.bulk_work.find_version", lambda _: "99")
+
+
+@pytest.mark.parametrize("change", [change_content, change_helper, change_variable, change_version])
+def test_nothing_is_kept_from_before_a_change(
+    traces: Path,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path, pytest.MonkeyPatch], None],
+) -> None:
+    traces.with_name("bonus.py").write_text('import os\nNAME = "TRACE_BONUS"\nGIVEN = 0.1\n')
+    monkeypatch.syspath_prepend(traces.parent)
+    monkeypatch.delitem(sys.modules, "bonus", raising=False)
+    importlib.import_module("bonus")
+    engine = SerialEngine()
+    engine.die_after = 25
+    with pytest.raises(KeyboardInterrupt):
+        score(traces, store, engine)
+    change(traces, monkeypatch)
+    engine.die_after = None
+    score(traces, store, engine)
+    assert engine.done == 25 + len(list(trace_parts.cut_lines(traces)))  # all anew
+    assert sorted(each.status for each in store.runs(limit=None)) == ["cancelled", "completed"]
+    monkeypatch.delitem(sys.modules, "bonus")
 
 
 @pytest.mark.parametrize("some", [False, True], ids=["parts", "lots"])

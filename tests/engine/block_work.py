@@ -71,6 +71,38 @@ def _print(_: Path, text: str) -> str:
     return text
 
 
+def _fork(folder: Path, number: int) -> int:
+    """Leaves a copy of its process that sleeps, and one that comes back like itself."""
+    if os.fork() == 0:
+        (folder / f"asleep-{os.getpid()}").touch()
+        time.sleep(600)
+    os.fork()
+    return number
+
+
+def _fork_and_die(folder: Path, number: int) -> int:
+    if not list(folder.glob("asleep-*")):
+        if os.fork() == 0:
+            (folder / f"asleep-{os.getpid()}").touch()
+            time.sleep(600)
+        while not list(folder.glob("asleep-*")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+class _Wordless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+_STOPS = {each.__name__: each for each in (SystemExit, KeyboardInterrupt, _Wordless)}
+
+
+def _stop(_: Path, name: str) -> None:
+    raise _STOPS[name]
+
+
 def _lambda(_: Path, __: object) -> Any:
     return lambda: None
 
@@ -83,4 +115,7 @@ _ACTS: dict[str, Callable[[Path, Any], Any]] = {
     "sleep": _sleep,
     "print": _print,
     "unsendable": _lambda,
+    "fork": _fork,
+    "fork and die": _fork_and_die,
+    "stop": _stop,
 }

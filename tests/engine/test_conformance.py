@@ -77,6 +77,24 @@ def test_a_block_that_kills_every_worker_is_given_up(engine: Engine, tmp_path: P
     assert said.startswith("3 workers died over the same block of work; the last ")
 
 
+@pytest.mark.parametrize("name", ["SystemExit", "KeyboardInterrupt", "_Wordless"])
+def test_whatever_is_raised_is_told_at_once(engine: Engine, tmp_path: Path, name: str) -> None:
+    assert do(engine, tmp_path, ("stop", name)) == [f"a worker could not go on: {name}"]
+
+
+def test_a_copy_that_work_makes_of_its_worker_answers_nobody(tmp_path: Path) -> None:
+    with EngineChoice("local", workers=1).open() as engine:
+        blocks = [("square", 2), ("fork", 7), *(("square", number) for number in range(3, 9))]
+        assert do(engine, tmp_path, *blocks) == [4, 7, 9, 16, 25, 36, 49, 64]
+    wait_for_sleepers(tmp_path)
+
+
+def test_nobody_waits_for_what_a_worker_left_behind(tmp_path: Path) -> None:
+    with EngineChoice("local", workers=1).open() as engine:
+        assert do(engine, tmp_path, ("fork and die", 7), ("square", 2)) == [7, 4]
+    wait_for_sleepers(tmp_path)
+
+
 def test_work_that_nobody_gets_ready_for_says_why(engine: Engine) -> None:
     (outcome,) = engine.map(NeverReady(), [1])
     assert outcome.error == "a worker could not go on: ValueError: there is no scorer here"
@@ -107,8 +125,8 @@ def test_who_stops_listening_ends_the_work(engine: Engine, tmp_path: Path) -> No
         assert next(outcomes).result == 1
         while not (asleep := list(tmp_path.glob("asleep-*"))):
             time.sleep(0.01)
-    for note in asleep:
-        wait_for_end(int(note.name.partition("-")[2]))
+    assert asleep
+    wait_for_sleepers(tmp_path)
     assert do(engine, tmp_path, ("square", 5)) == [25]
 
 
@@ -144,12 +162,16 @@ def test_a_driver_that_is_killed_leaves_nobody_and_can_be_started_again(
         time.sleep(0.01)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    for note in tmp_path.glob("asleep-*"):
-        wait_for_end(int(note.name.partition("-")[2]))
+    wait_for_sleepers(tmp_path)
     assert len(list(tmp_path.glob("done-*"))) == 6
     subprocess.run(words, check=True, cwd=Path(__file__).parents[2])
     found = {path.name: path.read_text("ascii") for path in tmp_path.glob("done-*")}
     assert found == {f"done-{number}": str(number * number) for number in range(12)}
+
+
+def wait_for_sleepers(folder: Path) -> None:
+    for note in folder.glob("asleep-*"):
+        wait_for_end(int(note.name.partition("-")[2]))
 
 
 def wait_for_end(process: int) -> None:

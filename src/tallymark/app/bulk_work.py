@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
+from tallymark.importing import find_version
+
 if TYPE_CHECKING:
     from tallymark.engine.engine import Engine, Work
     from tallymark.store.jobs.kept_work import KeptWork
@@ -23,7 +25,8 @@ _QUICK, _ESCAPED = b"m", b"j"
 
 
 def hash_work(*facts: object) -> str:
-    """A name for all that results follow from, the same for the same."""
+    """A name for all that results follow from, the same for the same and the same Tallymark."""
+    facts = (find_version("tallymark"), *facts)
     return hashlib.sha256(msgspec.json.encode(facts, order="sorted", enc_hook=str)).hexdigest()
 
 
@@ -77,7 +80,7 @@ class BlockCodec(Generic[Plain]):
         """As they are; what JSON lacks becomes its `str`."""
         try:
             return _QUICK + _ENCODER.encode(value)
-        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write
+        except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or more than 64 bits
             plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
             return _ESCAPED + json.dumps(plain).encode()
 

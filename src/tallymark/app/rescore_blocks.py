@@ -97,7 +97,8 @@ def rescore_on_engine(
         if path.is_file()
     }
     work = PluginRescoring(plan.new, store.tenant, plugin.code, files, policy)
-    name = hash_work("rescore", plan.old.name, plan.old.version, plan.new, plugin.code_hash)
+    old = (plan.old.name, plan.old.version)
+    name = hash_work("rescore", old, plan.new, plugin.code_hash, plugin.code.name, policy)
     with store.open_work(name) as kept, choice.open() as engine:
         bulk = BulkWork(engine, kept)
         yield replace(plan, rescore_pages=_BlockRescorer(bulk, work, plan, plugin).rescore)

@@ -90,6 +90,8 @@ class TableFile(Generic[T]):
             except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
                 why = "too deeply nested" if isinstance(error, RecursionError) else str(error)
                 raise self.refuse(number, f"a text that is no JSON: {why}") from None
+            except MemoryError:
+                raise self.refuse(number, "it asks for too much memory") from None
             except TallymarkError as error:
                 raise self.refuse(number, str(error)) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -14,6 +15,7 @@ import msgspec
 
 from tallymark.app.bulk_work import BlockCodec, BulkWork, hash_work
 from tallymark.errors import CutShort, NotFound, Place, TraceError
+from tallymark.importing import read_own_code
 from tallymark.runs.record import CaseResult
 from tallymark.scoring import Expected, load_scorer
 from tallymark.suites.scored_traces import JudgedTraces, TraceJudge, name_trace
@@ -147,6 +149,8 @@ class TraceInput:
     """All of them, read here."""
     some: bool = False
     """Whether only some are wanted: then they are chosen here."""
+    limit: int | None = None
+    """How many of them at most."""
     on_progress: OnProgress | None = None
     """Told how many bytes workers were given, and how many there are."""
 
@@ -162,12 +166,14 @@ class TraceInput:
         """What it is that is read, as far as that can be told without reading it."""
         if "-" in self.paths or not all(Path(path).exists() for path in self.paths):
             return None
-        facts: list[Any] = [self.format]
+        facts: list[Any] = [self.format, self.some, self.limit]
         for path in map(Path, self.paths):
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
             for each in inside:
                 known = each.stat()
-                facts.append([str(each.absolute()), known.st_size, known.st_mtime_ns])
+                # Anybody can set the time of a change, but not when that was done.
+                times = (known.st_mtime_ns, known.st_ctime_ns)
+                facts.append([str(each.absolute()), known.st_size, known.st_ino, *times])
         return facts
 
     def cut(self, engine: Engine) -> Iterator[tuple[str, TracePart | bytes]]:
@@ -177,7 +183,7 @@ class TraceInput:
             done, total = 0, sum(path.stat().st_size for path in whole)
             for path in whole:
                 for part in cut_lines(path, content=not engine.shares_files):
-                    yield f"{part.source}:{part.start}", part
+                    yield f"{part.source}:{part.start}:{part.digest.hex()}", part
                     done += part.size
                     if self.on_progress is not None:
                         self.on_progress(done, total)
@@ -191,7 +197,8 @@ class TraceInput:
             except TraceError as error:
                 broken = BrokenRecord.of(error, 0)
             if lot or broken:
-                yield str(number), _LOTS.encode(TraceLot(lot, broken))
+                data = _LOTS.encode(TraceLot(lot, broken))
+                yield f"{number}:{hashlib.sha256(data).hexdigest()}", data
                 number += 1
             if len(lot) < _LOT:
                 return
@@ -214,7 +221,9 @@ def judge_on_engine(
         record = judged.record
         told = (record.suite, record.definition, record.formula, record.tags)
         how = (scoring.scorers, scoring.threshold, scoring.timeout, scoring.skip_broken)
-        kept = store.open_work(hash_work("traces", told, how, dict(scoring.expected), identity))
+        code = read_own_code(source for each in judged.scorers for source in each.sources)
+        name = hash_work("traces", told, how, dict(scoring.expected), identity, code)
+        kept = store.open_work(name)
     with kept as work, choice.open() as engine:
         if work is not None and store is not None:
             _go_on(judged, work, store)

@@ -264,6 +264,9 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         if not run.tally.finished and not interrupted:
             raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
     broken.tell()
+    if scored.goes_on:
+        said = "the run was begun before by the same command, and was gone on with"
+        say(f"tally: {said}", err=True)
     if scored.unmet and options.limit is None:
         note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
         say(f"tally: {options.expected}: {note}", err=True)
@@ -313,7 +316,9 @@ def _open_scoring(
         from tallymark.suites.scored_traces import JudgedTraces
 
         some = options.choice is not None or options.limit is not None
-        given = TraceInput(options.paths, options.format, read, some, update)
+        given = TraceInput(
+            options.paths, options.format, read, some, options.limit, on_progress=update
+        )
         if not given.is_small:
             judged = JudgedTraces(scorers, **how)
             work = TraceScoring(

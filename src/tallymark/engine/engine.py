@@ -195,7 +195,10 @@ def describe_error(error: BaseException) -> str:
     """What a block raised, in one sentence that may travel."""
     if isinstance(error, TallymarkError):
         return str(error)
-    said = shorten_line(str(error), _TEXT_CHARS)
+    try:
+        said = shorten_line(str(error), _TEXT_CHARS)
+    except Exception:  # noqa: BLE001 (a user's own error may not even say what it is)
+        said = ""
     return f"a worker could not go on: {type(error).__name__}" + (f": {said}" if said else "")
 
 
@@ -243,7 +246,12 @@ class WorkBench:
         """One block."""
         if self._do is None:
             raise RuntimeError("there is no work on this bench")
-        return self._do(block)
+        worker = os.getpid()
+        try:
+            return self._do(block)
+        finally:
+            if os.getpid() != worker:  # a copy that the work made of us: one of us answers
+                os._exit(0)
 
     def close(self) -> None:
         """Lets go of it."""

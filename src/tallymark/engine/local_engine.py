@@ -6,6 +6,7 @@ ends by itself, whatever it does: see `local_worker.py`.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -60,7 +61,7 @@ class _LocalCrew:
         for worker in (*self._idle, *self._busy.values()):
             worker.let_go()
         for worker in self._busy.values():
-            worker.process.kill()
+            worker.kill()
         for worker in (*self._idle, *self._busy.values()):
             worker.wait()
 
@@ -83,6 +84,11 @@ class _LocalCrew:
                 kind, said = worker.link.recv()
             except (EOFError, OSError):
                 ended.append((worker.number, BlockLost(worker.bury())))
+                continue
+            except Exception:  # noqa: BLE001 (what no worker of ours would say)
+                worker.kill()
+                worker.bury()
+                ended.append((worker.number, BlockLost("answered what cannot be read")))
                 continue
             self._idle.append(worker)
             end = BlockDone(said) if kind == "done" else BlockFailed(said)
@@ -117,17 +123,23 @@ class _Worker:
     def let_go(self) -> None:
         self.link.close()
 
+    def kill(self) -> None:
+        """Ends it with all that it has started, which are of its group."""
+        with suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def wait(self) -> None:
         try:
             self.process.wait(_GRACE)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.kill()
             self.process.wait()
 
     def bury(self) -> str:
         """How it ended."""
         self.let_go()
         self.wait()
+        self.kill()  # what it left behind
         code = self.process.returncode
         if code >= 0:
             return f"ended with exit code {code}"

@@ -19,6 +19,8 @@ def serve(descriptor: int) -> None:
     """Does blocks until the driver closes the link."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()
+    # A copy that the work makes of this process must not hold the link when we are gone.
+    os.register_at_fork(after_in_child=lambda: os.close(descriptor))
     link = Connection(descriptor)
     bench = WorkBench()
     try:
@@ -29,10 +31,11 @@ def serve(descriptor: int) -> None:
                 if not bench.is_ready(work):
                     bench.open(work, work)
                 link.send(("done", bench.do(block)))
-            except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
+            except BaseException as error:  # noqa: BLE001 (it is told, and the next block may do)
                 link.send(("failed", describe_error(error)))
     except (EOFError, OSError):
         bench.close()
+        _end_all()
 
 
 def _watch(descriptor: int) -> None:
@@ -42,4 +45,9 @@ def _watch(descriptor: int) -> None:
     while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
         pass
     time.sleep(_GRACE)
-    os._exit(1)
+    _end_all()
+
+
+def _end_all() -> None:
+    """Ends this process, and with it whatever the work has started and not ended."""
+    os.killpg(0, signal.SIGKILL)

@@ -38,6 +38,9 @@ _BLOCKS_EACH = 2
 _STORE_BYTES = 256 * 1024 * 1024
 """Of a cluster that is started here: blocks and results are small, and few at a time."""
 _PATIENCE = 5.0
+_SETTINGS, _FRAME_HEAD = b"\4", 9
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
+"""How a client of HTTP/2 begins, which Ray speaks; a server answers with its settings."""
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # it would tell its makers
     "RAY_DISABLE_IMPORT_WARNING": "1",
@@ -159,7 +162,7 @@ def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
 
             _bench.open(token, ray.get(work[0]))
         return "done", _bench.do(block)
-    except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
+    except BaseException as error:  # noqa: BLE001 (it is told, and the next block may do)
         return "failed", describe_error(error)
 
 
@@ -182,10 +185,15 @@ def _catch_stderr() -> Iterator[Callable[[], bytes]]:
 
 
 def _require_listener(address: str) -> None:
-    """ConnectionError where nobody listens: Ray itself would wait for minutes, and not alone."""
+    """ConnectionError where nobody of Ray's listens: Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal():  # else a word that Ray knows, such as auto
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE) as link:
+                link.sendall(_HELLO)
+                answer = link.recv(_FRAME_HEAD)
         except OverflowError:
             raise ConnectionError("there is no such port") from None
+        # Of one that is encrypted, only Ray itself can tell.
+        if answer[3:4] != _SETTINGS and os.environ.get("RAY_USE_TLS", "0") == "0":
+            raise ConnectionError("what listens there is not Ray")

@@ -44,7 +44,8 @@ class BatchThread:
         self._most_at_once = most_at_once
         self._waiting: deque[tuple[Any, Any, Loop | None]] = deque()
         """Items, with the futures that get their answers and the loops of those."""
-        self._arrived = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: Ctrl-C could lose a condition locked
+        self._arrived = threading.Condition(self._lock)
         self._closing = False
         self.batches = self.items = 0
         """How many were done since it began."""
@@ -57,7 +58,7 @@ class BatchThread:
     def put(self, item: Any) -> Future[Any]:
         """Asks for an item to be done; the answer comes when its batch is done."""
         future: Future[Any] = Future()
-        with self._arrived:
+        with self._lock:
             self._add(item, future, None)
             self._arrived.notify()
         return future
@@ -65,7 +66,7 @@ class BatchThread:
     def do_all(self, items: Sequence[Any]) -> list[Any]:
         """Does many, for each its answer, or the error that it had."""
         asked = _Asked(len(items))
-        with self._arrived:
+        with self._lock:
             for nth, item in enumerate(items):
                 place = _Place(asked, nth)
                 try:
@@ -79,7 +80,7 @@ class BatchThread:
         """Does an item, while the event loop does other things."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        with self._arrived:
+        with self._lock:
             self._add(item, future, loop)
             if loop not in self._telling:
                 # Not at once: what else arrives in this turn of the loop then comes along.
@@ -89,7 +90,7 @@ class BatchThread:
 
     def close(self) -> None:
         """Does what is waiting, then ends."""
-        with self._arrived:
+        with self._lock:
             self._closing = True
             self._arrived.notify()
         self._thread.join()
@@ -110,7 +111,7 @@ class BatchThread:
         self._waiting.append((item, future, loop))
 
     def _tell(self, loop: Loop) -> None:
-        with self._arrived:
+        with self._lock:
             self._telling.discard(loop)
             self._arrived.notify()
 
@@ -135,7 +136,7 @@ class BatchThread:
 
     def _take(self) -> list[tuple[Any, Any, Loop | None]]:
         """What has arrived, once something has; nothing when there will be nothing more."""
-        with self._arrived:
+        with self._lock:
             while not self._waiting and not self._closing:
                 self._arrived.wait()
             count = min(len(self._waiting), self._most_at_once)

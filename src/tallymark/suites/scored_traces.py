@@ -167,7 +167,8 @@ class ScoredTraces:
         names = [name for each in self._scorers for name in each.score_names] if formula else ()
         self._formula = parse_for_scorers(text, names)
         self._record = self._make_record(require_name("a run", name), chosen_by)
-        self._goes_on = False
+        self.goes_on = False
+        """Whether the run was begun before."""
         self._ongoing: OngoingRun | None = None
         self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
         self._cases: set[str] = set()
@@ -201,7 +202,7 @@ class ScoredTraces:
             ongoing = self._ongoing = OngoingRun(
                 self._record, self._formula, keeper=keeper, tally=tally
             )
-            if keeper is not None and not self._goes_on:
+            if keeper is not None and not self.goes_on:
                 keeper.create_run(self._record)
             with ongoing:
                 for result in chain([first], judged):
@@ -276,13 +277,18 @@ class JudgedTraces(ScoredTraces):
         """Of the traces, in their order."""
 
     @property
+    def scorers(self) -> tuple[Scorer, ...]:
+        """What judges them."""
+        return self._scorers
+
+    @property
     def record(self) -> RunRecord:
         """The run as it begins."""
         return self._record
 
     def go_on(self, record: RunRecord, *, is_kept: bool = True) -> None:
         """Has it be a run that was begun before; what is kept is not made again."""
-        self._record, self._goes_on = record, is_kept
+        self._record, self.goes_on = record, is_kept
 
     def _judge_all(self) -> Iterator[CaseResult]:
         for result in self.results:

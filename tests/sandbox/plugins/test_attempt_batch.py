@@ -102,6 +102,18 @@ def test_who_keeps_ending_processes_is_paused_and_costs_nobody_else(
     assert deadly.deaths == {"mallory": (5, "the plugin took longer than 0.2 s")}
 
 
+def test_what_was_done_before_the_last_death_counts_whether_it_was_sent_or_not(
+    sandbox: Sandbox, by_wish: PluginCode
+) -> None:
+    attempts = rated(12)
+    attempts[6]["wish"] = "exit"
+    deadly = DeadlyCalls({"mallory": (4, "before")})
+    users = ["mallory"] * 12
+    scores = sandbox.score_many(by_wish, attempts, {}, {}, users=users, deadly=deadly)
+    done = [float(number) for number in range(6)]
+    assert ends(scores) == [*done, "crashed", *["paused"] * 5]
+
+
 def test_a_plugin_that_ends_for_everybody_is_given_up(
     sandbox: Sandbox, by_wish: PluginCode
 ) -> None:

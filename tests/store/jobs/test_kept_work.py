@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import open_store
+from tallymark.store.jobs import kept_work
 from tallymark.store.jobs.block_tables import work_blocks
+from tallymark.store.leases import leases
 
 
 def test_a_block_is_kept_once(empty_url: str) -> None:
@@ -54,3 +56,30 @@ def test_what_nobody_came_back_for_is_removed(empty_url: str) -> None:
             pass
         with store.open_work("old") as work:
             assert not work.keys
+
+
+def test_a_damaged_block_is_removed_and_told(empty_url: str) -> None:
+    with open_store(empty_url) as store:
+        with store.open_work("w") as work:
+            work.keep("a", b"1")
+            work.keep("b", b"2")
+            harm = update(work_blocks).where(work_blocks.c.block == "a").values(result=b"x" * 17)
+            store._database.write(lambda c: c.execute(harm))
+            with pytest.raises(WorkFailed, match="damaged, and was removed; type the same again"):
+                work.read("a")
+            assert work.read("b") == b"2"
+        with store.open_work("w") as work:
+            assert work.keys == {"b"}
+
+
+def test_work_is_held_while_a_block_takes_long(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_work, "RENEWED_AFTER", 0.01)
+    with open_store(empty_url) as store, store.open_work("w"):
+        expiry = leases.c.expires_at
+        store._database.write(lambda c: c.execute(update(leases).values(expires_at=0.0)))
+        while store._database.write(lambda c: c.scalar(select(expiry))) == 0:
+            time.sleep(0.01)
+        with pytest.raises(InvalidInput, match="the work w is held by"), store.open_work("w"):
+            pass

@@ -11,9 +11,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from scripts.server_process import require_as_logged
@@ -269,3 +270,31 @@ def test_killed_twenty_times_nothing_acknowledged_is_lost(tmp_path: Path) -> Non
         results = list(store.results("run"))
     assert {each.key for each in results} == {(f"case-{number}", 0) for number in range(total)}
     assert all(each.output == f"answer to {each.case}" for each in results)
+
+
+def is_free(writer: ResultWriter) -> bool:
+    taken = writer._lock.acquire(timeout=5)
+    if taken:
+        writer._lock.release()
+    return taken
+
+
+def test_an_interrupt_at_any_moment_leaves_it_unlocked() -> None:
+    """Ctrl-C or SIGTERM between the taking of a lock and its block once hung a command."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    dice, before = random.Random(19), signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(60):
+            writer = ResultWriter(Mock(), "r1")
+            with suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-4, 3e-3))
+                while True:
+                    writer.put(a_result())
+            with ThreadPoolExecutor(1) as other:
+                assert other.submit(is_free, writer).result()
+            writer.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)

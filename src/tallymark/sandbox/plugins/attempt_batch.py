@@ -82,11 +82,16 @@ class _SharedChild:
             at = (ended.at or 0) - 1
             if not done <= at < len(left):
                 at = done  # it lies about where it was, or nobody knows
-            culprit = left[at]
-            self._score_alone([culprit])
+            culprit, lost = left[at], left[done:at]
+            user = self._attempts[culprit][1]
+            # What the child had done of this agent's comes before its death, sent or not: else
+            # the time of sending would decide who is paused.
+            own = [each for each in lost if user is not None and self._attempts[each][1] == user]
+            self._score_alone([*own, culprit])
             if not _is_same_end(self.scores[culprit], ended):
                 return False
-            left = self._set_apart(left[done:at], left[at + 1 :], self._attempts[culprit][1])
+            lost = [each for each in lost if each not in self.scores]
+            left = self._set_apart(lost, left[at + 1 :], user)
         self._score_alone(self._apart)
         return True
 
@@ -125,8 +130,7 @@ class _SharedChild:
     def _set_apart(self, lost: list[int], rest: list[int], user: str | None) -> list[int]:
         """Those that go on together: an agent who ended a child is last, and alone."""
         if user is not None:
-            self._apart += [at for at in lost + rest if self._attempts[at][1] == user]
-            lost = [at for at in lost if self._attempts[at][1] != user]
+            self._apart += [at for at in rest if self._attempts[at][1] == user]
             rest = [at for at in rest if self._attempts[at][1] != user]
             # In an order that nobody can foresee: who comes first must not decide for the others.
             random.SystemRandom().shuffle(rest)

@@ -41,7 +41,8 @@ class Pool:
         self._backend, self._limits = backend, limits
         self._recycle_after, self._idle_s = recycle_after, idle_s
         self._shelves: dict[_Root, _Shelf] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: Ctrl-C could lose a condition locked
+        self._changed = threading.Condition(self._lock)
         self._reaper: threading.Thread | None = None
         self._closed = False
         self._closing = threading.Event()
@@ -63,12 +64,12 @@ class Pool:
 
     def warm(self, code: PluginCode) -> bool:
         """Whether a guest of this plugin is running."""
-        with self._changed:
+        with self._lock:
             return _make_root_key(code) in self._shelves
 
     def close(self) -> None:
         """End every guest, once the calls under way have ended."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._closing.set()
             self._changed.notify_all()
@@ -83,7 +84,7 @@ class Pool:
             reaper.join()
 
     def _lend(self, code: PluginCode) -> GuestHandle:
-        with self._changed:
+        with self._lock:
             while True:
                 if self._closed:
                     raise WorkFailed("the sandbox is closed")
@@ -104,7 +105,7 @@ class Pool:
 
     def _take_back(self, code: PluginCode, guest: GuestHandle | None, *, reusable: bool) -> None:
         ended = [] if guest is None else [guest]
-        with self._changed:
+        with self._lock:
             shelf = self._shelves[_make_root_key(code)]
             shelf.lent -= 1
             if guest is not None and reusable and not self._closed:
@@ -148,7 +149,7 @@ class Pool:
 
     def _remove_expired(self) -> tuple[list[GuestHandle], float | None]:
         """The guests that are to end, and when to look again: never, if there are no others."""
-        with self._changed:
+        with self._lock:
             now = time.monotonic()
             expired = []
             for shelf in self._shelves.values():

@@ -5,8 +5,10 @@ One process at a time does the same work. When it dies, the next one goes on wit
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import delete, select
@@ -14,7 +16,7 @@ from sqlalchemy import delete, select
 from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.store.database_dialects import insert_once
 from tallymark.store.jobs.block_tables import work_blocks as table
-from tallymark.store.leases import Lease
+from tallymark.store.leases import RENEWED_AFTER, Lease
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from tallymark.store.database import Database
 
 KIND = "work"
+_DIGEST = 16
+"""Bytes of a digest before each result: a disk that lies must not change what work comes to."""
+_PATIENCE = 5.0
+"""Seconds for a renewal that is under way."""
 _KEPT_S = 7 * 86_400.0
 """Seconds for which blocks are kept of work that nobody has gone on with."""
 
@@ -36,6 +42,8 @@ class KeptWork:
         self._lease = Lease(tenant, KIND, work)
         self.keys: frozenset[str] = frozenset()
         """The blocks that were done before."""
+        self._ended = threading.Event()
+        self._renewer = threading.Thread(target=self._renew, daemon=True)
 
     def __enter__(self) -> Self:
         old = (table.c.tenant == self._tenant, table.c.at < time.time() - _KEPT_S)
@@ -46,11 +54,20 @@ class KeptWork:
             return frozenset(connection.scalars(select(table.c.block).where(*self._mine())))
 
         self.keys = self._database.write(begin)
+        self._renewer.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._ended.set()
+        self._renewer.join(_PATIENCE)
         with suppress(*([TallymarkError] if kind else [])):
             self._database.write(lambda c: self._lease.hold(c, seconds=0))
+
+    def _renew(self) -> None:
+        """Holds the work while a block takes long; who has lost it hears of that with the next."""
+        with suppress(TallymarkError):
+            while not self._ended.wait(RENEWED_AFTER):
+                self._database.write(self._lease.hold)
 
     def keep(self, block: str, result: bytes) -> None:
         """Keeps the result of a block, unless there is one."""
@@ -58,7 +75,7 @@ class KeptWork:
             "tenant": self._tenant,
             "work": self._work,
             "block": block,
-            "result": result,
+            "result": _digest(result) + result,
             "at": time.time(),
         }
 
@@ -75,17 +92,28 @@ class KeptWork:
             found = connection.scalar(query)
         if found is None:
             raise WorkFailed("what was done of this work was removed meanwhile", hint="try again")
-        return bytes(found)
+        digest, result = bytes(found[:_DIGEST]), bytes(found[_DIGEST:])
+        if _digest(result) != digest:
+            self._remove(table.c.block == block)
+            said = "what was kept of a block of this work is damaged, and was removed"
+            raise WorkFailed(said, hint="type the same again: that block is done anew")
+        return result
 
     def clear(self) -> None:
         """All is done: the blocks are not needed any more."""
+        self._remove()
+        self.keys = frozenset()
 
+    def _remove(self, *which: ColumnElement[bool]) -> None:
         def work(connection: Connection) -> None:
             self._lease.hold(connection)
-            connection.execute(delete(table).where(*self._mine()))
+            connection.execute(delete(table).where(*self._mine(), *which))
 
         self._database.write(work)
-        self.keys = frozenset()
 
     def _mine(self) -> tuple[ColumnElement[bool], ...]:
         return (table.c.tenant == self._tenant, table.c.work == self._work)
+
+
+def _digest(result: bytes) -> bytes:
+    return blake2b(result, digest_size=_DIGEST).digest()

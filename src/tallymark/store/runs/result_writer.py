@@ -45,11 +45,12 @@ class ResultWriter:
         self._queue: list[CaseResult] = []
         self._text = 0
         """Characters of prompts and answers in the queue: few results can be a lot to hold."""
+        # Entered itself, and not by the condition, in whose own code Ctrl-C could lose it locked.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
-        self._enough = threading.Event()
+        self._enough = False
         """There is no reason to wait for more results."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="tally-results", daemon=True)
@@ -65,7 +66,7 @@ class ResultWriter:
 
     def put(self, result: CaseResult) -> None:
         """Queues a result; blocks while the queue is full."""
-        with self._changed:
+        with self._lock:
             while not self._offer(result):
                 self._changed.wait()
 
@@ -82,9 +83,8 @@ class ResultWriter:
 
     def close(self) -> None:
         """Stores what is queued, and ends. Blocks until that is done."""
-        with self._changed:
-            self._closing = True
-            self._enough.set()
+        with self._lock:
+            self._closing = self._enough = True
             self._changed.notify_all()
         self._thread.join()
         if self._failure is not None:
@@ -100,27 +100,28 @@ class ResultWriter:
             return False
         self._queue.append(result)
         self._text += len(result.input) + len(result.output)
-        if len(self._queue) >= self._capacity // 2 or self._text >= _MOST_TEXT // 2:
-            self._enough.set()
-        if len(self._queue) == 1:  # else the writer knows already that there is something
+        enough = len(self._queue) >= self._capacity // 2 or self._text >= _MOST_TEXT // 2
+        # Else the writer knows already that there is something, or that it is enough.
+        if len(self._queue) == 1 or (enough and not self._enough):
+            self._enough = self._enough or enough
             self._changed.notify_all()
         return True
 
     def _work(self) -> None:
         try:
             while True:
-                with self._changed:
+                with self._lock:
                     told = self._changed.wait_for(
                         lambda: self._queue or self._closing, RENEWED_AFTER
                     )
                 if not told:
                     self._renew()
                     continue
-                self._enough.wait(_GATHERING)
-                with self._changed:
+                with self._lock:
+                    self._changed.wait_for(lambda: self._enough, _GATHERING)
                     batch, self._queue, self._text = self._queue, [], 0
                     if not self._closing:
-                        self._enough.clear()
+                        self._enough = False
                     self._changed.notify_all()
                     if self._waiting:
                         self._wake_tasks()
@@ -131,7 +132,7 @@ class ResultWriter:
                 if self._stored is not None:
                     self._stored(batch)
         except BaseException as error:  # noqa: BLE001  raised again where the caller is
-            with self._changed:
+            with self._lock:
                 self._failure = error
                 self._queue.clear()
                 self._changed.notify_all()
