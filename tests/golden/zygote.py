@@ -137,6 +137,7 @@ class Server:
                 with suppress(ImportError):
                     importlib.import_module(name)
         _keep_commands()
+        _keep_encoding()
         tasks = list(Path("/proc/self/task").iterdir())
         if len(tasks) != 1:
             raise RuntimeError(f"a module that was loaded has started {len(tasks) - 1} threads")
@@ -178,6 +179,11 @@ def _keep_commands() -> None:
     sys.argv = ["tally", "--version"]
     with suppress(SystemExit):
         importlib.import_module("tallymark.cli").main()
+
+
+def _keep_encoding() -> None:
+    """The table by which tokens are counted, which takes longer to build than most runs last."""
+    importlib.import_module("tallymark.models.token_count").count_tokens("one")
 
 
 def _redirect(descriptor: int, path: Path) -> None:
