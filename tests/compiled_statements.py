@@ -22,8 +22,8 @@ _kept: LRUCache[Any, Any] = LRUCache(3000)
 def share_statements() -> None:
     """From now on, in the engines of stores."""
     for kind in KINDS:
-        kind.__eq__ = lambda one, other: type(one) is type(other)  # type: ignore[method-assign]
-        kind.__hash__ = lambda one: hash(type(one))  # type: ignore[method-assign]
+        kind.__eq__ = lambda self, other: type(self) is type(other)  # type: ignore[method-assign]
+        kind.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
     database.create_engine = _create_engine  # type: ignore[attr-defined]
 
 
