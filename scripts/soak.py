@@ -826,7 +826,7 @@ def judge_soak(
             soak = open_soak(place, size, database, seed)
             wrong = [*play(soak), *look_back(soak)]
         held = held and not wrong
-        raged = ", ".join(f"{name} {n} times" for name, n in sorted(soak.raged.items()))
+        raged = ", ".join(f"{name} ({n})" for name, n in sorted(soak.raged.items()))
         soak.done["webhook messages"] = sum(soak.receiver.taken.values())
         soak.done["spans"] = len(soak.spans)
         done = ", ".join(f"{name} {n:,}" for name, n in sorted(soak.done.items()))
@@ -834,7 +834,7 @@ def judge_soak(
             f"\n{database}, seed {seed}, {time.monotonic() - began:.0f} s, with"
             f" {size.attempts:,} attempts beforehand: {raged}. {len(soak.acknowledged):,}"
             f" acknowledged attempts are there, each once. Through doors: {done}. In the end"
-            f" `tally admin check` says: {soak.checked[-200:]}\n"
+            f" `tally admin check` says: {' '.join(soak.checked.split())[:600]}\n"
         )
         body += "".join(f"\n- {each}" for each in wrong) + ("\n" if wrong else "")
     return held, body

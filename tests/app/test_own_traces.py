@@ -12,6 +12,7 @@ import pytest
 from tests.api.conftest import ADA, Server, listening, run_server
 
 from tallymark.app.own_traces import start_tracing
+from tallymark.app.service import read_settings
 from tallymark.errors import InvalidInput
 from tallymark.traces.trace_query import parse_query
 from tallymark.watched_work import watch
@@ -54,3 +55,8 @@ def test_nothing_is_loaded_where_nothing_is_configured() -> None:
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is no http address"):
         start_tracing({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"})
+
+
+def test_a_server_refuses_it_before_anything_starts() -> None:
+    with pytest.raises(InvalidInput, match="TRACES_ENDPOINT is no http address"):
+        read_settings({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "collector:4317"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -143,6 +144,13 @@ def ask(path: Path, sql: str) -> list[Any]:
         return connection.execute(sql.replace("FILE", f"'{path}'")).fetchall()
 
 
+def read_queries() -> list[str]:
+    """What the documentation has one ask."""
+    page = Path("docs/parquet.md").read_text(encoding="utf-8")
+    [queries] = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    return [each for each in queries.split(";") if each.strip()]
+
+
 def test_duckdb_gets_our_board(tmp_path: Path) -> None:
     """Best score of each agent; who had it first is before who had it later."""
     scores: dict[str, list[float | None]] = {"alice": [3.0, 5.0], "bob": [5.0, 1.0]}
@@ -204,6 +212,11 @@ def test_duckdb_gets_our_runs_traces_and_scores(store: Store, tmp_path: Path) ->
     path = tmp_path / "scores.parquet"
     write_table(path, SCORES, stream_scores(store))
     assert ask(path, "SELECT name, author, value FROM FILE") == [("helpful", "alice", 0.25)]
+
+    write_table(tmp_path / "sums.parquet", ATTEMPTS, stream_attempts(store, "sums", live=True))
+    for sql in read_queries():
+        files = re.sub(r"'(\w+\.parquet)'", rf"'{tmp_path}/\1'", sql)
+        ask(path, files)  # it would raise
 
 
 def test_runs_are_told_with_their_results(tmp_path: Path) -> None:

@@ -16,7 +16,11 @@ from tallymark.desk import workplace
 from tallymark.desk.runs import RemoteRuns
 from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.runs.run import Run
+from tallymark.scoring import load_scorer
+from tallymark.suites import ScoredTraces
+from tallymark.suites.scored_traces import RESULTS_SHOWN
 from tallymark.suites.suite_file import load_suite
+from tallymark.traces import Trace
 
 SUITE = """
 metadata: {name: greet, model: echo/me}
@@ -69,6 +73,21 @@ def test_a_run_is_kept_there_as_it_was_here(there: RemoteRuns) -> None:
         assert work.app.store.runs() == []
         with pytest.raises(NotFound, match="that was not sent"):
             work.find_finished(here.record.id)
+
+
+def test_all_of_many_traces_are_there_not_only_those_that_are_shown(
+    there: RemoteRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workplace, "_MOST_RESULTS", 20)
+    many = 2 * RESULTS_SHOWN + 5
+    span = {"span_id": "a", "name": "answer", "span_type": "generation"}
+    traces = [{"trace_id": f"t{n}", "name": "t", "spans": [span]} for n in range(many)]
+    with there.open_work() as work:
+        read = map(Trace.from_dict, traces)
+        scored = ScoredTraces(read, [load_scorer("error_rate")], store=work.app.store)
+        assert len(list(scored)) == many
+        assert work.hand_over([scored.run]) == []
+    assert there.load(scored.run.record.id).tally.finished == many
 
 
 def test_what_broke_off_is_here_until_all_of_it_is_there(

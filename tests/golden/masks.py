@@ -54,11 +54,6 @@ MASKS: tuple[Mask, ...] = (
         "what `tally doctor` finds out about it",
     ),
     Mask(
-        "unpacked",
-        r"(/\S*/tally-challenge-\w+)",
-        "a published challenge is unpacked to a folder whose name is drawn",
-    ),
-    Mask(
         "ms",
         r'"(?:median_ms|worst_ms|ms)": ([\d.]+)|^time     ([\d.]+ m?s .* m?s at worst)',
         "how long a plugin takes here",

@@ -73,4 +73,39 @@ def test_a_body_without_a_key_may_be_as_large_as_any_other_of_the_api(hall: Hall
 def test_a_session_of_pages_cannot_be_used_by_another_site(hall: Hall) -> None:
     headers = {**ACCEPT, "Cookie": "tally_session=forged", "Origin": "https://evil.example"}
     answered = hall.server.ask("nobody", "POST", "/mcp", json=CALL, headers=headers)
-    assert answered.status_code == 401
+    assert answered.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://tally.test.evil.example"]
+)
+def test_a_page_of_another_site_may_not_use_the_tools_even_with_a_key(
+    hall: Hall, origin: str
+) -> None:
+    headers = {**ACCEPT, "Origin": origin}
+    answered = hall.server.ask("bob", "POST", "/mcp", json=CALL, headers=headers)
+    assert answered.status_code == 403
+    assert origin in answered.json()["error"]["message"]
+
+
+def test_a_page_of_the_server_may_use_the_tools(hall: Hall) -> None:
+    host = hall.server.ask("bob", "GET", "/healthz").request.url.netloc.decode()
+    headers = {**ACCEPT, "Origin": f"https://{host}"}  # a proxy took the TLS away
+    assert hall.server.ask("bob", "POST", "/mcp", json=CALL, headers=headers).status_code == 200
+
+
+def test_a_version_that_nobody_knows_is_told_which_there_are(hall: Hall) -> None:
+    headers = {**ACCEPT, "MCP-Protocol-Version": "1999-01-01"}
+    answered = hall.server.ask("bob", "POST", "/mcp", json=CALL, headers=headers)
+    assert answered.status_code == 400
+    assert answered.json()["error"]["data"]["requested"] == "1999-01-01"
+    assert "there is 2024-11-05" in answered.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [[CALL], {}, {"jsonrpc": "2.0"}, 7])
+def test_a_body_that_is_no_message_is_refused_in_one_sentence(hall: Hall, body: Any) -> None:
+    answered = hall.server.ask("bob", "POST", "/mcp", json=body, headers=ACCEPT)
+    assert answered.status_code == 400
+    message = answered.json()["error"]["message"]
+    assert "one object" in message or "Parse error" in message
+    assert "pydantic" not in answered.text

@@ -9,12 +9,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import Connection, text
 from tests.postgres import Postgres
 from tests.store.conformance import OpenAs, StoreConformance
+from tests.store.contest_samples import a_challenge, an_outcome, play
 from tests.store.run_samples import a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
+from tallymark.store.contests import whole_boards
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.database_dialects import enlarge_cache
 from tallymark.store.quick_statements import QuickStatements
 
 
@@ -172,3 +177,26 @@ def test_a_server_that_refuses(postgres_url: str, change: tuple[str, str], messa
     with pytest.raises(WorkFailed, match=message) as caught:
         open_store(postgres_url.replace(*change))
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("had", "has"), [("4MB", "128MB"), ("200MB", "200MB")])
+def test_long_work_has_more_memory_and_never_less(shared_url: str, had: str, has: str) -> None:
+    with open_store(shared_url) as store, store._database.engine.connect() as connection:
+        connection.exec_driver_sql(f"SET LOCAL work_mem = '{had}'")
+        with enlarge_cache(connection):
+            assert connection.exec_driver_sql("SHOW work_mem").scalar() == has
+
+
+def test_a_board_made_anew_lies_in_its_order(shared_url: str) -> None:
+    """PostgreSQL keeps rows as they come: those of a page are together."""
+    with open_store(shared_url, tenant="lying") as store:
+        store.challenges.publish(a_challenge(), b"", at=0.0)
+        for agent, score in (("low", 1.0), ("high", 3.0), ("middle", 2.0)):
+            play(store, agent, an_outcome(score), 11.0)
+
+        def work(connection: Connection) -> list[str]:
+            whole_boards.rebuild(connection, find_challenge(connection, "lying", "sums", lock=True))
+            lying = text("SELECT agent FROM boards WHERE tenant = 'lying' ORDER BY ctid")
+            return list(connection.scalars(lying))
+
+        assert store._database.write(work) == ["high", "middle", "low"]

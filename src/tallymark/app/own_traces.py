@@ -36,19 +36,27 @@ _SECONDS = 10.0
 _log = logging.getLogger("tallymark.traces")
 
 
-def start_tracing(environment: Mapping[str, str]) -> Callable[[], None]:
-    """Begins to trace where that is configured; what is given back ends it, all spans sent."""
+def read_endpoint(environment: Mapping[str, str]) -> str:
+    """Where spans are sent, empty where nowhere; InvalidInput where that cannot be."""
     base = environment.get(ENDPOINT, "").rstrip("/")
-    url = environment.get(TRACES_ENDPOINT) or (f"{base}{_INTAKE}" if base else "")
-    if not url:
-        return lambda: None
-    if not url.startswith(("http://", "https://")):
-        raise InvalidInput(f"{ENDPOINT} is no http address", hint="write http://HOST:4318")
-    if find_spec("opentelemetry.sdk") is None:
+    whole = environment.get(TRACES_ENDPOINT)
+    url = whole or (f"{base}{_INTAKE}" if base else "")
+    name = TRACES_ENDPOINT if whole else ENDPOINT
+    if url and not url.startswith(("http://", "https://")):
+        raise InvalidInput(f"{name} is no http address", hint="write http://HOST:4318")
+    if url and find_spec("opentelemetry.sdk") is None:
         raise InvalidInput(
-            f"{ENDPOINT} is set, and OpenTelemetry's SDK is not installed",
+            f"{name} is set, and OpenTelemetry's SDK is not installed",
             hint="install it with: pip install 'tallymark[tracing]'",
         )
+    return url
+
+
+def start_tracing(environment: Mapping[str, str]) -> Callable[[], None]:
+    """Begins to trace where that is configured; what is given back ends it, all spans sent."""
+    url = read_endpoint(environment)
+    if not url:
+        return lambda: None
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 (only where it is configured)
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415

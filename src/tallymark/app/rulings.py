@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.challenges.attempt_formula import PLUGIN_PREFIX
 from tallymark.challenges.challenge_folder import read_packed, write_files
 from tallymark.challenges.plugins import SandboxedPlugin, load_plugin
-from tallymark.errors import WorkFailed
+from tallymark.errors import ScorerError, WorkFailed
 from tallymark.sandbox import Policy, Sandbox
 
 if TYPE_CHECKING:
@@ -118,7 +119,17 @@ class Rulings:
         if scores_quickly(challenge):  # none of the challenge's files are in it
             return load_plugin(reference, folder=Path(), sandbox=None)
         files = self.open_folder(challenge) if folder is None else folder
-        return load_plugin(reference, folder=files, sandbox=self._open_sandbox)
+        try:
+            return load_plugin(reference, folder=files, sandbox=self._open_sandbox)
+        except ScorerError as error:
+            if str(files) not in {each.name for each in self._folders.values()}:
+                raise
+            # Where we laid it out is nobody's business.
+            published = f"what {challenge.name} was published with"
+            raise ScorerError(
+                replace(each, message=each.message.replace(str(files), published))
+                for each in error.problems
+            ) from None
 
     def _find_pauses(self, challenge: Challenge, code_hash: str) -> dict[str, tuple[int, str]]:
         now = self._clock()

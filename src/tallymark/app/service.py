@@ -20,7 +20,7 @@ from tallymark.app.kept_pages import KeptPages
 from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
-from tallymark.app.own_traces import start_tracing
+from tallymark.app.own_traces import read_endpoint, start_tracing
 from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
 from tallymark.app.publishing import Publishing
 from tallymark.app.readiness import measure_disks
@@ -71,6 +71,7 @@ def read_settings(
     environment: Mapping[str, str], *, insecure_local: bool = False, **given: object
 ) -> ServiceSettings:
     """The settings that variables make, and those that are given."""
+    read_endpoint(environment)  # refused before anything starts, in a sentence
     origins = environment.get(CORS_VARIABLE, "").split(",")
     return ServiceSettings(
         policy=choose_policy(insecure_local=True) if insecure_local else None,

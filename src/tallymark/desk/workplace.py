@@ -7,7 +7,7 @@ down or a power cut leave behind is gone on with, or only sent, by `tally run --
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.app.runs import RunOptions
     from tallymark.client.sync.client import Client
+    from tallymark.runs.record import CaseResult
     from tallymark.runs.run import Run
 
 UNSENT = ".tally/unsent.db"
@@ -118,7 +119,9 @@ class RemoteWork:
         """Sends the runs. Sent again, they are there once."""
         notes = []
         for run in runs:
-            for document in _split(run):
+            # Of many traces that were scored, the run has only some results at hand.
+            results = self.app.store.results(run.record.id, with_traces=True)
+            for document in _split(run, results):
                 (differences,) = self.client.runs.keep(document).differences
                 notes += [_tell_difference(run, each) for each in differences]
             self._sent.add(run.record.id)
@@ -135,7 +138,7 @@ class RemoteWork:
             self.app.store.delete_run(run)
 
 
-def _split(run: Run) -> Iterator[dict[str, Any]]:
+def _split(run: Run, results: Iterable[CaseResult]) -> Iterator[dict[str, Any]]:
     """The run as requests: each with some of its results, the last with what they come to."""
     import msgspec  # noqa: PLC0415 (with the reports)
 
@@ -152,7 +155,7 @@ def _split(run: Run) -> Iterator[dict[str, Any]]:
     }
     part: list[dict[str, Any]] = []
     size = 0
-    for result in run.results:
+    for result in results:
         if len(part) >= _MOST_RESULTS or size >= _MOST_BYTES:
             yield head | {"results": part, "more": True}
             part, size = [], 0

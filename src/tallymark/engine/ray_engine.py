@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import tempfile
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.engine.engine import (
@@ -27,6 +28,7 @@ from tallymark.errors import WorkFailed
 from tallymark.text import shorten_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from tallymark.engine.engine import Crew, Work
@@ -41,6 +43,8 @@ _QUIET = {
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+_LOOK = "look at it with `ray status`, or leave the address out to start one here"
+_ASKS = "it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where ~/.ray has none"
 _bench = WorkBench()
 """Of a process of Ray's that does blocks for us."""
 
@@ -75,19 +79,20 @@ class RayEngine(Engine):
             "object_store_memory": _STORE_BYTES,
         }
         quiet = {"log_to_driver": False, "configure_logging": False}
-        try:
-            if address is not None:
-                _require_listener(address)
-            # "local" starts one of its own, even where another runs on this machine.
-            self._ray.init(address or "local", **({} if address else here), **quiet)
-        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            said = shorten_line(str(error), 200)
-            if address is None:
-                raise WorkFailed(f"Ray cannot be started here: {said}") from None
-            raise WorkFailed(
-                f"no Ray cluster can be reached at {address}: {said}",
-                hint="look at it with `ray status`, or leave the address out to start one here",
-            ) from None
+        with nullcontext(bytes) if address is None else _catch_stderr() as told:
+            try:
+                if address is not None:
+                    _require_listener(address)
+                # "local" starts one of its own, even where another runs on this machine.
+                self._ray.init(address or "local", **({} if address else here), **quiet)
+            except (OSError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
+                said = shorten_line(str(error), 200)
+                if address is None:
+                    raise WorkFailed(f"Ray cannot be started here: {said}") from None
+                raise WorkFailed(
+                    f"no Ray cluster can be reached at {address}: {said}",
+                    hint=_ASKS if b"Unauthenticated" in told() else _LOOK,
+                ) from None
 
     def close(self) -> None:
         """Leaves the cluster; one that was started here ends."""
@@ -156,6 +161,24 @@ def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
         return "done", _bench.do(block)
     except Exception as error:  # noqa: BLE001 (it is told, and the next block may do)
         return "failed", describe_error(error)
+
+
+@contextmanager
+def _catch_stderr() -> Iterator[Callable[[], bytes]]:
+    """What Ray's core says there by itself, a line each second, while it is let in nowhere."""
+    with tempfile.TemporaryFile() as caught:
+
+        def read() -> bytes:
+            caught.seek(0)
+            return caught.read()
+
+        shown = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield read
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
 
 
 def _require_listener(address: str) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from anyio import to_thread
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,7 +23,7 @@ from tallymark.errors import Busy, NotAllowed, NotSignedIn, TallymarkError, TooM
 from tallymark.wire.problems import Code, Problem, ProblemPart
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from tallymark.app.service import Service
     from tallymark.mcp.tool_server import ToolServer
@@ -37,6 +39,8 @@ _STATUS: tuple[tuple[type[TallymarkError], int], ...] = (
 )
 _INVALID_REQUEST = -32600
 _JSON = "application/json"
+_ORIGINS = "TALLY_CORS_ORIGINS of the server names the sites whose pages may"
+_ONE_MESSAGE = "the body is no message of JSON-RPC 2.0; send one object with jsonrpc, id and method"
 _SEND_JSON = f"send Content-Type: {_JSON}, as the Model Context Protocol says"
 
 
@@ -54,8 +58,12 @@ class Endpoint:
             await answer(scope, receive, send)
             return
         tools = await to_thread.run_sync(lambda: self._tools)
+        answer = _refuse_version(request.headers.get("mcp-protocol-version"))
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
         try:
-            await self._serve(tools, scope, receive, send)
+            await self._serve(tools, scope, receive, _say_plainly(send))
         except HTTPException as error:  # of the body: too large, or not what it says
             await _answer(error.status_code, error.detail)(scope, receive, send)
 
@@ -70,12 +78,20 @@ class Endpoint:
         if request.method != "POST":
             # A stream that waits for what is never announced, or a session that there is not.
             return _answer(405, "this takes POST alone: it keeps no sessions", {"Allow": "POST"})
+        origin = request.headers.get("origin")
+        if origin is not None and not self._is_known(origin, request.headers.get("host", "")):
+            return _answer(403, f"a page of {origin!r} may not use these tools; {_ORIGINS}")
         try:
             caller = await find_caller(self._service, request)
             self._service.limits.check(caller, "read")
         except TallymarkError as error:
             return _refuse_caller(error)
         return _refuse_kind(request)
+
+    def _is_known(self, origin: str, host: str) -> bool:
+        """A page of this server, or of a site that the operator named."""
+        named = self._service.settings.cors
+        return urlsplit(origin).netloc.lower() == host.lower() or origin in named or "*" in named
 
     async def _serve(self, tools: ToolServer, scope: Scope, receive: Receive, send: Send) -> None:
         from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
@@ -91,6 +107,42 @@ class Endpoint:
         manager = tools.session_manager
         async with manager.run():
             await manager.handle_request(scope, receive, send)
+
+
+def _refuse_version(version: str | None) -> Response | None:
+    """Of a version that the SDK does not know it would ask for what only a newer one has."""
+    from mcp_types.jsonrpc import UNSUPPORTED_PROTOCOL_VERSION  # noqa: PLC0415 (with the SDK)
+    from mcp_types.version import KNOWN_PROTOCOL_VERSIONS  # noqa: PLC0415
+
+    if version is None or version in KNOWN_PROTOCOL_VERSIONS:
+        return None
+    known = list(KNOWN_PROTOCOL_VERSIONS)
+    error = {
+        "code": UNSUPPORTED_PROTOCOL_VERSION,
+        "message": f"the version {version[:40]!r} is not known; there is {', '.join(known)}",
+        "data": {"supported": known, "requested": version[:40]},
+    }
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 400)
+
+
+def _say_plainly(send: Send) -> Send:
+    """What the SDK writes of a body that is no message is a page long, and names its classes."""
+    held: list[Message] = []
+
+    async def pass_on(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == HTTPStatus.BAD_REQUEST:
+            held.append(message)
+            return
+        if held and b"Validation error:" in message.get("body", b""):
+            body = _answer(400, _ONE_MESSAGE).body
+            headers = MutableHeaders(raw=held[0]["headers"])
+            headers["content-length"] = str(len(body))
+            message = {"type": "http.response.body", "body": body}
+        for each in (*held, message):
+            await send(each)
+        held.clear()
+
+    return pass_on
 
 
 def _refuse_kind(request: Request) -> Response | None:

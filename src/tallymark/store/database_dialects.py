@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Insert, Table
 
 _ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
+# Grouping may take twice as much; nobody who has more of it gets less.
+_MORE_MEMORY = """
+    SELECT set_config('work_mem', '128MB', TRUE)
+    WHERE pg_size_bytes(current_setting('work_mem')) < pg_size_bytes('128MB')
+"""
 _POSTGRES_TYPES: dict[type[TypeEngine[Any]], str] = {
     BigInteger: "int8",
     Integer: "int4",
@@ -158,8 +163,9 @@ def _name_type(column: TypeEngine[Any]) -> str:
 
 @contextmanager
 def enlarge_cache(connection: Connection) -> Iterator[None]:
-    """Memory for all that is touched: SQLite would read and write most pages several times."""
+    """Memory for all that is touched: else most of it is read and written several times."""
     if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(_MORE_MEMORY)  # forgotten at the end of the transaction
         yield
         return
     before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ENLARGED}

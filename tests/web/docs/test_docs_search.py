@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tallymark.web.docs import docs_search
 from tallymark.web.docs.docs_search import DocsIndex, load_index
 from tallymark.web.docs.docs_tree import DocsTree
 
@@ -18,7 +19,7 @@ def index(tmp_path: Path) -> DocsIndex:
     (docs / "a.md").write_text("# Boards\n\nWho leads.\n\n## Frozen boards\n\nThey stand still.\n")
     (docs / "b.md").write_text("# Other\n\nA word on boards and success_pct.\n")
     (docs / "c.md").write_text("# Third\n\n## Boards here\n\nNothing <b>bold</b>.\n")
-    return DocsIndex(DocsTree(tmp_path).list_pages())
+    return DocsIndex(DocsTree(tmp_path))
 
 
 def find(index: DocsIndex, text: str) -> list[str]:
@@ -68,8 +69,44 @@ def test_a_snippet_marks_what_was_looked_for(index: DocsIndex) -> None:
         ("freeze board", "attempts"),
         ("promptfoo", "compare-promptfoo"),
         ("webhook signature", "webhooks"),
+        ("upload predictions", "compare-evalai"),
+        ("rate limit", "serving"),
     ],
 )
 def test_people_find_what_they_look_for_among_the_first(text: str, page: str) -> None:
     found = [hit.address.partition("#")[0] for hit in load_index().search(text)[:5]]
     assert f"/docs/{page}" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("llm-as-a-judge", "judges"),
+        ("hallucination", "judges"),
+        ("sso", "accounts"),
+        ("scoreboard freeze", "attempts"),
+        ("docker", "operations"),
+        ("how do I install it?", "readme"),
+        ("getting started", "readme"),
+        ("caching", "tally-run"),
+        ("upgrade", "operations"),
+        ("parquet", "parquet"),
+        ("rescore", "rescoring"),
+        ("phases", "tracks"),
+        ("cheating", "security"),
+        ("statistical significance", "what-intervals-mean"),
+        ("cost limit", "rules"),
+        ("prometheus metrics", "operations"),
+    ],
+)
+def test_words_of_questions_and_of_other_tools_find_the_best_page_first(
+    text: str, page: str
+) -> None:
+    assert load_index().search(text)[0].address.partition("#")[0] == f"/docs/{page}"
+
+
+def test_every_word_of_other_tools_means_one_of_ours() -> None:
+    index = load_index()
+    for theirs, ours in docs_search._ELSEWHERE.items():
+        for word in [*theirs.split(), *ours.split()]:
+            assert index.search(word), word

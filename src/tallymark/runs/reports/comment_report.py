@@ -54,7 +54,11 @@ def _write_headline(suite: str, comparison: Comparison | None, failures: Sequenc
         return f"❌ {named} is worse than its base"
     if failures:
         return f"❌ {named} does not pass its gate"
-    return f"✅ {named}" + ("" if comparison is None else " is not worse than its base")
+    if comparison is None:
+        return f"✅ {named}"
+    if comparison.of_kind("broken") or round(comparison.score.difference.value or 0.0, 2) < 0:
+        return f"⚠️ {named} may be worse than its base, or it is luck"
+    return f"✅ {named} is not worse than its base"
 
 
 def _write_comparison(comparison: Comparison) -> Iterator[str]:

@@ -185,6 +185,7 @@ class Boards(TenantRows):
         values = {"agent": make_storable(agent), "most": each}
         rows = self._ask_plain(plain_boards.NEIGHBOURS, name, public, moment, values)
         if rows:
+            rows.sort()  # by their spots, with which they begin, and of which no two are alike
             before = next(nth for nth, row in enumerate(rows) if row[3] == agent)
             first = int(rows[0][-1]) - before
             return [_make_standing(nth, row[:-1]) for nth, row in enumerate(rows, first)]

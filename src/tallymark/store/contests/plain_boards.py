@@ -89,9 +89,12 @@ NEIGHBOURS = _write(f"""
             SELECT {_ROW} FROM boards WHERE {_BOARD} AND ({_SPOT}) > (SELECT {_SPOT} FROM mine)
             ORDER BY {_SPOT} LIMIT :most
         ) AS behind
-    ) AS found ORDER BY {_SPOT}
+    ) AS found
 """)  # noqa: S608
-"""An agent's row and so many on either side, in order, each with that agent's rank at the end."""
+"""An agent's row and so many on either side, each with that agent's rank at the end.
+
+In any order: PostgreSQL takes longer to put so few in theirs than the caller does.
+"""
 
 SIZE = _write(f"""
     WITH {_SHOWN} SELECT sum(size) FROM board_blocks WHERE {_BOARD} HAVING sum(size) > 0

@@ -157,14 +157,12 @@ _CUT = text("""
            CASE WHEN nth = 0 THEN :first_0 ELSE place END,
            CASE WHEN nth = 0 THEN :first_1 ELSE submitted_at END,
            CASE WHEN nth = 0 THEN :first_2 ELSE attempt END,
-           CASE WHEN nth + :half > total THEN total - nth ELSE :half END
+           CASE WHEN nth + :half > :total THEN :total - nth ELSE :half END
     FROM (
         SELECT place, submitted_at, attempt,
                row_number() OVER (ORDER BY place, submitted_at, attempt) - 1 AS nth
         FROM boards WHERE challenge_id = :board AND frozen = :is_frozen
-    ) AS numbered, (
-        SELECT count(*) AS total FROM boards WHERE challenge_id = :board AND frozen = :is_frozen
-    ) AS counted
+    ) AS numbered
     WHERE nth % :half = 0
 """)
 
@@ -233,11 +231,11 @@ def count_rows(statements: QuickStatements, board: Board) -> int:
     return int(total)
 
 
-def rebuild(connection: Connection, board: Board) -> None:
-    """Cuts the board into blocks anew, each half full."""
+def rebuild(connection: Connection, board: Board, total: int) -> None:
+    """Cuts the board, which has so many rows, into blocks anew, each half full."""
     connection.execute(_CLEAR, board.values())
-    values = board.values(first=FIRST) | {"whose": board.tenant, "half": MOST_ROWS // 2}
-    connection.execute(_CUT, values)
+    sizes = {"half": MOST_ROWS // 2, "total": total}
+    connection.execute(_CUT, board.values(first=FIRST) | {"whose": board.tenant} | sizes)
 
 
 def _split(statements: QuickStatements, board: Board, block: _Block) -> None:

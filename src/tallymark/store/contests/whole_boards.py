@@ -32,8 +32,7 @@ def rebuild(connection: Connection, kept: StoredChallenge) -> None:
     """Makes the live board anew from all scores, without bringing them here."""
     board = Board(kept.tenant, kept.id)
     connection.execute(delete(boards).where(on_board(boards)), board.values())
-    _insert_rows(connection, kept)
-    rank_blocks.rebuild(connection, board)
+    rank_blocks.rebuild(connection, board, _insert_rows(connection, kept))
 
 
 def rebuild_agent(connection: Connection, kept: StoredChallenge, agent: str) -> None:
@@ -55,8 +54,8 @@ def has_voided(connection: Connection, kept: StoredChallenge) -> bool:
     return connection.scalar(text(f"{_VOIDED} LIMIT 1"), {"id": kept.id}) is not None
 
 
-def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | None = None) -> None:
-    """The rows of all agents, or of one."""
+def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | None = None) -> int:
+    """The rows of all agents, or of one; how many there are."""
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
     now = score_rules.current_score(connection, kept)
     # A score may be a rule that is not written to the rows yet; every other number is a column.
@@ -65,7 +64,7 @@ def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | Non
     sign = "-" if strategy.highest_first else ""
     # What does not rank has no place, but is read all the same: it counts as a try.
     place = f"CASE WHEN ranks THEN coalesce({sign}{value}, :last) END"
-    _insert(connection, kept, now, agent, column=strategy.column, value=value, place=place)
+    return _insert(connection, kept, now, agent, column=strategy.column, value=value, place=place)
 
 
 def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: SqlFormula) -> bool:
@@ -83,10 +82,10 @@ def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: S
     alarmed = SqlFormula(formula.text, formula.parameters | {"alarm": -math.inf})
     board = Board(kept.tenant, kept.id)
     connection.execute(delete(boards).where(on_board(boards)), board.values())
-    _insert(connection, kept, alarmed, column="score", value="now", place=place)
+    rows = _insert(connection, kept, alarmed, column="score", value="now", place=place)
     if connection.scalar(_FIRST, board.values()) == -math.inf:
         return False
-    rank_blocks.rebuild(connection, board)
+    rank_blocks.rebuild(connection, board, rows)
     return True
 
 
@@ -99,7 +98,7 @@ def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
     column: str,
     value: str,
     place: str,
-) -> None:
+) -> int:
     """`now` in the value and the place is the score, and `measured` the column."""
     counted = "challenge_id = :id"
     values: dict[str, object] = {"id": kept.id, "tenant": kept.tenant}
@@ -118,7 +117,7 @@ def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
         score=score.text, counted=counted, measured=measured, value=value, place=place
     )
     values |= {"last": math.inf} if ":last" in statement else {}
-    connection.execute(text(statement), score.parameters | values)
+    return connection.execute(text(statement), score.parameters | values).rowcount
 
 
 def freeze_if_due(connection: Connection, kept: StoredChallenge, at: float) -> None:
@@ -164,7 +163,9 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
 
 # SQLite reads the attempts in the order in which ties are broken, agent by agent: the other columns
 # of a `min` are those of the first row that has it. PostgreSQL has no such order: it compares
-# lists that begin with the place and with what breaks ties, so that it need not sort either.
+# lists that begin with the place and with what breaks ties, so that it need not sort attempts. It
+# sorts what it found: rows that are inserted in the order of the board lie in it, so that those of
+# a page are together, and one of the two indexes grows from leaf to leaf.
 _REBUILD = {
     "sqlite": """
         INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
@@ -194,5 +195,6 @@ _REBUILD = {
             GROUP BY agent
         ) AS found
         WHERE best[1] IS NOT NULL
+        ORDER BY best[1], best[2], best[3]
     """,
 }
