@@ -135,6 +135,8 @@ def format_seconds(value: float | None, more: int = 0) -> str:
     """A duration that is given in seconds: `1.2 ms`, `84 ms`, `0.84 s`, `95 s`."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
+    if not more and 0.1 <= value < 60:  # as most
+        return f"{value:.2f} s"
     if abs(value) < 0.01:
         milliseconds = round(value * 1000, 1 + more) + 0.0  # -0.0 is 0
         return f"{milliseconds:.{1 + more}f}".rstrip("0").rstrip(".") + " ms"

@@ -144,6 +144,19 @@ def test_a_large_run_is_told_from_the_store_as_a_small_one_from_memory(
     assert large.describe_counts() == small.describe_counts()
 
 
+def test_a_resumed_run_that_its_budget_stops_is_told_without_what_it_did_not_ask_again(
+    app: App, tmp_path: Path
+) -> None:
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
+    failed = CaseResult(case="six", status="error", error="no answer")
+    app.store.create_run(half := replace(record, id="rhalf", status="running"))
+    app.store.add_results(half.id, [next(app.store.results(record.id)), failed])
+    app.store.save_run(replace(half, status="partial_failure"))
+    resumed = app.runs.resume(half.id, RunOptions(RunLimits(budget=0.0)), Silent())
+    assert (resumed.record.error, resumed.missing) == ("the budget is spent", 1)
+    assert list(resumed.outcomes) == [each.case for each in resumed.results] == ["four"]
+
+
 @pytest.mark.parametrize("in_memory", [0, 1, 8_000_000])
 def test_a_run_that_is_rescored_and_saved_is_what_was_shown(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int

@@ -11,6 +11,7 @@ import pytest
 from tallymark.formula import Formula
 from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.intervals import difference_interval, score_interval
+from tallymark.runs.metric_draws import find_quantile
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Tally
@@ -218,3 +219,10 @@ class TestDifference:
         assert isinstance(back, Interval)
         assert back.low == pytest.approx(-there.high, rel=0.05)
         assert back.high == pytest.approx(-there.low, rel=0.05)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40, 1999, 2000])
+@pytest.mark.parametrize("share", [0.0, 0.025, 0.5, 0.975, 1.0])
+def test_a_quantile_is_that_of_numpy(count: int, share: float) -> None:
+    values = np.random.default_rng(count).standard_gamma(0.3, count)
+    assert find_quantile(values, share) == np.quantile(values, share)

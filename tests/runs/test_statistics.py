@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tallymark.runs.statistics import (
     ClusterMoments,
+    Clusters,
     MeanEstimate,
     estimate_clusters,
     estimate_difference,
@@ -41,7 +42,7 @@ def test_student_t(degrees: int, printed: float) -> None:
 
 
 def spread(values: list[float]) -> MeanEstimate:
-    return estimate_clusters([(1, value) for value in values])
+    return estimate_clusters(Clusters([1] * len(values), values))
 
 
 @pytest.mark.parametrize(
@@ -64,14 +65,14 @@ def test_an_interval(
 
 
 def test_epochs_that_agree_say_no_more_than_one_of_them() -> None:
-    once = estimate_clusters([(1, 0.0), (1, 1.0), (1, 1.0)])
-    five_times = estimate_clusters([(5, 0.0), (5, 5.0), (5, 5.0)])
+    once = spread([0.0, 1.0, 1.0])
+    five_times = estimate_clusters(Clusters([5, 5, 5], [0.0, 5.0, 5.0]))
     assert (five_times.low, five_times.high) == pytest.approx((once.low, once.high))
 
 
 def test_epochs_that_differ_say_more() -> None:
-    once = estimate_clusters([(1, 0.0), (1, 1.0), (1, 0.0), (1, 1.0)])
-    twice = estimate_clusters([(2, 1.0)] * 4)
+    once = spread([0.0, 1.0, 0.0, 1.0])
+    twice = estimate_clusters(Clusters([2] * 4, [1.0] * 4))
     assert once.low is not None
     assert twice.low is not None
     assert twice.low > once.low
@@ -99,13 +100,13 @@ def test_epochs_that_differ_say_more() -> None:
 def test_the_interval_of_clusters_is_that_of_statsmodels(
     clusters: list[list[float]], mean: float, low: float, high: float
 ) -> None:
-    found = estimate_clusters((len(each), sum(each)) for each in clusters)
+    found = estimate_clusters(Clusters([*map(len, clusters)], [*map(sum, clusters)]))
     assert found.mean == pytest.approx(mean)
     assert (found.low, found.high) == pytest.approx((low, high), abs=5e-4)
 
 
 def test_an_interval_ends_at_0_and_1() -> None:
-    found = estimate_clusters([(1, 0.0), (1, 1.0), (1, 1.0)])
+    found = spread([0.0, 1.0, 1.0])
     assert (found.low, found.high) == (0.0, 1.0)
 
 

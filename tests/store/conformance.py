@@ -264,6 +264,17 @@ class ResultsConformance:
         expected = pair[0] if kept == "first" else pair[1]
         assert list(store.results("run", with_traces=True)) == [expected]
 
+    def test_only_errors_are_replaced_among_many(self, store: Store) -> None:
+        store.create_run(a_run())
+        names = [f"{number:03}" for number in range(120)]
+        status: Any = lambda number: "error" if number % 7 == 0 else "passed"  # noqa: E731
+        first = [a_result(name, status=status(at), output="first") for at, name in enumerate(names)]
+        store.add_results("run", [*first, a_result("007", status="failed", output="twice")])
+        store.add_results("run", [a_result(name, output="second") for name in names])
+        said = ["second" if at % 7 == 0 else "first" for at in range(120)]
+        said[7] = "twice"
+        assert [each.output for each in store.results("run")] == said
+
     def test_keys_say_what_is_done(self, store: Store) -> None:
         store.create_run(a_run())
         store.add_results("run", [a_result("a"), a_result("a", epoch=1, status="error")])

@@ -21,7 +21,12 @@ from tallymark.runs.ongoing_run import derive_id, make_id
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.store.jobs.jobs import NewJob, derive_job_id
-from tallymark.suites.suite_evaluation import DEFAULT_THREADS, RunLimits, plan_cases
+from tallymark.suites.suite_evaluation import (
+    DEFAULT_THREADS,
+    RunLimits,
+    count_planned,
+    plan_cases,
+)
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -214,7 +219,7 @@ class RemoteRuns:
 
     def _make_record(self, suite: FilledSuite, model: str, group: str, wish: RunWish) -> RunRecord:
         definition = suite.definition
-        total = sum(1 for _ in plan_cases(suite, self._make_options(wish).limits))
+        total = count_planned(suite, self._make_options(wish).limits)
         prompt = {} if definition.prompt is None else {"prompt": definition.prompt}
         return RunRecord(
             id=make_id("r"),

@@ -26,7 +26,7 @@ from tallymark.runs.run import Run
 from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import rescore
 from tallymark.suites.suite_definition import SuiteDefinition
-from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, plan_cases
+from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, count_planned
 from tallymark.suites.suite_file import load_stored
 from tallymark.text import format_count
 
@@ -143,7 +143,7 @@ class RunService:
         limits, part = options.limits, dict[str, Any]()
         if options.choice is not None or limits.cases is not None:
             limits, part = _choose_part(definition, suite, options)
-        total = sum(1 for _ in plan_cases(suite, limits))
+        total = count_planned(suite, limits)
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
         # A wrong name must not leave a run behind, so all are opened first.
@@ -350,9 +350,9 @@ class RunService:
         record = ongoing.record
         if ongoing.results is not None:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
-        from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415 (large runs)
+        from tallymark.store.runs.stored_results import StoredResults  # noqa: PLC0415 (large runs)
 
-        return ongoing.make_run(find_results(self.app.store, record, ongoing.tally.cases))
+        return ongoing.make_run(StoredResults(self.app.store, record, ongoing.keys))
 
 
 def _choose_part(

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 
 from tallymark.formula import Formula
 from tallymark.runs.case_columns import AMOUNTS, ERRORS, EXTREMES, Array, CaseColumns, CaseTable
-from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals
+from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals, find_quantile
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Tally
 
@@ -34,7 +35,7 @@ def score_interval(
     columns = CaseColumns(CaseTable(ran), formula.names)
     if (refused := _refuse(columns)) is not None:
         return refused
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     drawn = MetricDraws(columns, draw_normals(columns, draws, rng), rng)
     return _find_ends(partial(drawn.evaluate, formula), drawn.find_pulls(formula), draws)
 
@@ -52,7 +53,7 @@ def difference_interval(
     for columns in (one, two):
         if (refused := _refuse(columns)) is not None:
             return refused
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     normals = draw_joint_normals(one, two, draws, rng)
     sides = [MetricDraws(each, z, rng) for each, z in zip((one, two), normals, strict=True)]
 
@@ -109,7 +110,7 @@ def _find_ends(
     known = [scores[~np.isnan(scores)] for scores in ends]
     if min(map(len, known)) < 0.95 * draws:
         return NoInterval("the formula is undefined for much of what these results allow")
-    found = Interval(float(np.quantile(known[0], 0.025)), float(np.quantile(known[1], 0.975)))
+    found = Interval(find_quantile(known[0], 0.025), find_quantile(known[1], 0.975))
     if found.high - found.low <= _ROUNDING * max(abs(found.low), abs(found.high), scale):
         return NoInterval("the score does not change with the results")
     return found

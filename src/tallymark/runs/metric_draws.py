@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from tallymark.runs.case_columns import (
     AMOUNTS,
@@ -48,9 +49,7 @@ Edge = tuple[str | None, str]
 class MetricDraws:
     """One run in many draws."""
 
-    def __init__(
-        self, columns: CaseColumns, normals: Sequence[Array], rng: np.random.Generator
-    ) -> None:
+    def __init__(self, columns: CaseColumns, normals: Sequence[Array], rng: Generator) -> None:
         self.edges: dict[Edge, float] = {}
         self._columns = columns
         self._means: dict[Edge, Array] = {}
@@ -74,7 +73,7 @@ class MetricDraws:
     def find_pulls(self, formula: Formula) -> dict[Edge, float]:
         """By how much the score moves when a share leaves its edge for what was drawn of it."""
         rows = len(self.edges) + 1
-        means = {here: np.full(rows, np.median(drawn)) for here, drawn in self._means.items()}
+        means = {here: np.full(rows, find_quantile(z, 0.5)) for here, z in self._means.items()}
         for at, (here, edge) in enumerate(self.edges.items()):
             moved = means[here][0]
             means[here][:] = edge
@@ -111,7 +110,7 @@ class _DrawnSums(NamedTuple):
 
 
 def _draw_share(
-    column: Column, rows: Rows, z: Array, rng: np.random.Generator, *, binary: bool
+    column: Column, rows: Rows, z: Array, rng: Generator, *, binary: bool
 ) -> tuple[Array, float | None]:
     """Draws of a share in the order of `z`, and the edge (0 or 1) where all results are alike.
 
@@ -154,7 +153,7 @@ def _square_error(totals: Array, weights: Array) -> float:
     return float(cases / (cases - 1) * (residues**2).sum() / results**2)
 
 
-def _draw_mean(column: Column, rows: Rows, z: Array, rng: np.random.Generator) -> Array:
+def _draw_mean(column: Column, rows: Rows, z: Array, rng: Generator) -> Array:
     """Draws of a mean amount."""
     totals, weights = _keep_measured(column, rows)
     if not len(totals):
@@ -209,6 +208,16 @@ def _pool_spread(column: Column) -> tuple[float, int]:
     return _spread_over(positive), len(positive) - 1
 
 
+def find_quantile(values: Array, share: float) -> float:
+    """As `np.quantile`, which loads masked arrays first: that takes longer than all the draws."""
+    ordered = np.sort(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    rest = place - below
+    return high - (high - low) * (1 - rest) if rest >= 0.5 else low + (high - low) * rest
+
+
 def _round_totals(totals: Array) -> Array:
     """To the 15 digits that a run's own totals have, so that three times 0.1 is 0.3 here too."""
     sizes = np.abs(totals)
@@ -231,13 +240,13 @@ def _reorder(values: Array, like: Array) -> Array:
     return out
 
 
-def draw_normals(columns: CaseColumns, draws: int, rng: np.random.Generator) -> list[Array]:
+def draw_normals(columns: CaseColumns, draws: int, rng: Generator) -> list[Array]:
     """For each stratum, normals that go together as its quantities do."""
     return [_correlate(_case_means(columns, rows), draws, rng) for rows in columns.strata.values()]
 
 
 def draw_joint_normals(
-    first: CaseColumns, second: CaseColumns, draws: int, rng: np.random.Generator
+    first: CaseColumns, second: CaseColumns, draws: int, rng: Generator
 ) -> tuple[list[Array], list[Array]]:
     """The same for two runs over the same cases, which are hard for both."""
     width = len(first.quantities)
@@ -263,7 +272,7 @@ def _case_means(columns: CaseColumns, rows: Rows) -> Array:
 
 
 def _correlate(
-    means: Array, draws: int, rng: np.random.Generator, twins: tuple[int, int] | None = None
+    means: Array, draws: int, rng: Generator, twins: tuple[int, int] | None = None
 ) -> Array:
     """Normals with the correlations of some columns. `twins` are the passes of two runs."""
     centred = means - means.mean(axis=0)

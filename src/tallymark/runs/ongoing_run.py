@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from array import array
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -85,7 +86,7 @@ class OngoingRun:
         formula: Formula,
         *,
         undefined: float | None = None,
-        earlier: Iterable[CaseResult] = (),
+        earlier: Sequence[CaseResult] = (),
         keeper: RunKeeper | None = None,
         watch: RunWatch | None = None,
         tally: Tally | None = None,
@@ -98,8 +99,11 @@ class OngoingRun:
         self.record = record
         self.formula = formula
         self.tally = Tally(earlier) if tally is None else tally
-        held = tally is None and not self.tally.finished
+        self._knows_keys = tally is None
+        held = self._knows_keys and not self.tally.finished
         self.results: list[CaseResult] | None = [] if held else None
+        self.keys = ResultKeys(each.key for each in earlier)
+        """Of all results, those included that are not held; of none with a tally of its own."""
         self.tally.door = record.tags.get("door")
         if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
             self.tally.left_out = chosen.get("left_out", {})
@@ -143,10 +147,8 @@ class OngoingRun:
     def add(self, result: CaseResult) -> None:
         """Takes one more result."""
         self.tally.add(result)
-        if self.results is not None:
-            self.results.append(result)
-            if len(self.results) > MOST_HELD and self._writer is not None:
-                self.results = None
+        if self._knows_keys:
+            self._hold(result)
         if self._writer is not None:
             self._writer.put(result)
         if self._watch is not None:
@@ -155,14 +157,19 @@ class OngoingRun:
     async def aadd(self, result: CaseResult) -> None:
         """The same where an event loop should go on meanwhile."""
         self.tally.add(result)
-        if self.results is not None:
-            self.results.append(result)
-            if len(self.results) > MOST_HELD and self._writer is not None:
-                self.results = None
+        if self._knows_keys:
+            self._hold(result)
         if self._writer is not None:
             await self._writer.aput(result)
         if self._watch is not None:
             self._watch.moved(result, self.tally)
+
+    def _hold(self, result: CaseResult) -> None:
+        self.keys.add(result.case, result.epoch)
+        if self.results is not None:
+            self.results.append(result)
+            if len(self.results) > MOST_HELD and self._writer is not None:
+                self.results = None
 
     def make_run(self, results: Sequence[CaseResult]) -> Run:
         """The run as it is by now, with those of its results that are to be shown, in order."""
@@ -189,6 +196,30 @@ class ResultKey(NamedTuple):
 
     case: str
     epoch: int
+
+
+class ResultKeys:
+    """Which results there are, in little memory."""
+
+    def __init__(self, keys: Iterable[tuple[str, int]] = ()) -> None:
+        self._cases: list[str] = []
+        self._epochs = array("l")
+        for case, epoch in keys:
+            self.add(case, epoch)
+
+    def add(self, case: str, epoch: int) -> None:
+        """One more."""
+        self._cases.append(case)
+        self._epochs.append(epoch)
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def __iter__(self) -> Iterator[ResultKey]:
+        return map(ResultKey, self._cases, self._epochs)
+
+    def __getitem__(self, place: int) -> ResultKey:
+        return ResultKey(self._cases[place], self._epochs[place])
 
 
 Keyed = TypeVar("Keyed", ResultKey, "CaseResult")

@@ -9,7 +9,7 @@ traces there are often few and far from normal: `estimate_moments` says what the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,22 +35,29 @@ class MeanEstimate(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
-def estimate_clusters(clusters: Iterable[tuple[int, float]]) -> MeanEstimate:
-    """The estimate over clusters of values that belong together, such as a case's epochs.
+class Clusters(NamedTuple):
+    """Values that belong together, such as a case's epochs: of each cluster two numbers.
 
-    Of each cluster its count and its sum are enough.
+    Two lists, not one of pairs: there may be millions, which the garbage collector would walk.
     """
-    filled = [(count, total) for count, total in clusters if count]
-    # Lists, not generators: there may be a million clusters.
-    count = sum([count for count, _ in filled])
-    if not count:
+
+    counts: list[int]
+    totals: list[float]
+
+
+def estimate_clusters(clusters: Clusters) -> MeanEstimate:
+    """The estimate over clusters of values."""
+    counts, totals = clusters
+    results, filled = sum(counts), len(counts) - counts.count(0)
+    if not results:
         return MeanEstimate()
-    mean = math.fsum([total for _, total in filled]) / count
+    mean = math.fsum(totals) / results
     variance = None
-    if len(filled) > 1:
-        squares = math.fsum([(total - count * mean) ** 2 for count, total in filled])
-        variance = squares / count**2 * len(filled) / (len(filled) - 1)
-    return _make_estimate(mean, variance, len(filled))
+    if filled > 1:
+        pairs = zip(counts, totals, strict=True)  # a list below: there may be a million
+        squares = math.fsum([(total - count * mean) ** 2 for count, total in pairs])
+        variance = squares / results**2 * filled / (filled - 1)
+    return _make_estimate(mean, variance, filled)
 
 
 def _make_estimate(mean: float, variance: float | None, clusters: int) -> MeanEstimate:

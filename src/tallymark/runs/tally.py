@@ -11,7 +11,6 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from typing import Any
 from zlib import crc32
 
@@ -26,6 +25,7 @@ from tallymark.formula import (
 )
 from tallymark.formula.formula_names import WELL_FORMED
 from tallymark.runs.record import CaseResult, CheckResult
+from tallymark.runs.statistics import Clusters
 from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
@@ -402,16 +402,18 @@ class Tally:
                 met.update(names)
                 yield from names
 
-    def clusters(self) -> dict[str, list[tuple[int, float]]]:
+    def clusters(self) -> dict[str, Clusters]:
         """By scorer, and for each case: how often it was measured, and the sum of that."""
-        found: dict[str, list[tuple[int, float]]] = {name: [] for name in self.scorers}
+        found = {name: Clusters([], []) for name in self.scorers}
         single = [known for known in self._cases.values() if isinstance(known, Seen)]
         for name, values in _measure_by_scorer(single):
-            found[name].extend(zip(repeat(1), values, strict=False))
+            found[name].counts.extend([1] * len(values))
+            found[name].totals.extend(values)
         for known in self._cases.values():
             if not isinstance(known, Seen):
                 for name, amounts in known.scores.items():
-                    found[name].append((amounts.known, amounts.total))
+                    found[name].counts.append(amounts.known)
+                    found[name].totals.append(amounts.total)
         return found
 
     @property

@@ -27,12 +27,15 @@ def exact_match(
     `normalize_whitespace`, any white space between words is as good as one space.
     """
 
-    def tidy(text: str) -> str:
+    def tidy_more(text: str) -> str:
         if normalize_whitespace:
             text = " ".join(text.split())
         elif strip:
             text = text.strip()
         return text.casefold() if ignore_case else text
+
+    usual = strip and not (normalize_whitespace or ignore_case)
+    tidy: Callable[[str], str] = str.strip if usual else tidy_more
 
     def score(ctx: EvalContext) -> Score:
         texts = read_expected_texts(ctx, "exact_match")

@@ -43,9 +43,12 @@ def tool_selection(
         called = read_called_tools(ctx)
         if categories:
             wanted, called = rename(wanted), rename(called)
-        if not count_repeats:
+        if count_repeats:
+            absent, unexpected = find_unpaired(wanted, called)
+        else:
             wanted, called = list(dict.fromkeys(wanted)), list(dict.fromkeys(called))
-        absent, unexpected = find_unpaired(wanted, called)
+            absent = [name for name in wanted if name not in called]
+            unexpected = [name for name in called if name not in wanted]
         hits, expected, made = len(wanted) - len(absent), len(wanted), len(called)
         values = {
             "f1": 2 * hits / (expected + made) if expected + made else 1.0,

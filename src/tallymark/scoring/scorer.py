@@ -124,7 +124,10 @@ class Scorer:
         if self.blocking:
             raw = await load_calls().call_blocking(self, ctx, timeout)
         else:
-            raw = self.call(ctx)
+            try:  # as `call` does, which costs a call more
+                raw = self._tried(ctx if self.is_ours else ctx.frozen)
+            except BaseException as error:  # noqa: BLE001 (as there)
+                raw = self._explain_raised(ctx, error)
         if raw.__class__ not in _PLAIN and inspect.isawaitable(raw):
             raw = await load_calls().wait_for_return(self, raw, timeout)
         return to_score(raw, self)

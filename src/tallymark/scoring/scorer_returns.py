@@ -44,6 +44,9 @@ def to_score(raw: object, scorer: Scorer) -> Score:
             msgspec.structs.force_setattr(raw, "origin", scorer.origin)
             return raw
         return raw.made_by(scorer.origin)
+    numeric = scorer.data_type == "numeric" and not scorer.gives
+    if numeric and type(raw) is float and 0.0 <= raw <= 1.0:
+        return Score(raw, origin=scorer.origin)
     try:
         return _read(raw, scorer)
     except Exception as error:  # noqa: BLE001 (a user's class may raise when it is looked at)

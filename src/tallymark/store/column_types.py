@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, Double, Index, Integer, MetaData, Text
 from sqlalchemy.types import TypeDecorator
 
 if TYPE_CHECKING:
-    from sqlalchemy import Dialect
+    from sqlalchemy import Column, Dialect
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -74,6 +74,12 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
     SQLAlchemy loads all that it knows of a database where an option of that database is named.
     """
     return Index(name, *columns, unique=unique, info={"where": where})
+
+
+def bind_value(column: Column[Any], value: Any) -> Any:
+    """A value as its column takes it, for a statement that is written as text."""
+    process: Any = getattr(column.type, "process_bind_param", None)  # of our own types
+    return value if process is None else process(value, None)
 
 
 def make_storable(text: str) -> str:

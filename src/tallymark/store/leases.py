@@ -25,12 +25,11 @@ from sqlalchemy import (
     delete,
     literal_column,
     select,
-    text,
-    update,
 )
 
 from tallymark.errors import InvalidInput, LeaseLost
 from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, json_text, metadata
+from tallymark.store.quick_statements import QuickStatements
 from tallymark.text import format_utc_moment
 
 if TYPE_CHECKING:
@@ -49,14 +48,17 @@ _NOW = {
 # One statement: of two that claim at once, the later finds the row of the other. Our own token is
 # there already when a claim is made again after a lost connection.
 _CLAIM = {
-    name: text(
-        "INSERT INTO leases (tenant, kind, subject, token, holder, claimed_at, expires_at)"  # noqa: S608
-        f" VALUES (:tenant, :kind, :subject, :token, :holder, {now}, {now} + {SECONDS})"
-        " ON CONFLICT (tenant, kind, subject) DO UPDATE SET token = excluded.token,"
-        " holder = excluded.holder, claimed_at = excluded.claimed_at,"
-        " expires_at = excluded.expires_at"
-        f" WHERE leases.expires_at <= {now} OR leases.token IN (:token, :gone) RETURNING token"
-    )
+    name: "INSERT INTO leases (tenant, kind, subject, token, holder, claimed_at, expires_at)"  # noqa: S608
+    f" VALUES (?, ?, ?, ?, ?, {now}, {now} + {SECONDS})"
+    " ON CONFLICT (tenant, kind, subject) DO UPDATE SET token = excluded.token,"
+    " holder = excluded.holder, claimed_at = excluded.claimed_at,"
+    " expires_at = excluded.expires_at"
+    f" WHERE leases.expires_at <= {now} OR leases.token IN (excluded.token, ?) RETURNING token"
+    for name, now in _NOW.items()
+}
+_HOLD = {
+    name: f"UPDATE leases SET expires_at = {now} + ?"  # noqa: S608
+    " WHERE tenant = ? AND kind = ? AND subject = ? AND token = ?"
     for name, now in _NOW.items()
 }
 try:
@@ -120,19 +122,16 @@ class Lease(msgspec.Struct, frozen=True):
 
     def claim(self, connection: Connection, *, gone: str | None = None) -> None:
         """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
-        values = {
-            **msgspec.structs.asdict(self),
-            "holder": json_text(describe_process(os.getpid())),
-            "gone": gone or self.token,
-        }
-        if connection.execute(_CLAIM[connection.dialect.name], values).first() is not None:
+        holder = json_text(describe_process(os.getpid()))
+        values = (*msgspec.structs.astuple(self), holder, gone or self.token)
+        if QuickStatements(connection).read(_CLAIM[connection.dialect.name], *values):
             return
-        token, holder, since = self._read_holder(connection)
-        if holder.is_gone and gone is None:
+        token, other, since = self._read_holder(connection)
+        if other.is_gone and gone is None:
             self.claim(connection, gone=token)
             return
         raise InvalidInput(
-            f"the {self.kind} {self.subject} is held by {holder}, since {since}",
+            f"the {self.kind} {self.subject} is held by {other}, since {since}",
             hint=f"wait for it, or stop it; a process that has died lets go within {SECONDS} s",
         )
 
@@ -141,9 +140,8 @@ class Lease(msgspec.Struct, frozen=True):
 
         The row stays: whoever took it in between is so told from nobody.
         """
-        until = read_clock(connection) + seconds
-        mine = (leases.c[name] == value for name, value in msgspec.structs.asdict(self).items())
-        if not connection.execute(update(leases).where(*mine).values(expires_at=until)).rowcount:
+        statement, values = _HOLD[connection.dialect.name], msgspec.structs.astuple(self)
+        if not QuickStatements(connection).run(statement, seconds, *values):
             _, holder, since = self._read_holder(connection)
             raise LeaseLost(
                 f"the {self.kind} {self.subject} was taken over by {holder}, at {since}",

@@ -489,16 +489,17 @@ class Store:
             del changes["definition"]
         lease = self._held.get(run_id)
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> int:
             from tallymark.store.webhooks.run_ends import announce_end  # noqa: PLC0415
 
             run_rows.change(connection, self.tenant, run_id, changes, lease)
-            announce_end(connection, self.tenant, record)
+            return announce_end(connection, self.tenant, record)
 
-        self._database.write(work)
+        told = self._database.write(work)
         if record.status != "running":
             self._held.pop(run_id, None)
-            self.jobs.bell.ring()  # where somebody is to be told of it
+        if told:
+            self.jobs.bell.ring()
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""

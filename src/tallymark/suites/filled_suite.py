@@ -70,6 +70,8 @@ class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def messages(self, answers: Sequence[str] = ()) -> tuple[Message, ...] | None:
         """What to send after these answers of the model; None when the conversation is over."""
+        if len(self.turns) == 1 and not answers and not self.system_prompt:  # as most
+            return (Message("user", self.turns[0].user),)
         said = [Message("system", self.system_prompt)] if self.system_prompt else []
         given = iter(answers)
         for turn in self.turns:

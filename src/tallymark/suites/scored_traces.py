@@ -84,8 +84,9 @@ class TraceJudge:
         """Each trace with its scores, in the order of the traces."""
         scorers = self.scorers
         if all(scorer.inline for scorer in scorers):
+            calls = [scorer.score for scorer in scorers]
             for ctx in self._make_contexts(traces):
-                yield ctx.trace, [scorer.score(ctx) for scorer in scorers]
+                yield ctx.trace, [call(ctx) for call in calls]
             return
         from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 

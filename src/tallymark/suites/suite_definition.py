@@ -99,8 +99,12 @@ class Case(msgspec.Struct, frozen=True, gc=False):
     def columns(self) -> dict[str, Any]:
         """The values of its row, by column."""
         dataset = self.eval.dataset
-        pairs = () if dataset is None else zip(dataset.columns, self.row, strict=True)
-        return {column: value for column, value in pairs if value is not msgspec.UNSET}
+        if dataset is None:
+            return {}
+        found = dict(zip(dataset.columns, self.row, strict=True))
+        if msgspec.UNSET not in self.row:
+            return found
+        return {column: value for column, value in found.items() if value is not msgspec.UNSET}
 
 
 class TemplateUse(msgspec.Struct, frozen=True):

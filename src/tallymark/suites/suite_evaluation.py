@@ -8,7 +8,7 @@ thousand cases needs little memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -324,13 +324,23 @@ class _Budget:
 
 def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:
     """Every case of every epoch: all cases once, then all again, so that a cut run has them all."""
+    cases, repeats = _choose_cases(suite, limits)
+    for epoch in range(max(repeats.values(), default=0)):
+        yield from (CaseJob(case, epoch) for case in cases if epoch < repeats[id(case.eval)])
+
+
+def count_planned(suite: FilledSuite, limits: RunLimits) -> int:
+    """How many that are."""
+    cases, repeats = _choose_cases(suite, limits)
+    return sum([repeats[id(case.eval)] for case in cases])
+
+
+def _choose_cases(suite: FilledSuite, limits: RunLimits) -> tuple[Sequence[Case], dict[int, int]]:
+    """The cases, and how often those of an eval are asked, by its identity."""
     cases: Iterable[Case] = suite.definition.cases
     if (chosen := limits.chosen) is not None:
         cases = (case for case in cases if case.key in chosen)
-    cases = list(islice(cases, limits.cases))
-    repeats = {
-        id(case.eval): limits.epochs or case.eval.epochs or suite.definition.epochs
-        for case in cases
-    }
-    for epoch in range(max(repeats.values(), default=0)):
-        yield from (CaseJob(case, epoch) for case in cases if epoch < repeats[id(case.eval)])
+    some = list(islice(cases, limits.cases))
+    asked = {id(case.eval): case.eval for case in some}
+    every = suite.definition.epochs
+    return some, {known: limits.epochs or each.epochs or every for known, each in asked.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tallymark.documents.source import Source
@@ -57,12 +58,21 @@ def fill_templates(value: Any, lookup: TemplateLookup) -> Any:
         if "{{" not in value:
             return value
         # In one pass: what is filled in is never looked at again, so data cannot ask for a secret.
-        return _TEMPLATE.sub(lambda m: lookup(m[1], (m[2] or m[3]).strip()), value)
+        parts, rest = _split_text(value)
+        return "".join([before + lookup(kind, name) for before, kind, name in parts]) + rest
     if isinstance(value, dict):
         return {key: fill_templates(each, lookup) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(fill_templates(each, lookup) for each in value)
     return value
+
+
+@lru_cache(maxsize=64)
+def _split_text(text: str) -> tuple[list[tuple[str, str, str]], str]:
+    """Each template with the text before it, and the rest; for all rows of a dataset once."""
+    *pieces, rest = _TEMPLATE.split(text)
+    groups = zip(*[iter(pieces)] * 4, strict=True)
+    return [(before, kind, (one or two).strip()) for before, kind, one, two in groups], rest
 
 
 def write_value(value: Any) -> str:

@@ -7,10 +7,11 @@ one document (or a few, one after another) and the records are the elements of a
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tallymark.errors import Place, TraceError
 from tallymark.traces.json_scanner import MAX_RECORD, JsonScanner, size_error
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 RecordPath = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JsonRecord:
+class JsonRecord(msgspec.Struct, frozen=True, gc=False):
     """One record's bytes and where they stand."""
 
     raw: bytes

@@ -7,7 +7,7 @@ Times are milliseconds, as in the files people have; costs are US dollars. `None
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Spending(NamedTuple):
+class Spending(msgspec.Struct, frozen=True, gc=False):
     """What a trace took; None where no span knows."""
 
     cost: float | None
@@ -153,7 +153,10 @@ class Trace(
     @property
     def first_input(self) -> str:
         """The input of the first span that has one: what the agent was asked."""
-        return next((span.input for span in self.spans if span.input), "")
+        for span in self.spans:
+            if span.input:
+                return span.input
+        return ""
 
     @property
     def answer(self) -> str | None:
@@ -202,16 +205,10 @@ class Trace(
 
     def sum_spending(self) -> Spending:
         """Cost and tokens over all spans."""
-        costs: list[float] = []
-        given: list[int] = []
-        gave: list[int] = []
-        for span in self.spans:
-            if span.cost is not None:
-                costs.append(span.cost)
-            if span.input_tokens is not None:
-                given.append(span.input_tokens)
-            if span.output_tokens is not None:
-                gave.append(span.output_tokens)
+        spans = self.spans
+        costs = [known for span in spans if (known := span.cost) is not None]
+        given = [known for span in spans if (known := span.input_tokens) is not None]
+        gave = [known for span in spans if (known := span.output_tokens) is not None]
         return Spending(
             add_exactly(costs) if costs else None,
             sum(given) if given else None,

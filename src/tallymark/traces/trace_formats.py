@@ -120,7 +120,7 @@ def _read_source(kind: Dialect, source: TraceSource) -> Iterator[Trace | TraceEr
     """All that is in it; what stumbles over the end of a damaged file says nothing new."""
     try:
         for each in kind.read(source):
-            if source.damage is None or not isinstance(each, TraceError):
+            if not isinstance(each, TraceError) or source.damage is None:
                 yield each
     except TraceError as error:
         if source.damage is None:

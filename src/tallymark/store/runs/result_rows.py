@@ -7,7 +7,7 @@ inserting takes three times as long.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from tallymark.errors import WorkFailed
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
 from tallymark.store.column_types import json_text, make_storable
+from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results as table
 from tallymark.traces import Trace
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 _KEY = ("tenant", "run_id", "case_name", "epoch")
 _UNREAD = ("tenant", "run_id", "seq")
 _CHUNK = 500
+_TOGETHER = 50
+"""Rows of one statement in SQLite: its driver lets other threads in at each, and they take turns.
+
+With twelve columns that is less than the 999 values that an older SQLite takes.
+"""
 _AT_HAND = 250
 _JUDGE = "llm_judge"
 # Results are passed once, row after row: few pages of theirs are worth keeping.
@@ -97,13 +103,16 @@ def add_results(
         lease.hold(connection)
     else:
         run_rows.require(connection, tenant, run_id)
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(_SMALL_CACHE)
-    statement = _INSERT[connection.dialect.name]
+    _spare_memory(connection)
     seq = run_rows.count_storing(connection, tenant, run_id)
+    statements = QuickStatements(connection)
     for start in range(0, len(results), _CHUNK):
         rows = [_make_row(tenant, run_id, seq, each) for each in results[start : start + _CHUNK]]
-        connection.exec_driver_sql(statement, rows)
+        if not statements.is_postgres:
+            while len(rows) >= _TOGETHER:
+                some, rows = rows[:_TOGETHER], rows[_TOGETHER:]
+                statements.run(_INSERT_TOGETHER, *chain.from_iterable(some))
+        statements.run_many(_INSERT, rows)
 
 
 def stream_results(
@@ -281,20 +290,22 @@ def _is_of_run(tenant: str, run_id: str) -> ColumnElement[bool]:
     return and_(table.c.tenant == tenant, table.c.run_id == run_id)
 
 
-def _build_insert(place: str) -> str:
-    """The statement for one row, in the table's order of columns."""
+def _build_insert(rows: int = 1) -> str:
+    """The statement for one row or several, in the table's order of columns."""
     names = [column.name for column in table.c]
     # Resuming replaces errors; an outcome never changes, and storing it twice is storing it once.
     changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in _KEY)
+    places = f"({', '.join('?' * len(names))})"
     return (
         f"INSERT INTO {table.name} ({', '.join(names)})"  # noqa: S608  the table's own names
-        f" VALUES ({', '.join([place] * len(names))})"
+        f" VALUES {', '.join([places] * rows)}"
         f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changes}"
         f" WHERE {table.name}.status = 'error'"
     )
 
 
-_INSERT = {"sqlite": _build_insert("?"), "postgresql": _build_insert("%s")}
+_INSERT = _build_insert()
+_INSERT_TOGETHER = _build_insert(_TOGETHER)
 
 
 def _make_row(tenant: str, run_id: str, seq: int, result: CaseResult) -> tuple[Any, ...]:

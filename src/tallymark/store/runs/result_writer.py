@@ -45,7 +45,8 @@ class ResultWriter:
         self._queue: list[CaseResult] = []
         self._text = 0
         """Characters of prompts and answers in the queue: few results can be a lot to hold."""
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._closing = False
         self._enough = threading.Event()
@@ -71,7 +72,7 @@ class ResultWriter:
     async def aput(self, result: CaseResult) -> None:
         """Queues a result; lets the event loop go on while the queue is full."""
         while True:
-            with self._changed:
+            with self._lock:
                 if self._offer(result):
                     return
                 loop = asyncio.get_running_loop()

@@ -14,23 +14,22 @@ from sqlalchemy import (
     cast,
     exists,
     func,
-    insert,
     or_,
     select,
     tuple_,
     type_coerce,
-    update,
 )
 from sqlalchemy import delete as delete_from
-from sqlalchemy.exc import IntegrityError
 
 from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.store import leases
+from tallymark.store.column_types import bind_value
+from tallymark.store.quick_statements import QuickStatements, write_insert
 from tallymark.store.runs.run_tables import runs as table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
@@ -42,6 +41,9 @@ KIND = "run"
 """Of leases."""
 _FIELDS = RunRecord.__struct_fields__
 _LISTED = tuple(name for name in _FIELDS if name != "definition")
+_NAMES = tuple(table.c[name].name for name in ("tenant", *_FIELDS))
+_INSERT = f"{write_insert(table.name, _NAMES)} ON CONFLICT DO NOTHING"
+_COUNT = "UPDATE runs SET stored = stored + 1 WHERE tenant = ? AND id = ? RETURNING stored"
 # After every other character, so that a prefix and all that begins with it form one range.
 _LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?")
 """As git counts: `latest~1` is the one before the latest."""
@@ -79,15 +81,15 @@ def create(
     """Stores a new run, held by whoever runs it; storing the very same again changes nothing."""
     if lease is not None:
         lease.claim(connection)
-    try:
-        # Nested: PostgreSQL would otherwise refuse to look for the row that is in the way.
-        with connection.begin_nested():
-            row = {"tenant": tenant, **msgspec.structs.asdict(record)}
-            connection.execute(insert(table).values(row))
-    except IntegrityError:
-        # After a lost connection the work is done again, and may find its own row.
-        if read_run(connection, tenant, record.id) != record:
-            raise InvalidInput(f"there is already a run {record.id!r}") from None
+    row = {"tenant": tenant, **msgspec.structs.asdict(record)}
+    done = QuickStatements(connection).run(_INSERT, *_bind_values(row))
+    # After a lost connection the work is done again, and may find its own row.
+    if not done and read_run(connection, tenant, record.id) != record:
+        raise InvalidInput(f"there is already a run {record.id!r}")
+
+
+def _bind_values(row: Mapping[str, Any]) -> list[Any]:
+    return [bind_value(table.c[name], value) for name, value in row.items()]
 
 
 def change(
@@ -110,8 +112,10 @@ def change(
     if not changes:
         require(connection, tenant, run_id)
         return
-    query = update(table).where(table.c.tenant == tenant, table.c.id == run_id)
-    if not connection.execute(query.values(changes)).rowcount:
+    sets = ", ".join(f"{table.c[name].name} = ?" for name in changes)
+    query = f"UPDATE runs SET {sets} WHERE tenant = ? AND id = ?"  # noqa: S608  our columns
+    values = _bind_values({**changes, "tenant": tenant, "id": run_id})
+    if not QuickStatements(connection).run(query, *values):
         raise _explain_unknown(connection, tenant, run_id)
 
 
@@ -132,9 +136,8 @@ def require(connection: Connection, tenant: str, run_id: str) -> None:
 
 def count_storing(connection: Connection, tenant: str, run_id: str) -> int:
     """How often results of a run were stored, this time included; others wait for our commit."""
-    mine = (table.c.tenant == tenant, table.c.id == run_id)
-    statement = update(table).where(*mine).values(stored=table.c.stored + 1)
-    return int(connection.execute(statement.returning(table.c.stored)).scalar_one())
+    ((stored,),) = QuickStatements(connection).read(_COUNT, tenant, run_id)
+    return int(stored)
 
 
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:

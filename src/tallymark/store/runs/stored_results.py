@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tallymark.runs.ongoing_run import ResultKey, sort_by_suite
+from tallymark.runs.ongoing_run import ResultKeys, sort_by_suite
 from tallymark.runs.run import KeptResults
 from tallymark.runs.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.store.store import Store
@@ -19,31 +19,26 @@ if TYPE_CHECKING:
 class StoredResults(KeptResults):
     """Knows which results there are; each time they are asked for, they are read again."""
 
-    def __init__(self, store: Store, record: RunRecord, keys: Iterable[tuple[str, int]]) -> None:
-        """The `keys` are the case and epoch of every result, in order."""
+    def __init__(self, store: Store, record: RunRecord, keys: ResultKeys) -> None:
+        """The `keys` of every result may be in any order: they are sorted when somebody asks."""
         self._store = store
         self._record = record
-        self._cases: list[str] = []
-        self._epochs = array("l")
-        for case, epoch in keys:
-            self._cases.append(case)
-            self._epochs.append(epoch)
+        self._keys = keys
 
     def __len__(self) -> int:
-        return len(self._cases)
+        return len(self._keys)
 
     def __iter__(self) -> Iterator[CaseResult]:
         return self._store.pick_results(self._record.id, self.keys)
 
     def read_one(self, place: int) -> CaseResult:
         """The one at a place."""
-        key = self._cases[place], self._epochs[place]
-        return next(self._store.pick_results(self._record.id, [key]))
+        return next(self._store.pick_results(self._record.id, [self.keys[place]]))
 
-    @property
-    def keys(self) -> Iterable[tuple[str, int]]:
+    @cached_property
+    def keys(self) -> ResultKeys:
         """The case and the epoch of each, in order."""
-        return zip(self._cases, self._epochs, strict=True)
+        return ResultKeys(sort_by_suite(self._record, self._keys))
 
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
         """The results of some cases, in order."""
@@ -66,19 +61,19 @@ class StoredResults(KeptResults):
 
 def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
     """The results of a run, and what they come to, in one reading."""
-    tally, keys = Tally(), list[ResultKey]()
+    tally, keys = Tally(), ResultKeys()
     names: dict[str, str] = {}
     for result in store.counted_results(record.id):
         tally.add(result)
-        keys.append(ResultKey(names.setdefault(result.case, result.case), result.epoch))
-    results = StoredResults(store, record, sort_by_suite(record, keys))
+        keys.add(names.setdefault(result.case, result.case), result.epoch)
+    results = StoredResults(store, record, keys)
     tally.arrange(results.names)
     return results, tally
 
 
-def find_results(store: Store, record: RunRecord, known: Iterable[str] = ()) -> StoredResults:
-    """The results of a run. The cases that are `known` have their names in memory already."""
-    names = {case: case for case in known}  # a name once, here and there, in all epochs
+def find_results(store: Store, record: RunRecord) -> StoredResults:
+    """The results of a run."""
+    names: dict[str, str] = {}  # a name once in all epochs
     stored = store.result_statuses(record.id)
-    keys = [ResultKey(names.setdefault(case, case), epoch) for case, epoch, _ in stored]
-    return StoredResults(store, record, sort_by_suite(record, keys))
+    keys = ((names.setdefault(case, case), epoch) for case, epoch, _ in stored)
+    return StoredResults(store, record, ResultKeys(keys))

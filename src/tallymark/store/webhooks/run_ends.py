@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.store.webhooks.deliveries import Occurrence, queue_deliveries
+from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.runs.record import RunRecord
+    from tallymark.store.webhooks.deliveries import Occurrence
 
+_ACTIVE = "SELECT 1 FROM webhooks WHERE tenant = ? AND state = 'active' LIMIT 1"
 _OVER = ("completed", "partial_failure", "failed", "cancelled")
 
 
@@ -24,10 +26,15 @@ def describe_run(record: RunRecord) -> dict[str, Any]:
     return told | {"score_formula": record.formula, "group": record.group}
 
 
-def announce_end(connection: Connection, tenant: str, record: RunRecord) -> None:
-    """Tells of a run that has come to an end."""
-    if record.status not in _OVER:
-        return
+def announce_end(connection: Connection, tenant: str, record: RunRecord) -> int:
+    """Tells of a run that has come to an end; to how many webhooks."""
+    if record.status not in _OVER or not QuickStatements(connection).read(_ACTIVE, tenant):
+        return 0
+    from tallymark.store.webhooks.deliveries import (  # noqa: PLC0415 (most have no webhook)
+        Occurrence,
+        queue_deliveries,
+    )
+
     at = record.finished_at or record.created_at
     ended = Occurrence(
         event="run.finished",
@@ -36,11 +43,13 @@ def announce_end(connection: Connection, tenant: str, record: RunRecord) -> None
         data={"run": describe_run(record)},
         suite=record.suite,
     )
-    queue_deliveries(connection, tenant, [ended])
+    return queue_deliveries(connection, tenant, [ended])
 
 
 def tell_failed_gate(record: RunRecord, failures: Sequence[str], at: float) -> Occurrence:
     """Of a run that is not good enough for whoever asked."""
+    from tallymark.store.webhooks.deliveries import Occurrence  # noqa: PLC0415 (as above)
+
     return Occurrence(
         event="gate.failed",
         occasion=f"{record.id} gate {at}",

@@ -31,11 +31,15 @@ class Subject(msgspec.Struct, dict=True, eq=False):
     config: Config = _NO_CONFIG
     given_trace: Trace | None = None
     """What scorers see; without one it is made from request and answer."""
+    _folded: str | None = None
 
-    @cached_property
+    @property
     def folded(self) -> str:
         """The output, trimmed, without differences of case."""
-        return fold(self.answer.output)
+        # Not `cached_property`, whose lock takes longer than this: nearly every check asks.
+        if self._folded is None:
+            self._folded = fold(self.answer.output)
+        return self._folded
 
     @cached_property
     def trace(self) -> Trace:
