@@ -8,7 +8,7 @@ PROMPTFOO := 0.121.20
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test tests ordinary-user coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test tests adapters ordinary-user coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -28,17 +28,22 @@ QUICK := formula ratings dimensions documents charts scoring judging runs scorer
 quick: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pytest -n 2 -q $(QUICK:%=tests/%) tests/test_[elmt]*.py --ignore=tests/scorers/adapters
+	$(BIN)/pytest -n 2 -q $(QUICK:%=tests/%) tests/test_[elmt]*.py --ignore=$(ADAPTERS)
 
 # Types are checked on one core, and many tests wait: beside each other they keep two cores busy.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 tests ordinary-user
 
+# Libraries that load for longer than their tests run: once, rather than in each of the workers.
+ADAPTERS := tests/scorers/adapters
 tests: $(VENV)/.dev
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal --ignore=$(ADAPTERS)
 
-# Its words come at its end, so that they do not mingle with those of the tests.
-ordinary-user: check
+# Words come at the end, so that they do not mingle with those of the tests.
+adapters: check
+	@said=$$($(BIN)/pytest -q $(ADAPTERS) 2>&1); status=$$?; echo "$$said"; exit $$status
+
+ordinary-user: adapters
 	@said=$$($(BIN)/python scripts/ordinary_user.py 2>&1); status=$$?; echo "$$said"; exit $$status
 
 # Twice as slow as without, so it is not part of `make test`.

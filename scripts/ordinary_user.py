@@ -170,12 +170,17 @@ def home_of(uid: int) -> Iterator[Path]:
 
 
 def settle(home: Path, uid: int, python: Path) -> None:
-    """A copy of the tree, and an environment in it with our packages."""
+    """A copy of the tree, compiled as far as it is, and an environment in it with our packages."""
     tree = home / "tree"
     for name in tracked():
         if (TREE / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(TREE / name, tree / name)
+    for cached in [each for room in ("src", "tests") for each in TREE.glob(f"{room}/**/*.pyc")]:
+        there = tree / cached.relative_to(TREE)
+        if there.parent.parent.is_dir():
+            there.parent.mkdir(exist_ok=True)
+            shutil.copy2(cached, there)
     give(tree, uid)
     venv = tree / ".venv"
     done = run_as(uid, [str(python), "-m", "venv", "--without-pip", str(venv)], home)

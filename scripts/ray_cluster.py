@@ -86,7 +86,7 @@ def serve(cpus: list[int]) -> None:
         else:
             add(cpus[-1])
         _say(f"done {line.strip()}")
-    cluster.shutdown()  # type: ignore[no-untyped-call]
+    cluster.shutdown()
 
 
 def _say(line: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 from tests.effort import USUAL
+from tests.rewritten_tests import compile_once
 from tests.skips import refuse_skip
 
 # Each worker has one core; before numpy is loaded, whose threads would wait for each other.
@@ -15,6 +18,32 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Before the options are read: `--hypothesis-profile` takes another.
 settings.load_profile(USUAL)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before workers start who will load all tests."""
+    config = session.config
+    everything = config.args_source is config.ArgsSource.TESTPATHS
+    if everything and config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        compile_once(config)
+
+
+def pytest_collection_finish() -> None:
+    if "tallymark.store.database" in sys.modules:
+        from tests.compiled_statements import share_statements
+
+        share_statements()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays until the end: nobody need look for circles among it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

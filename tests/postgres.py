@@ -13,11 +13,14 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+
+from tallymark.store import open_store
 
 
 class Postgres:
@@ -29,9 +32,21 @@ class Postgres:
 
     def fresh(self) -> str:
         """The URL of a new, empty database."""
-        name = f"test_{next(self._numbers)}"
+        return self._create(f"test_{next(self._numbers)}")
+
+    def furnished(self) -> str:
+        """The URL of a new database with our tables: copied, several times as quick as made."""
+        return self._create(f"test_{next(self._numbers)}", f"TEMPLATE {self._template}")
+
+    @cached_property
+    def _template(self) -> str:
+        with open_store(self._create("furnished")) as store:
+            store._database.look(create=True)
+        return "furnished STRATEGY file_copy"
+
+    def _create(self, name: str, like: str = "") -> str:
         with psycopg.connect(self.admin_url, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            connection.execute(f"CREATE DATABASE {name} {like}".encode())
         return self.admin_url.replace("/postgres?", f"/{name}?")
 
 

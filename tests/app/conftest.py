@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.postgres import postgres, postgres_url
-from tests.store.conftest import contests, empty_url, no_key_of_the_user, shared_url
+from tests.store.conftest import contests, no_key_of_the_user, own_url, shared_url
 
 __all__ = [
     "contests",
-    "empty_url",
     "no_key_of_the_user",
+    "own_url",
     "postgres",
     "postgres_url",
     "shared_url",

@@ -43,8 +43,8 @@ __all__ = ["receiver"]
 
 
 @pytest.fixture
-def app(empty_url: str) -> Iterator[App]:
-    with closing(App(empty_url)) as opened:
+def app(own_url: str) -> Iterator[App]:
+    with closing(App(own_url)) as opened:
         yield opened
 
 
@@ -471,14 +471,14 @@ def add_each_kind(app: App, tmp_path: Path, receiver: Receiver) -> dict[str, Job
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - KILLED_ELSEWHERE))
 def test_a_worker_killed_in_the_middle_of_each_kind(
-    app: App, tmp_path: Path, empty_url: str, receiver: Receiver, kind: str, when: str
+    app: App, tmp_path: Path, own_url: str, receiver: Receiver, kind: str, when: str
 ) -> None:
     """Whatever was done by then, the next worker comes to the same."""
     jobs = add_each_kind(app, tmp_path, receiver)
     others = [each for each in jobs.values() if each.kind != kind]
     change = update(job_table).where(job_table.c.id.in_([each.id for each in others]))
     app.store._database.write(lambda c: c.execute(change.values(not_before=1e12)))
-    killed = subprocess.run([sys.executable, "-c", KILLED, empty_url, when], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED, own_url, when], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert app.store.jobs.get(jobs[kind].id).state == "running"
     app.store._database.write(lambda c: c.execute(change.values(not_before=0.0)))
@@ -495,10 +495,10 @@ def test_a_worker_killed_in_the_middle_of_each_kind(
 
 
 def test_a_run_whose_worker_is_killed_goes_on_where_it_was(
-    app: App, tmp_path: Path, empty_url: str
+    app: App, tmp_path: Path, own_url: str
 ) -> None:
     run, job = slow_run(app, tmp_path)
-    with subprocess.Popen([sys.executable, "-c", WORKER, empty_url]) as worker:
+    with subprocess.Popen([sys.executable, "-c", WORKER, own_url]) as worker:
         until(lambda: read(tmp_path / "asked") == ["hi", "ho"])
         until(lambda: len(app.store.result_keys(run)) == 1)
         worker.send_signal(signal.SIGKILL)

@@ -137,6 +137,7 @@ class Server:
                 with suppress(ImportError):
                     importlib.import_module(name)
         _keep_commands()
+        _keep_tables(self.folder)
         tasks = list(Path("/proc/self/task").iterdir())
         if len(tasks) != 1:
             raise RuntimeError(f"a module that was loaded has started {len(tasks) - 1} threads")
@@ -178,6 +179,16 @@ def _keep_commands() -> None:
     sys.argv = ["tally", "--version"]
     with suppress(SystemExit):
         importlib.import_module("tallymark.cli").main()
+
+
+def _keep_tables(folder: Path) -> None:
+    """What is put together once in a process, and takes longer than most commands run: what tokens
+    are counted by, which scorers are installed, the statements that make a database.
+    """
+    importlib.import_module("tallymark.models.token_count").count_tokens("one")
+    importlib.import_module("tallymark.scoring.scorer_registry").default_registry.names()
+    with importlib.import_module("tallymark.store").open_store(str(folder / "made.db")) as store:
+        store._database.look(create=True)
 
 
 def _redirect(descriptor: int, path: Path) -> None:

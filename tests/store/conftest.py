@@ -30,6 +30,12 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return make_empty_url(request, tmp_path)
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def own_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of each kind for one test; our tables are there where they take long to make."""
+    return make_own_url(request, tmp_path)
+
+
 def make_empty_url(request: pytest.FixtureRequest, folder: Path) -> str:
     """In the database that the fixture's parameter names."""
     if request.param == "sqlite":
@@ -38,10 +44,18 @@ def make_empty_url(request: pytest.FixtureRequest, folder: Path) -> str:
     return server.fresh()
 
 
+def make_own_url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """The same, with our tables on PostgreSQL."""
+    if request.param == "sqlite":
+        return make_empty_url(request, folder)
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.furnished()
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def shared_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database of each kind that the tests of a file share: tenants keep them apart."""
-    return make_empty_url(request, tmp_path_factory.mktemp("shared"))
+    return make_own_url(request, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_a_schema_that_cannot_be_made_leaves_nothing(
 ) -> None:
     with open_store(empty_url) as store:
         with monkeypatch.context() as patch:
-            patch.setattr("sqlalchemy.sql.ddl.SchemaGenerator.visit_index", fail)
+            patch.setattr("tallymark.store.schema.make_version", fail)
             with pytest.raises(OSError, match="out of luck"):
                 store.create_run(a_run())
         assert store.exists is False

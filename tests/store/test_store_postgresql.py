@@ -26,10 +26,7 @@ from tallymark.store.quick_statements import QuickStatements
 @pytest.fixture(scope="module")
 def shared_url(postgres: Postgres) -> str:
     """A database with a schema."""
-    url = postgres.fresh()
-    with open_store(url) as store:
-        store.set_var("warm", "up")
-    return url
+    return postgres.furnished()
 
 
 class TestPostgreSQL(StoreConformance):

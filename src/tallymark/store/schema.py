@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Column,
@@ -16,6 +16,7 @@ from sqlalchemy import (
     inspect,
     select,
 )
+from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.schema import CreateColumn, CreateIndex
 
 from tallymark.errors import WorkFailed
@@ -23,12 +24,14 @@ from tallymark.errors import WorkFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Dialect
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 CURRENT = "0012"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
+_statements: dict[str, list[str]] = {}
+"""What makes all tables, by the kind of database: to write it takes longer than to do it."""
 _versions = Table(
     VERSION_TABLE,
     MetaData(),  # Alembic's business, and no table of ours
@@ -102,12 +105,25 @@ def make_tables(connection: Connection, *some: Table) -> None:
     """
     from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands make any)
 
-    tables = some or metadata.sorted_tables
-    # A table of that name that is not ours must be an error, not taken for ours.
-    metadata.create_all(connection, tables, checkfirst=False)
-    for table in tables:
-        for statement in _TRIGGERS[connection.dialect.name] if table.name in LOGS else ():
+    dialect = connection.dialect.name
+    if some:
+        # A table of that name that is not ours must be an error, not taken for ours.
+        metadata.create_all(connection, some, checkfirst=False)
+    else:
+        if dialect not in _statements:
+            _statements[dialect] = _write_statements(connection.dialect, metadata)
+        for statement in _statements[dialect]:
+            connection.exec_driver_sql(statement)
+    for table in some or metadata.sorted_tables:
+        for statement in _TRIGGERS[dialect] if table.name in LOGS else ():
             connection.exec_driver_sql(statement.format(log=table.name))
+
+
+def _write_statements(dialect: Dialect, metadata: MetaData) -> list[str]:
+    made: list[Any] = []
+    listener = MockConnection(dialect, lambda each, _: made.append(each))
+    metadata.create_all(listener, checkfirst=False)
+    return [str(each.compile(dialect=dialect)) for each in made]
 
 
 def list_columns(connection: Connection, table: Table) -> set[str]:

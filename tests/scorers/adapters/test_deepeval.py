@@ -21,7 +21,7 @@ from tallymark.scoring import EvalContext, Expected, load_scorer
 from tallymark.traces import Span, Trace
 
 
-class NoModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]
+class NoModel(DeepEvalBaseLLM):  # type: ignore[misc]
     """Stands where a metric wants a model that it does not call."""
 
     def load_model(self) -> Any:
@@ -37,7 +37,7 @@ class NoModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]
         return "none"
 
 
-class Looks(BaseMetric):  # type: ignore[no-untyped-call]
+class Looks(BaseMetric):  # type: ignore[misc]
     """Keeps the test case it saw, and gives what it was told to."""
 
     def __init__(self, gives: Any = 1.0, threshold: float = 0.5, error: str | None = None) -> None:
@@ -62,7 +62,7 @@ class Looks(BaseMetric):  # type: ignore[no-untyped-call]
         return "Looks At It"
 
 
-class SyncOnly(BaseMetric):  # type: ignore[no-untyped-call]
+class SyncOnly(BaseMetric):  # type: ignore[misc]
     def __init__(self) -> None:
         self.threshold = 0.5
 

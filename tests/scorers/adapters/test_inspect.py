@@ -32,7 +32,7 @@ from tallymark.scoring import EvalContext, load_scorer
 from tallymark.traces import Span, Trace
 
 
-@scorer(metrics=[mean()])
+@scorer(metrics=[mean()])  # type: ignore[untyped-decorator]
 def gives(value: Any, **more: Any) -> Scorer:
     """Gives what it was told to."""
 
@@ -123,7 +123,7 @@ def test_explanation_answer_and_reason_are_kept() -> None:
     assert score.metadata == {"n": 1, "value": "N", "answer": "a", "reason": "refusal"}
 
 
-@scorer(metrics=[mean()])
+@scorer(metrics=[mean()])  # type: ignore[untyped-decorator]
 def looks(into: list[TaskState]) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         into.append(state)

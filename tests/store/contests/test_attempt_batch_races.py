@@ -85,17 +85,17 @@ def kill_servers(url: str, times: int, servers: int, reports: int) -> None:
         require_as_logged(store, "attempts", "boards", "ratings")
 
 
-def test_a_server_killed_under_load_has_stored_all_that_it_answered(empty_url: str) -> None:
-    kill_servers(empty_url, times=1, servers=1, reports=200)
+def test_a_server_killed_under_load_has_stored_all_that_it_answered(own_url: str) -> None:
+    kill_servers(own_url, times=1, servers=1, reports=200)
 
 
 @pytest.mark.proof
-def test_servers_killed_ten_times_have_stored_all_that_they_answered(empty_url: str) -> None:
-    kill_servers(empty_url, times=10, servers=1, reports=300)
+def test_servers_killed_ten_times_have_stored_all_that_they_answered(own_url: str) -> None:
+    kill_servers(own_url, times=10, servers=1, reports=300)
 
 
-def test_two_servers_on_one_database_score_everything_once(empty_url: str) -> None:
-    kill_servers(empty_url, times=1, servers=2, reports=150)
+def test_two_servers_on_one_database_score_everything_once(own_url: str) -> None:
+    kill_servers(own_url, times=1, servers=2, reports=150)
 
 
 def test_stores_that_race_for_a_key_make_one_attempt(shared_url: str) -> None:

@@ -53,7 +53,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         if request.param.startswith("quick"):
             patch.setattr(rescorings, "MOST_COUNTED", 0)
         if request.param.endswith("postgresql"):
-            yield request.getfixturevalue("postgres").fresh()
+            yield request.getfixturevalue("postgres").furnished()
         else:
             yield str(tmp_path_factory.mktemp("rescoring") / "tally.db")
 

@@ -27,7 +27,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path_factory.mktemp('versus')}/tally.db"
     server: Postgres = request.getfixturevalue("postgres")
-    return server.fresh()
+    return server.furnished()
 
 
 @pytest.fixture

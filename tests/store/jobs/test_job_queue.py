@@ -27,8 +27,8 @@ KINDS = ("score", "run")
 
 
 @pytest.fixture
-def store(empty_url: str) -> Iterator[Store]:
-    with quick_store(empty_url) as opened:
+def store(own_url: str) -> Iterator[Store]:
+    with quick_store(own_url) as opened:
         yield opened
 
 
@@ -243,7 +243,7 @@ def test_attempts_that_were_left_get_a_job(store: Store, queue: JobQueue) -> Non
     assert other.jobs.list() == []
 
 
-def test_claims_of_processes_are_apart(store: Store, queue: JobQueue, empty_url: str) -> None:
+def test_claims_of_processes_are_apart(store: Store, queue: JobQueue, own_url: str) -> None:
     """Real processes, since threads of one share their driver."""
     ids = add(store, 80)
     code = (
@@ -255,7 +255,7 @@ def test_claims_of_processes_are_apart(store: Store, queue: JobQueue, empty_url:
     )
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", code, empty_url],
+            [sys.executable, "-c", code, own_url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

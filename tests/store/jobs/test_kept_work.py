@@ -14,8 +14,8 @@ from tallymark.store.jobs.block_tables import work_blocks
 from tallymark.store.leases import leases
 
 
-def test_a_block_is_kept_once(empty_url: str) -> None:
-    with open_store(empty_url) as store, store.open_work("w") as work:
+def test_a_block_is_kept_once(own_url: str) -> None:
+    with open_store(own_url) as store, store.open_work("w") as work:
         assert work.keys == frozenset()
         work.keep("a", b"first")
         work.keep("a", b"second")
@@ -24,8 +24,8 @@ def test_a_block_is_kept_once(empty_url: str) -> None:
             work.read("b")
 
 
-def test_the_next_one_finds_what_was_done_until_all_is(empty_url: str) -> None:
-    with open_store(empty_url) as store:
+def test_the_next_one_finds_what_was_done_until_all_is(own_url: str) -> None:
+    with open_store(own_url) as store:
         with store.open_work("w") as work:
             work.keep("a", b"1")
             work.keep("b", b"2")
@@ -38,16 +38,16 @@ def test_the_next_one_finds_what_was_done_until_all_is(empty_url: str) -> None:
             assert not work.keys
 
 
-def test_the_same_work_is_done_by_one_at_a_time(empty_url: str) -> None:
-    with open_store(empty_url) as store, store.open_work("w"):
+def test_the_same_work_is_done_by_one_at_a_time(own_url: str) -> None:
+    with open_store(own_url) as store, store.open_work("w"):
         with pytest.raises(InvalidInput, match="the work w is held by"), store.open_work("w"):
             pass
         with store.open_work("another"):
             pass
 
 
-def test_what_nobody_came_back_for_is_removed(empty_url: str) -> None:
-    with open_store(empty_url) as store:
+def test_what_nobody_came_back_for_is_removed(own_url: str) -> None:
+    with open_store(own_url) as store:
         with store.open_work("old") as work:
             work.keep("a", b"1")
         aged = update(work_blocks).values(at=time.time() - 8 * 86_400)

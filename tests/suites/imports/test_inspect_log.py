@@ -96,7 +96,7 @@ def test_a_choice_is_read_as_inspect_reads_it(tmp_path: Path) -> None:
 
     def state(answer: str) -> TaskState:
         return TaskState(
-            model="mockllm/model",  # type: ignore[arg-type]
+            model="mockllm/model",
             sample_id=1,
             epoch=1,
             input="x",
