@@ -12,12 +12,14 @@ import pytest
 from sqlalchemy import Connection, text
 from tests.postgres import Postgres
 from tests.store.conformance import OpenAs, StoreConformance
-from tests.store.contest_samples import a_challenge, an_outcome, play
+from tests.store.contest_samples import a_challenge, an_outcome, play, scored
 from tests.store.run_samples import a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
 from tallymark.store.contests import whole_boards
+from tallymark.store.contests.attempt_rows import select_attempts
+from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.database_dialects import enlarge_cache
 from tallymark.store.quick_statements import QuickStatements
@@ -200,3 +202,18 @@ def test_a_board_made_anew_lies_in_its_order(shared_url: str) -> None:
             return list(connection.scalars(lying))
 
         assert store._database.write(work) == ["high", "middle", "low"]
+
+
+def test_the_score_of_an_attempt_is_looked_up_by_its_whole_key(shared_url: str) -> None:
+    """Also in a challenge that is newer than what PostgreSQL has counted of it."""
+    with open_store(shared_url, tenant="counted") as store:
+        store.challenges.publish(a_challenge(), b"", at=0.0)
+        loaded = (scored("ada", an_outcome(1.0)) for _ in range(1000))
+        store.attempts.load("sums", loaded, at=20.0, rated=False)
+        query = select_attempts("counted").where(attempts.c.challenge_id == 10**9)
+        with store._database.engine.connect() as connection:
+            connection.exec_driver_sql("ANALYZE attempts, attempt_scores")
+            asked = query.compile(connection, compile_kwargs={"literal_binds": True})
+            plan = list(connection.exec_driver_sql(f"EXPLAIN {asked}".replace("%", "%%")).scalars())
+        at = next(nth for nth, line in enumerate(plan) if "pk_attempt_scores" in line)
+        assert "(attempt = attempts.key)" in plan[at + 1], "\n".join(plan)

@@ -96,7 +96,9 @@ attempt_scores = Table(
 )
 
 is_own_score = and_(
-    attempt_scores.c.challenge_id == attempts.c.challenge_id,
+    # Plus nothing: else PostgreSQL reads all scores of a challenge for each of its attempts while
+    # the challenge is so new that it was not counted yet, and is taken for a single row.
+    attempt_scores.c.challenge_id == attempts.c.challenge_id + 0,
     attempt_scores.c.agent == attempts.c.agent,
     attempt_scores.c.submitted_at == attempts.c.submitted_at,
     attempt_scores.c.attempt == attempts.c.key,
