@@ -153,6 +153,9 @@ def compete_by_command(crowd: Crowd, handle: str) -> None:
         crowd.note(first)
         if told and told[-1].startswith("  tally compete "):
             words = [*told[-1].split()[1:], "--json"]
+        elif "tally attempt show " in first:  # it is taken, and waits for its score
+            attempt = first.rpartition(" ")[2]
+            words = ["compete", "--attempt", attempt, "--agent", "agent.py:solve", "--json"]
         time.sleep(_PAUSE_S)
     crowd.wrong.append(f"{handle} did not get through by commands, at last: {first[:300]}")
 

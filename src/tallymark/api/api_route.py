@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 from anyio import to_thread
 from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tallymark.api.access import Allow, find_service
@@ -22,6 +24,7 @@ from tallymark.api.envelope import restore_slashes
 from tallymark.api.problems import refuse
 from tallymark.app.callers import Caller
 from tallymark.app.sign_in import find_caller
+from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal, rehearse
@@ -29,6 +32,7 @@ from tallymark.wire.problems import Problem
 
 _JSON = ("application/json",)
 _LONGEST_KEY = 255
+_REFUSALS = (TallymarkError, RequestValidationError, HTTPException)
 _KEPT = ("content-type", "location", "cache-control")
 _TRUE = {"1", "t", "true", "y", "yes", "on"}
 """As FastAPI reads a boolean."""
@@ -165,9 +169,11 @@ async def _answer_once(
         return Response(known.body, known.status, headers)
     try:
         response = await handle(request)
-    except BaseException:
-        # Nothing was done, or nobody knows: the same key may be tried again.
-        await to_thread.run_sync(lambda: answers.forget(who, key))
+    except BaseException as error:
+        if isinstance(error, _REFUSALS) and not isinstance(error, WorkFailed):
+            await to_thread.run_sync(lambda: answers.forget(who, key))
+        else:
+            answers.leave(who, key)
         raise
     # What is shown once is not kept, and so not shown again.
     body = getattr(response, "kept_body", getattr(response, "body", None))

@@ -14,6 +14,7 @@ from tallymark.app import formulas
 from tallymark.app.callers import ORGANISERS, PUBLIC, TEAM
 from tallymark.app.jobs import WAIT_SECONDS, name_owner
 from tallymark.app.remote_runs import RunWish
+from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.mcp.competing import Key
 from tallymark.mcp.results import (
     Comparisons,
@@ -203,9 +204,10 @@ def _submit_once(
         found = call.services.remote_runs.submit(
             suite, models, wish, owner=name_owner(caller), asked_as=asked_as
         )
-    except BaseException:
+    except BaseException as error:
         if key is not None:
-            answers.forget(who, key)
+            refused = isinstance(error, TallymarkError) and not isinstance(error, WorkFailed)
+            (answers.forget if refused else answers.leave)(who, key)
         raise
     queued = _Queued([record.id for record, _ in found], [job for _, job in found])
     if key is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from tallymark.errors import Conflict, InvalidInput
+from tallymark.errors import Conflict, InvalidInput, WorkFailed
 from tallymark.store import Store
 from tallymark.store.accounts.account_tables import idempotent_answers as table
 from tallymark.store.accounts.idempotent_answers import GIVEN_UP_S, KEPT_S, KeptAnswer
@@ -57,6 +57,27 @@ def test_what_came_to_nothing_may_be_asked_again(store: Store) -> None:
     begin(store)
     store.idempotent_answers.forget("key_1", "k")
     assert begin(store, digest="another") is None
+
+
+def test_what_broke_off_is_taken_over_under_its_name(store: Store) -> None:
+    """Whoever makes it again finds what there is of it, also where the database itself was gone."""
+    answers = store.idempotent_answers
+    begin(store)
+    name = answers.find_name("key_1", "k")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store._database, "write", lambda _: refuse())
+        with pytest.raises(WorkFailed):
+            answers.finish("key_1", "k", ANSWER)
+    for _ in range(2):
+        assert begin(store) is None
+        assert answers.find_name("key_1", "k") == name
+        answers.leave("key_1", "k")
+    with pytest.raises(Conflict, match="for another request"):
+        begin(store, digest="another")
+
+
+def refuse() -> None:
+    raise WorkFailed("the database is gone")
 
 
 def test_an_answer_is_not_forgotten_by_mistake(store: Store) -> None:

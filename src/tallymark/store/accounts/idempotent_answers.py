@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 from sqlalchemy import delete, select, tuple_, update
@@ -30,6 +30,8 @@ GIVEN_UP_S = 600.0
 made again. That a server of this machine has died is seen at once."""
 _LONGEST = 255
 _SWEPT = 50
+_served: dict[tuple[int, str, str, str], str] = {}
+"""What this process serves, and by which claim: what else it has claimed was left half-way."""
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,39 +54,54 @@ class IdempotentAnswers(TenantRows):
             raise InvalidInput(
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
+        ours, here = _Token.make(at), self._name(caller, key)
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
-        ours = _Token.make(at)
-        row["token"] = str(ours)
 
         def work(connection: Connection) -> KeptAnswer | None:
-            self._forget_old(connection, at)
-            if insert_once(connection, table, row):
-                return None
-            mine = self._is_mine(caller, key)
-            found = connection.execute(lock_rows(select(table).where(mine))).one_or_none()
-            if found is None:  # swept away by another, just now
-                insert_once(connection, table, row)
-                return None
-            if found.digest != digest:
-                raise Conflict(
-                    f"the idempotency key {key!r} was used before for another request",
-                    hint="send the same request again, or take a new key",
-                )
-            if found.status is not None:
-                return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
-            theirs = _Token.read(found.token)
-            if theirs.claim == ours.claim:  # a connection was lost: this is the second try
-                return None
-            if abs(at - found.at) < GIVEN_UP_S and not theirs.is_gone:
-                raise BeingServed(
-                    f"the request with the idempotency key {key!r} is still being served",
-                    hint="wait for its answer, then ask again",
-                )
-            token = str(ours._replace(request=theirs.request))
-            connection.execute(update(table).where(mine).values(at=at, token=token))
-            return None
+            known = self._claim(connection, row, ours)
+            if known is None:
+                _served[here] = ours.claim
+            return known
 
-        return self._database.write(work)
+        try:
+            return self._database.write(work)
+        except BaseException:
+            if _served.get(here) == ours.claim:
+                del _served[here]
+            raise
+
+    def _claim(
+        self, connection: Connection, row: dict[str, Any], ours: _Token
+    ) -> KeptAnswer | None:
+        caller, key, at = row["caller"], row["key"], row["at"]
+        self._forget_old(connection, at)
+        noted = row | {"token": str(ours)}
+        if insert_once(connection, table, noted):
+            return None
+        mine = self._is_mine(caller, key)
+        found = connection.execute(lock_rows(select(table).where(mine))).one_or_none()
+        if found is None:  # swept away by another, just now
+            insert_once(connection, table, noted)
+            return None
+        if found.digest != row["digest"]:
+            raise Conflict(
+                f"the idempotency key {key!r} was used before for another request",
+                hint="send the same request again, or take a new key",
+            )
+        if found.status is not None:
+            return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
+        theirs = _Token.read(found.token)
+        if theirs.claim == ours.claim:  # a connection was lost: this is the second try
+            return None
+        left = theirs.server == ours.server and _served.get(self._name(caller, key)) != theirs.claim
+        if abs(at - found.at) < GIVEN_UP_S and not (left or theirs.is_gone):
+            raise BeingServed(
+                f"the request with the idempotency key {key!r} is still being served",
+                hint="wait for its answer, then ask again",
+            )
+        token = str(ours._replace(request=theirs.request))
+        connection.execute(update(table).where(mine).values(at=at, token=token))
+        return None
 
     def find_name(self, caller: str, key: str) -> str | None:
         """What a request that is being served is called, whoever serves it; None for no such."""
@@ -97,12 +114,29 @@ class IdempotentAnswers(TenantRows):
         """Keeps what was answered; what is shown once must not be in it."""
         change = update(table).where(self._is_mine(caller, key))
         values = msgspec.structs.asdict(answer)
-        self._database.write(lambda c: c.execute(change.values(values)))
+        try:
+            self._database.write(lambda c: c.execute(change.values(values)))
+        finally:
+            self.leave(caller, key)
 
     def forget(self, caller: str, key: str) -> None:
-        """The request came to nothing, and may be made again."""
+        """The request was refused: nothing was done, and its key is free again."""
         mine = (self._is_mine(caller, key), table.c.status.is_(None))
-        self._database.write(lambda c: c.execute(delete(table).where(*mine)))
+        try:
+            self._database.write(lambda c: c.execute(delete(table).where(*mine)))
+        finally:
+            self.leave(caller, key)
+
+    def leave(self, caller: str, key: str) -> None:
+        """The request broke off, and nobody knows how far it came.
+
+        Whoever asks again takes it over under its name. That needs no database, which may be what
+        broke.
+        """
+        _served.pop(self._name(caller, key), None)
+
+    def _name(self, caller: str, key: str) -> tuple[int, str, str, str]:
+        return (id(self._database), self._tenant, caller, key)
 
     def _forget_old(self, connection: Connection, at: float) -> None:
         """Some of those that are old enough, by whoever comes next."""
