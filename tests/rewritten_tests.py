@@ -20,6 +20,8 @@ def compile_once(config: pytest.Config) -> None:
         return
     compileall.compile_dir(PACKAGE, quiet=2)
     for path in TESTS.rglob("*.py"):
+        if TESTS / "fixtures" in path.parents:  # to be read, not run
+            continue
         if path.name.startswith("test_") or path.name == "conftest.py":
             with suppress(SyntaxError):  # whoever wants it will say so
                 _rewrite(path, config)

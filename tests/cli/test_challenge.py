@@ -195,7 +195,7 @@ def test_a_challenge_that_fails_its_check_exits_with_one(tally: Tally) -> None:
 
 
 def test_nothing_there_says_how_to_begin(tally: Tally) -> None:
-    assert "tally challenge publish" in tally("challenge", "list").stdout
+    assert "publish a challenge first" in tally("challenge", "list").stderr
     tally("challenge", "publish", "sums")
     assert "tally attempt enter" in tally("ratings").stdout
     assert "nobody is on the board" in tally("leaderboard", "sums").stdout
