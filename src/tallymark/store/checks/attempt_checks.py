@@ -114,12 +114,13 @@ def _read_history(
 ) -> dict[int, list[Any]]:
     """The scores that attempts were given, oldest first."""
     table = score_history.c
-    # By the whole key: the table is in the order of scorings, then agents.
-    mine = table.agent.in_({row.agent for row in page}) & table.attempt.in_(
-        [row.key for row in page]
+    query = (
+        select(table.attempt, table.scoring, table.score, table.result, table.error)
+        # By the whole key: agents and attempts apart would be looked up in all pairs.
+        .join(attempts, (table.agent == attempts.c.agent) & (table.attempt == attempts.c.key))
+        .where(attempts.c.key.in_([row.key for row in page]), table.scoring.in_(known))
+        .order_by(table.scoring)
     )
-    query = select(table.attempt, table.scoring, table.score, table.result, table.error)
-    query = query.where(table.scoring.in_(known), mine).order_by(table.scoring)
     found: dict[int, list[Any]] = {}
     for row in connection.execute(query):
         found.setdefault(row.attempt, []).append(row)

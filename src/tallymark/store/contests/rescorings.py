@@ -9,7 +9,7 @@ older rule then is refused by `Attempts.finish`, and scored again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from sqlalchemy import func, select, tuple_
@@ -74,6 +74,9 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 _PAGE = 500
+_Place: TypeAlias = tuple[str, int]
+"""Of an attempt among those of a challenge: its agent and number."""
+_START: _Place = ("", 0)
 _SHOWN = 100
 MOST_COUNTED = 100_000
 """Applying a formula to more attempts does not count which of them change; a preview does."""
@@ -208,14 +211,12 @@ class Rescorings(TenantRows):
 
     def _read_all(self, kept: StoredChallenge) -> Iterator[list[tuple[Attempt, Evaluation]]]:
         """All attempts that have an outcome, each page at a moment of its own."""
-        last = ("", 0)
-        while True:
+        last: _Place | None = _START
+        while last is not None:
             with self._database.read() as connection:
-                page = _read_after(connection, kept, last)
-            if not page:
-                return
-            yield page
-            last = (page[-1][0].agent, page[-1][0].number)
+                page, last = _read_after(connection, kept, last)
+            if page:
+                yield page
 
     def _apply(
         self,
@@ -410,18 +411,28 @@ def read_scored_pages(
     connection: Connection, kept: StoredChallenge
 ) -> Iterator[list[tuple[Attempt, Evaluation]]]:
     """All attempts that have an outcome, in one moment; agent by agent."""
-    last = ("", 0)
-    while page := _read_after(connection, kept, last):
-        yield page
-        last = (page[-1][0].agent, page[-1][0].number)
+    last: _Place | None = _START
+    while last is not None:
+        page, last = _read_after(connection, kept, last)
+        if page:
+            yield page
 
 
 def _read_after(
-    connection: Connection, kept: StoredChallenge, last: tuple[str, int]
-) -> list[tuple[Attempt, Evaluation]]:
-    # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
-    after = tuple_(attempts.c.agent, attempts.c.number) > last
-    return _read_page(connection, _select_scored(kept).where(after).limit(_PAGE))
+    connection: Connection, kept: StoredChallenge, last: _Place
+) -> tuple[list[tuple[Attempt, Evaluation]], _Place | None]:
+    """Those of the next attempts that have an outcome, and where to go on; None at the end."""
+    # Attempts alone first: of both tables PostgreSQL would join and sort all for each page. After
+    # the last one seen, not by offset: attempts finished meanwhile shift nothing.
+    place = (attempts.c.agent, attempts.c.number)
+    query = select(attempts.c.key, *place).where(attempts.c.challenge_id == kept.id)
+    query = query.where(tuple_(*place) > last).order_by(*place).limit(_PAGE)
+    rows = connection.execute(query).all()
+    if not rows:
+        return [], None
+    some = attempts.c.key.in_([row.key for row in rows])
+    page = _read_page(connection, _select_scored(kept).where(some))
+    return page, (rows[-1].agent, rows[-1].number)
 
 
 def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:
