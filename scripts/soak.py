@@ -825,6 +825,7 @@ def judge_soak(
         with ExitStack() as place:
             soak = open_soak(place, size, database, seed)
             wrong = [*play(soak), *look_back(soak)]
+            soak.note(f"{database} has ended: {'; '.join(wrong) or 'nothing is wrong'}")
         held = held and not wrong
         raged = ", ".join(f"{name} ({n})" for name, n in sorted(soak.raged.items()))
         soak.done["webhook messages"] = sum(soak.receiver.taken.values())
