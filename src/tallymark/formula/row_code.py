@@ -103,7 +103,7 @@ class _RowWriter:
         # A divisor of the whole can only vanish into a result of 0, so most rows skip its test.
         # Returning 0.0 there also makes -0.0 and 0.0 one, as in every other way to evaluate.
         if not self.guards:  # two comparisons: what most rows of most formulas need
-            self.write(f"if 0.0 < result <= {sys.float_info.max!r}: return result")
+            self.write(f"if result > 0.0 and result <= {sys.float_info.max!r}: return result")
         self.write(f"if result and {_write_finite_test('result', *self.guards)}: return result")
         finite = _write_finite_test("result", *self.guards, *self.root_divisors)
         self.write(f"return 0.0 if result == 0.0 and {finite} else None")
@@ -114,7 +114,7 @@ class _RowWriter:
         Where two values meet, one has 0.0 added: what can do that is a number, and the other
         becomes a float beside it, or a TypeError. Before a division their sum must be a float, so
         neither is a number of numpy's, which would warn where Python raises. (It still does where
-        it overflows.)
+        it overflows.) Two ints are made floats first.
         """
         self.write(f"result = {self.sure(self.tree)[0]}")
         if not self.ends_in_division():
@@ -147,7 +147,10 @@ class _RowWriter:
 
     def divide(self, total: str, operand: str, *, whole: bool) -> str:
         dividend, divisor = self.keep(total), self.keep(operand)
-        self.write(f"if ({dividend} + {divisor}).__class__ is not float: raise TypeError")
+        floats = f"({dividend} + {divisor}).__class__ is float"
+        self.write(f"if not {floats}:")
+        self.write(f" {dividend} += 0.0; {divisor} += 0.0")
+        self.write(f" if not {floats}: raise TypeError")
         (self.root_divisors if whole else self.guards).append(divisor)
         return f"{dividend} / {divisor}"
 
