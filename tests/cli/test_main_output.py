@@ -102,3 +102,17 @@ def test_a_summary_is_as_wide_as_the_terminal(tally: Tally, columns: int) -> Non
     assert done.wait() == 0
     lines = shown.decode().replace("\r\n", "\n").split("\n")
     assert max(map(len, lines)) == columns
+
+
+def test_what_changes_something_makes_no_database_to_look_for_it(tmp_path: Path) -> None:
+    tally = Tally(tmp_path)
+    for words in (
+        "attempt void a1 --reason because",
+        "agent name agent-a Agent",
+        "admin agents give agent-a owner-b",
+        "webhooks rotate w1",
+        "webhooks replay w1 d1",
+    ):
+        done = tally(*words.split())
+        assert (done.returncode, list(tmp_path.iterdir())) == (2, []), words
+        assert done.stderr.startswith("tally: nothing is stored at .tally/tally.db yet"), words

@@ -206,10 +206,12 @@ class LocalAttempts:
 
     def void(self, attempt: str, reason: str) -> Attempt:
         """Lets it count no more."""
+        self.app.store.require()
         return self.app.store.attempts.void(attempt, at=time.time(), reason=reason)
 
     def unvoid(self, attempt: str, reason: str) -> Attempt:
         """Lets it count again."""
+        self.app.store.require()
         return self.app.store.attempts.unvoid(attempt, at=time.time(), reason=reason)
 
 

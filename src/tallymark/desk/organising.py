@@ -135,10 +135,12 @@ class LocalOrganiser:
 
     def name_agent(self, agent: str, name: str) -> None:
         """Says what boards show."""
+        self.app.store.require()
         self.app.store.agents.name_agent(agent, name, at=time.time())
 
     def give_agent(self, agent: str, owner: str | None) -> None:
         """Says whose it is."""
+        self.app.store.require()
         self._accounts.give_agent(self._caller, agent, owner)
 
     def disqualify(self, agent: str, reason: str) -> None:

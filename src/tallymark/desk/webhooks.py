@@ -84,6 +84,7 @@ class LocalWebhooks:
 
     def rotate(self, webhook: str) -> NewWebhook:
         """Signs with another secret."""
+        self.app.store.require()
         return self._service.rotate(webhook)
 
     def remove(self, webhook: str) -> Webhook:
@@ -102,6 +103,7 @@ class LocalWebhooks:
 
     def replay(self, webhook: str, delivery: str) -> Delivery:
         """Sends a message again."""
+        self.app.store.require()
         return self.app.store.deliveries.replay(webhook, delivery)
 
     def tell_gate(self, run: str, failures: Sequence[str]) -> int:
