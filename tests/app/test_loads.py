@@ -32,6 +32,7 @@ from tallymark.app.loads import load_attempts, load_results, load_scores, open_t
 from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, RunNotes, write_table
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.app.traces import TraceIntake
+from tallymark.challenges.attempt import Metrics
 from tallymark.errors import Conflict, InvalidInput, TallymarkError
 from tallymark.runs.record import RunRecord
 from tallymark.store import Store
@@ -101,6 +102,14 @@ def test_a_number_that_counts_no_attempt_is_refused(
     path = tmp_path / "attempts.parquet"
     write_table(path, ATTEMPTS, [scored("alice", an_outcome(), number=number)])
     with pytest.raises(InvalidInput, match=f"row 1: number: {number} counts no attempt"):
+        load_attempts(new, path, None, at=99.0)
+
+
+def test_less_than_nothing_used_is_refused(new: Store, tmp_path: Path) -> None:
+    path = tmp_path / "attempts.parquet"
+    cheap = replace(an_outcome(), metrics=Metrics(succeeded=True, cost=-0.01))
+    write_table(path, ATTEMPTS, [scored(each, cheap, number=1) for each in ("alice", "bob")])
+    with pytest.raises(InvalidInput, match="row 1: cost is below zero"):
         load_attempts(new, path, None, at=99.0)
 
 
