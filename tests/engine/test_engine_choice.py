@@ -53,6 +53,7 @@ def test_what_was_said_is_meant(
         ("rya", "--engine rya names no engine; did you mean 'ray'?"),
         ("ray:", "--engine ray: names no engine; write local, ray, or ray:ADDRESS"),
         ("ray://10.0.0.5:10001", "names no engine; write local"),
+        ("ray:somewhere", "--engine ray:somewhere names no engine; write local"),
         ("local:4", "--engine local:4 names no engine; write local"),
         ("dask", "names no engine; write local"),
     ],
@@ -67,6 +68,14 @@ def test_a_variable_that_names_none_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TALLY_ENGINE", "loca")
     with pytest.raises(InvalidInput, match="TALLY_ENGINE loca names no engine"):
         choose_engine(None, None)
+
+
+def test_an_address_that_is_none_is_refused_before_ray_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TALLY_RAY_ADDRESS", "ray://10.0.0.5:10001")
+    with pytest.raises(InvalidInput, match="is no address of a cluster; write HOST:PORT"):
+        choose_engine("ray", None)
 
 
 def test_ray_that_is_not_installed_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:

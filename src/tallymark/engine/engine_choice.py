@@ -54,8 +54,7 @@ def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None
     if not said:
         return None
     kind, _, address = said.partition(":")
-    # Two slashes begin the address of Ray's own client, which is another protocol.
-    wrong = said.endswith(":") or (address if kind == "local" else address.startswith("//"))
+    wrong = ":" in said and (kind == "local" or not _is_address(address))
     if kind not in ENGINES or wrong:
         close = suggest(kind, ENGINES) if kind not in ENGINES else None
         hint = f"did you mean {close!r}?" if close else _HINT
@@ -67,4 +66,17 @@ def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None
         raise WorkFailed(
             "the engine ray is not installed", hint="install it: pip install 'tallymark[ray]'"
         )
-    return EngineChoice("ray", address or os.environ.get("TALLY_RAY_ADDRESS") or None, workers)
+    address = address or os.environ.get("TALLY_RAY_ADDRESS", "")
+    if address and not _is_address(address):
+        message = f"TALLY_RAY_ADDRESS {address} is no address of a cluster"
+        raise InvalidInput(message, hint="write HOST:PORT such as 10.0.0.5:6379")
+    return EngineChoice("ray", address or None, workers)
+
+
+def _is_address(text: str) -> bool:
+    """A host and a port, or `auto` for the cluster that this machine is part of.
+
+    Two slashes begin the address of Ray's own client, which is another protocol.
+    """
+    host, _, port = text.rpartition(":")
+    return text == "auto" or (bool(host) and "/" not in host and port.isdecimal())
