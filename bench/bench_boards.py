@@ -83,9 +83,9 @@ def open_loaded(name: str, size: int) -> tuple[Database, float]:
     store = database.store
     store.challenges.publish(CHALLENGE, b"", at=0.0)
     given = list(attempts(size))
-    return database, database.spend(
-        lambda: store.attempts.load("bench", given, at=0.0, rated=False)
-    )
+    spent = database.spend(lambda: store.attempts.load("bench", given, at=0.0, rated=False))
+    database.settle()
+    return database, spent
 
 
 def ask_by_window(database: Database) -> None:

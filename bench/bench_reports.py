@@ -2,7 +2,8 @@
 
 Three ways on SQLite and on PostgreSQL: 64 at once in an event loop, through the writer; in bulk;
 and one by one, as a command does. Beside them a plain loop that inserts rows of one table in groups
-of 64. What PostgreSQL's own processes use is in it.
+of 64. What PostgreSQL's own processes use is in it, and told apart: a writer waits for them, so all
+of it is what a report takes of a writer's time.
 """
 
 from __future__ import annotations
@@ -112,12 +113,18 @@ def ways(name: str, way: Way) -> MakeSides:
             if way is report_at_once:
                 database.store.start_writer()
 
-            way(games, dice, size)
+            def report() -> None:
+                way(games, dice, size)
+
+            report()
             insert_plainly(database, dice, size)
-            yield {
-                OURS: database.side(lambda: way(games, dice, size), size),
+            sides = {
+                OURS: database.side(report, size),
                 "plain rows": database.side(lambda: insert_plainly(database, dice, size), size),
             }
+            if database.postmaster is not None:
+                sides["PostgreSQL's own processes"] = database.server_side(report, size)
+            yield sides
             games.close()
 
     return make

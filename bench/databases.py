@@ -29,8 +29,11 @@ class Database:
 
     def read_cpu(self) -> float:
         """Seconds of this process and of the server's."""
-        theirs = 0.0 if self.postmaster is None else read_family_cpu(self.postmaster)
-        return time.process_time() + theirs
+        return time.process_time() + self.read_server_cpu()
+
+    def read_server_cpu(self) -> float:
+        """Seconds of the server's processes alone."""
+        return 0.0 if self.postmaster is None else read_family_cpu(self.postmaster)
 
     def spend(self, work: Callable[[], object], times: int = 1) -> float:
         """Seconds of CPU of doing something once, by doing it so often."""
@@ -39,9 +42,27 @@ class Database:
             work()
         return (self.read_cpu() - began) / times
 
+    def settle(self) -> None:
+        """What a server does by itself soon after much was loaded: no part of what comes next."""
+        if self.postmaster is not None:
+            import psycopg
+
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute("VACUUM ANALYZE")
+
     def side(self, work: Callable[[], object], count: int = 1, rounds: int | None = None) -> Side:
         """Some work for so many, by the CPU of both."""
         return Side(lambda: self.spend(work), count, rounds, told=True)
+
+    def server_side(self, work: Callable[[], object], count: int = 1) -> Side:
+        """The same by the CPU of the server's processes alone."""
+
+        def spend() -> float:
+            began = self.read_server_cpu()
+            work()
+            return self.read_server_cpu() - began
+
+        return Side(spend, count, told=True)
 
 
 @contextmanager
