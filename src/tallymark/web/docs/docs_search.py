@@ -27,7 +27,7 @@ _MEANT = 0.7
 """What a word of ours counts where another tool's was typed."""
 _TOGETHER = 2.0
 """What a section counts where the words stand side by side, as they were typed."""
-_QUIETER = {"cli": 0.5, "api-reference": 0.5, "changelog": 0.5}
+_QUIETER = {"cli": 0.5, "api-reference": 0.5, "changelog": 0.2, "map": 0.2}
 """Pages that name everything, and so explain little."""
 _OLDER = 0.3
 """What a decision counts: it says why, and is rarely what is looked for."""
@@ -49,7 +49,7 @@ _ELSEWHERE = {
     "flaky noise significance variance": "interval luck",
     "gdpr retention": "removed",
     "delete": "removed",
-    "getting quickstart": "quick",
+    "getting quickstart started": "install",
     "glicko trueskill": "rating",
     "grader metric": "scorer",
     "hallucination toxicity": "rubric",
