@@ -16,7 +16,7 @@ from scripts.engine_samples import write_traces
 from tests.engine.serial_engine import SerialChoice, SerialEngine
 
 from tallymark.app.trace_blocks import TraceInput, TraceScoring, judge_on_engine
-from tallymark.errors import TraceError
+from tallymark.errors import TraceError, WorkFailed
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.scoring import Expected, load_scorer
 from tallymark.store import Store, open_store
@@ -44,9 +44,15 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def score(
-    path: Path, store: Store, engine: SerialEngine, *, skip: bool = False, some: bool = False
+    path: Path,
+    store: Store,
+    engine: SerialEngine,
+    *,
+    skip: bool = False,
+    some: bool = False,
+    finish: Callable[[], object] | None = None,
 ) -> tuple[list[CaseResult], JudgedTraces, list[str]]:
-    """By an engine, in the order in which results come."""
+    """By an engine, in the order in which results come; `finish` puts them where they belong."""
     broken: list[str] = []
     given = TraceInput(
         [str(path)], None, lambda: read_traces(path, skip_broken=skip, on_broken=note), some=some
@@ -59,10 +65,13 @@ def score(
     judged = JudgedTraces([load_scorer(each) for each in SCORERS], **how(store))
     choice = SerialChoice(engine=engine)
     with (
-        judge_on_engine(choice, scoring, given, judged, store=store, on_broken=note),
+        judge_on_engine(choice, scoring, given, judged, store=store, on_broken=note) as forget,
         closing(iter(judged)) as results,
     ):
         found = list(results)
+        if finish is not None:
+            finish()
+        forget()
     return found, judged, broken
 
 
@@ -104,6 +113,23 @@ def test_a_command_that_was_cut_off_goes_on_with_its_run(traces: Path, store: St
     assert len(found) == len(list(store.results(ended.id))) == 400
     score(traces, store, engine)  # nothing is left of it: the same again is another run
     assert len(store.runs(limit=None)) == 2
+
+
+def test_a_command_that_ends_before_its_file_is_whole_has_no_second_run(
+    traces: Path, store: Store
+) -> None:
+    def fail() -> None:
+        raise WorkFailed("no space is left")
+
+    engine = SerialEngine()
+    with pytest.raises(WorkFailed):
+        score(traces, store, engine, finish=fail)
+    (begun,) = store.runs(limit=None)
+    done = engine.done
+    found, _, _ = score(traces, store, engine)
+    (ended,) = store.runs(limit=None)
+    assert (ended.id, ended.status, engine.done) == (begun.id, "completed", done)
+    assert len(found) == len(list(store.results(ended.id))) == 400
 
 
 def test_other_files_and_scorers_are_other_work(traces: Path, store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,30 @@ def test_a_run_that_fails_leaves_nothing_half_written(tmp_path: Path, name: str)
         fail()
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "from before"
+
+
+def test_what_somebody_left_who_was_killed_is_removed_and_what_others_write_is_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "o[u]t.csv"
+    left = tmp_path / ".o[u]t.csv.0123abcd.part"
+    left.write_text("half")
+    os.utime(left, (0, 0))
+    with open_result_file(path, ["said", "tone"]) as write_one:
+        (mine,) = tmp_path.iterdir()
+        os.utime(mine, (0, 0))  # one that has had nothing to write for long
+        write(path, results("1", "0"))
+        assert set(tmp_path.iterdir()) == {mine, path}
+        write_one(results("1")[0])
+    assert list(tmp_path.iterdir()) == [path]
+    assert len(read(path)) == 1  # whole, of the one that ended last
+
+
+def test_a_folder_in_its_place_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "out.csv").mkdir()
+    with pytest.raises(InvalidInput, match="it is a folder"):
+        write(tmp_path / "out.csv", [])
+    assert not any((tmp_path / "out.csv").iterdir())
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])

@@ -213,8 +213,12 @@ def judge_on_engine(
     *,
     store: Store | None,
     on_broken: Callable[[TraceError], object],
-) -> Iterator[None]:
-    """Has workers judge the traces of a run; with a store, one that was cut off is gone on with."""
+) -> Iterator[Callable[[], object]]:
+    """Has workers judge the traces of a run; with a store, one that was cut off is gone on with.
+
+    It gives what forgets the blocks. Until that is called, the same command goes on with this run:
+    so whoever calls it has first put all results where they belong.
+    """
     identity = given.identity
     kept: AbstractContextManager[KeptWork | None] = nullcontext()
     if store is not None and identity is not None:
@@ -229,9 +233,7 @@ def judge_on_engine(
             _go_on(judged, work, store)
         found = BulkWork(engine, work).do(scoring, given.cut(engine))
         judged.results = _read_results(found, scoring, on_broken)
-        yield
-        if work is not None:
-            work.clear()
+        yield bool if work is None else work.clear
 
 
 def _go_on(judged: JudgedTraces, work: KeptWork, store: Store) -> None:

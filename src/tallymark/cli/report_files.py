@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,17 +54,15 @@ def print_runs(document: Any) -> None:
 
 def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
     """Writes each report whole or not at all."""
+    from tallymark.runs.result_files import open_whole_file
+
     for path in paths:
         kind = load_report(path.suffix)
-        part = path.with_name(f"{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("w", encoding="utf-8") as file:
-                file.writelines([kind.write(runs)] if kind.stream is None else kind.stream(runs))
-            part.replace(path)
-            say(f"wrote {path}", err=True)
+            with open_whole_file(path) as file:
+                for piece in [kind.write(runs)] if kind.stream is None else kind.stream(runs):
+                    file.write(piece.encode())
         except OSError as error:
             raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
-        finally:
-            with suppress(OSError):  # it has its name by now, or never could be made
-                part.unlink()
+        say(f"wrote {path}", err=True)

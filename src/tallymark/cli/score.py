@@ -229,7 +229,8 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         parse_for_scorers(options.formula, names)
     expected = _read_expectations(options.expected)
     broken = _BrokenRecords()
-    with show_progress("scoring") as update, _open_writer(options.output, names) as write:
+    writer = _open_writer(options.output, names)
+    with show_progress("scoring") as update:
         seen = dict[str, None]()
         choice = options.choice
         how: dict[str, Any] = {
@@ -244,25 +245,17 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         }
         read = partial(_read_chosen, options, seen, broken, update)
         scored, scoring_there = _open_scoring(options, read, scorers, how, broken, update)
-        results: list[CaseResult] = []
-        interrupted = False
-        try:
-            with scoring_there, closing(iter(scored)) as scoring:
-                for result in scoring:
-                    write(result)
-                    if options.whole:
-                        results.append(result)
-        except KeyboardInterrupt:
-            interrupted = True
-        # Of many traces the run itself has only some results at hand.
-        run = scored.run if not results else Run(scored.run.record, results, kept=options.keep)
-        if choice is not None and seen and not run.tally.finished and not interrupted:
-            from tallymark.suites.chosen_cases import hint_at
-
-            hint = hint_at(next(iter(choice.only), ""), seen)
-            raise InvalidInput(f"no trace is chosen by {choice.by}", hint=hint)
-        if not run.tally.finished and not interrupted:
-            raise InvalidInput(f"there are no traces in {', '.join(options.paths)}")
+        with scoring_there as forget_blocks:
+            with writer as write:
+                results, interrupted = _take_results(scored, write, whole=options.whole)
+                # Of many traces the run itself has only some results at hand.
+                run = scored.run
+                if results:
+                    run = Run(run.record, results, kept=options.keep)
+                if not run.tally.finished and not interrupted:
+                    raise _explain_nothing(options, seen)
+            if not interrupted:  # and the file has its name: the same again is another run
+                forget_blocks()
     broken.tell()
     if scored.goes_on:
         said = "the run was begun before by the same command, and was gone on with"
@@ -277,6 +270,33 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
     facts = {"broken": broken.count}
     return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+
+
+def _take_results(
+    scored: ScoredTraces, write: WriteResult, *, whole: bool
+) -> tuple[list[CaseResult], bool]:
+    """Writes all results; those that are wanted at the end, and whether Ctrl-C came before it."""
+    results: list[CaseResult] = []
+    try:
+        with closing(iter(scored)) as scoring:
+            for result in scoring:
+                write(result)
+                if whole:
+                    results.append(result)
+    except KeyboardInterrupt:
+        return results, True
+    return results, False
+
+
+def _explain_nothing(options: _ScoreOptions, seen: Mapping[str, None]) -> InvalidInput:
+    """Why there is no result."""
+    choice = options.choice
+    if choice is None or not seen:
+        return InvalidInput(f"there are no traces in {', '.join(options.paths)}")
+    from tallymark.suites.chosen_cases import hint_at
+
+    hint = hint_at(next(iter(choice.only), ""), seen)
+    return InvalidInput(f"no trace is chosen by {choice.by}", hint=hint)
 
 
 def _read_chosen(
@@ -307,8 +327,11 @@ def _open_scoring(
     how: dict[str, Any],
     broken: _BrokenRecords,
     update: ProgressUpdate | None,
-) -> tuple[ScoredTraces, AbstractContextManager[None]]:
-    """The traces as they are scored here, or by the workers of an engine while a context lasts."""
+) -> tuple[ScoredTraces, AbstractContextManager[Callable[[], object]]]:
+    """The traces as they are scored here, or by the workers of an engine while a context lasts.
+
+    The context gives what is called when all that comes of them is where it belongs.
+    """
     from tallymark.suites import ScoredTraces
 
     if options.engine is not None:
@@ -331,7 +354,7 @@ def _open_scoring(
             return judged, judge_on_engine(
                 options.engine, work, given, judged, store=how["store"], on_broken=broken.note
             )
-    return ScoredTraces(read(), scorers, **how), nullcontext()
+    return ScoredTraces(read(), scorers, **how), nullcontext(bool)
 
 
 def _choose_traces(

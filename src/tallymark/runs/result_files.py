@@ -6,16 +6,20 @@ The file takes its name when it is complete: a run that fails leaves nothing hal
 from __future__ import annotations
 
 import csv
+import errno
+import fcntl
+import glob
 import io
-import os
+import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 WriteResult = Callable[["CaseResult"], None]
 WriteRow = Callable[[dict[str, Any], "dict[str, CheckResult]"], None]
+MakeWriter = Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]
 _FACTS: dict[str, Kind] = {
     "case": "text",
     "trace_id": "text",
@@ -40,10 +45,11 @@ _FACTS: dict[str, Kind] = {
 """The columns before the scores, with the types that Parquet gives them."""
 _PARTS: dict[str, Kind] = {"value": "number", "label": "text", "reason": "text", "error": "text"}
 """What is written of a score. The value's column has the scorer's name, the others a dot more."""
+_ABANDONED_S = 60.0
+"""Seconds after which a part that nobody holds was left by a process that is gone."""
 
 
-@contextmanager
-def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult]:
+def open_result_file(path: Path, scorers: Sequence[str]) -> AbstractContextManager[WriteResult]:
     """A function that writes one result; the file is in its place when the block ends well."""
     make = _FORMATS.get(path.suffix.lower())
     if make is None:
@@ -51,25 +57,54 @@ def open_result_file(path: Path, scorers: Sequence[str]) -> Iterator[WriteResult
             f"cannot tell from its name what {path} should be",
             hint=f"use a name that ends in {', '.join(_FORMATS)}",
         )
+    return _write_results(path, make, scorers)
+
+
+@contextmanager
+def _write_results(path: Path, make: MakeWriter, scorers: Sequence[str]) -> Iterator[WriteResult]:
     with open_whole_file(path) as file, make(file, scorers) as write:
         yield lambda result: write(_describe_result(result), result.scores)
 
 
 @contextmanager
 def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is in its place when the block ends well, and nowhere otherwise."""
-    # With the process in its name, so that two that write the same file do not share a part.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        file = part.open("wb")
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
+    """A file that is in its place when the block ends well, and nowhere otherwise.
+
+    What somebody who was killed has left of the same file is removed.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with _explain_failure(path, InvalidInput):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        _remove_abandoned(path)
+        file = part.open("xb")
     try:
         with file:
+            with suppress(OSError):  # a file system that knows no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
-        part.replace(path)
+            with _explain_failure(path, WorkFailed):
+                file.flush()
+                part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explain_failure(path: Path, kind: type[TallymarkError]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Whoever writes a part holds it locked, but for the moment in which it is made."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.????????.part"):
+        with suppress(OSError), part.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - part.stat().st_mtime > _ABANDONED_S:
+                part.unlink()
 
 
 def _describe_result(result: CaseResult) -> dict[str, Any]:
@@ -156,7 +191,7 @@ def _write_parquet(file: IO[bytes], scorers: Sequence[str]) -> Iterator[WriteRow
         yield lambda facts, scores: write(map(make_json_safe, _list_cells(facts, scores, scorers)))
 
 
-_FORMATS: dict[str, Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]] = {
+_FORMATS: dict[str, MakeWriter] = {
     ".jsonl": _write_json_lines,
     ".csv": _write_csv,
     ".parquet": _write_parquet,
