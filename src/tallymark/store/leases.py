@@ -39,6 +39,8 @@ SECONDS = 60
 """How long a lease lasts that nobody renews."""
 RENEWED_AFTER = 20.0
 """Seconds after which whoever has nothing to store renews it all the same."""
+_UNNAMED = {"work": "the same work"}
+"""Kinds whose subjects are hashes, which tell nobody anything."""
 _NOW = {
     # To the millisecond; `unixepoch('subsec')` is younger than the SQLite of many systems.
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
@@ -131,7 +133,7 @@ class Lease(msgspec.Struct, frozen=True):
             self.claim(connection, gone=token)
             return
         raise InvalidInput(
-            f"the {self.kind} {self.subject} is held by {other}, since {since}",
+            f"{self._called} is held by {other}, since {since}",
             hint=f"wait for it, or stop it; a process that has died lets go within {SECONDS} s",
         )
 
@@ -144,13 +146,17 @@ class Lease(msgspec.Struct, frozen=True):
         if not QuickStatements(connection).run(statement, seconds, *values):
             _, holder, since = self._read_holder(connection)
             raise LeaseLost(
-                f"the {self.kind} {self.subject} was taken over by {holder}, at {since}",
+                f"{self._called} was taken over by {holder}, at {since}",
                 hint="what is done here from then on is not stored",
             )
 
     def remove(self, connection: Connection) -> None:
         """Forgets who had it, together with the thing itself."""
         connection.execute(delete(leases).where(*self._list_conditions()))
+
+    @property
+    def _called(self) -> str:
+        return _UNNAMED.get(self.kind, f"the {self.kind} {self.subject}")
 
     def _list_conditions(self) -> list[ColumnElement[bool]]:
         names = [column.name for column in leases.primary_key]
@@ -161,7 +167,7 @@ class Lease(msgspec.Struct, frozen=True):
         columns = (leases.c.token, leases.c.holder, leases.c.claimed_at)
         row = connection.execute(select(*columns).where(*self._list_conditions())).one_or_none()
         if row is None:
-            raise LeaseLost(f"the {self.kind} {self.subject} was removed meanwhile")
+            raise LeaseLost(f"{self._called} was removed meanwhile")
         return row.token, msgspec.convert(row.holder, Holder), format_utc_moment(row.claimed_at)
 
 

@@ -40,7 +40,7 @@ def test_the_next_one_finds_what_was_done_until_all_is(own_url: str) -> None:
 
 def test_the_same_work_is_done_by_one_at_a_time(own_url: str) -> None:
     with open_store(own_url) as store, store.open_work("w"):
-        with pytest.raises(InvalidInput, match="the work w is held by"), store.open_work("w"):
+        with pytest.raises(InvalidInput, match="the same work is held by"), store.open_work("w"):
             pass
         with store.open_work("another"):
             pass
@@ -81,5 +81,5 @@ def test_work_is_held_while_a_block_takes_long(
         store._database.write(lambda c: c.execute(update(leases).values(expires_at=0.0)))
         while store._database.write(lambda c: c.scalar(select(expiry))) == 0:
             time.sleep(0.01)
-        with pytest.raises(InvalidInput, match="the work w is held by"), store.open_work("w"):
+        with pytest.raises(InvalidInput, match="the same work is held by"), store.open_work("w"):
             pass
