@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallymark.app.rules import BackfillPreview
+    from tallymark.desk.desk import Desk
     from tallymark.desk.rules import RuleAct
+    from tallymark.engine.engine_choice import EngineChoice
 
 app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]
@@ -342,19 +344,25 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     span = (read_moment(since, now=now), read_moment(until, now=now))
     with open_desk(db, server) as desk:
         choice = choose_for_desk(engine, workers, desk)
+        left = _find_unended(desk, name)
+        made = None
+        if left is not None and choice is not None and not preview:
+            # Begun by a command that died, or waiting for a worker.
+            say(f"tally: backfill {left['id']} has not ended, and is gone on with", err=True)
+            made = _do_backfill(desk, choice, name, left["id"])
+            left = _find_unended(desk, name)
         said = desk.rules.preview_backfill(name, *span)
         if not as_json:
             _say_preview(name, said)
-        made = None
+            if left is not None and made is None:
+                say(f"  {_describe_backfill(left)}")
         if not preview and said.to_score:
             if as_json and not yes:
                 raise InvalidInput("a backfill is confirmed", hint="give --yes, or --preview")
             if yes or typer.confirm("Score them?", err=True):
                 made = desk.rules.start_backfill(name, *span)
                 if choice is not None:
-                    desk.rules.do_backfills(choice)
-                    known = desk.rules.get(name)["backfills"]
-                    made = next(each for each in known if each["id"] == made["id"])
+                    made = _do_backfill(desk, choice, name, made["id"])
     if as_json:
         print_json({"preview": msgspec.to_builtins(said), "backfill": made})
     elif made is not None and choice is not None:
@@ -362,6 +370,18 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     elif made is not None:
         say(f"queued: workers of tally serve or tally worker do it (job {made['job']})")
         say(f"  tally rules show {name}")
+
+
+def _find_unended(desk: Desk, name: str) -> Mapping[str, Any] | None:
+    known = desk.rules.get(name)["backfills"]
+    return next((each for each in known if each["state"] == "running"), None)
+
+
+def _do_backfill(desk: Desk, choice: EngineChoice, name: str, number: int) -> Mapping[str, Any]:
+    """Does what is queued; what has come of one of them."""
+    desk.rules.do_backfills(choice)
+    known = desk.rules.get(name)["backfills"]
+    return next(each for each in known if each["id"] == number)
 
 
 def _say_preview(name: str, said: BackfillPreview) -> None:
