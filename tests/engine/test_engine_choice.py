@@ -85,3 +85,10 @@ def test_ray_that_is_not_installed_says_how_to_have_it(monkeypatch: pytest.Monke
     assert str(refused.value) == (
         "the engine ray is not installed; install it: pip install 'tallymark[ray]'"
     )
+
+
+def test_a_machine_starts_a_few_workers_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for asked, started in {None: 2, 3: 3, 1000: 8}.items():
+        with EngineChoice(workers=asked).open() as engine:
+            assert engine.workers == started

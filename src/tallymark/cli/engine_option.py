@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.engine.engine_choice import EngineChoice, choose_engine
+from tallymark.engine.engine_choice import MOST_WORKERS, EngineChoice, choose_engine
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,7 +23,12 @@ EngineName = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="How many workers; else as many as there are cores."),
+    typer.Option(
+        "--workers",
+        min=1,
+        max=MOST_WORKERS,
+        help="How many workers; else as many as there are cores.",
+    ),
 ]
 
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tallymark.engine.engine import Engine
 
 ENGINES = ("local", "ray")
+MOST_WORKERS = 1_000
+"""Of a cluster: for each, a few blocks are in the memory of whoever asks."""
+MOST_FOR_CORE = 4
+"""Of one machine, however many are asked for: each is a process."""
 _HINT = "write local, ray, or ray:ADDRESS such as ray:10.0.0.5:6379"
 
 
@@ -35,13 +39,18 @@ class EngineChoice:
         if self.kind == "ray":
             from tallymark.engine.ray_engine import RayEngine  # noqa: PLC0415 (Ray is heavy)
 
-            made: Engine = RayEngine(self.address, self.workers)
+            count = self.workers if self.address else self._count_here()
+            made: Engine = RayEngine(self.address, count)
         else:
             from tallymark.engine.local_engine import LocalEngine  # noqa: PLC0415 (few need it)
 
-            made = LocalEngine(self.workers or os.cpu_count() or 1)
+            made = LocalEngine(self._count_here())
         with made as engine:
             yield engine
+
+    def _count_here(self) -> int:
+        cores = os.cpu_count() or 1
+        return min(self.workers or cores, MOST_FOR_CORE * cores)
 
 
 def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None:
