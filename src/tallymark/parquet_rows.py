@@ -30,8 +30,17 @@ _ROWS = 50_000
 _CHARACTERS = 32_000_000
 """A block is written when it has so many rows, or their texts so many characters."""
 _READ = 2_000
+_READ_BYTES = 64_000_000
+"""So many rows of a file are read at once, or fewer where they have more bytes than these."""
 _MOST_BYTES = 1 << 30
-"""So much memory a block of a file may ask for before it is read."""
+_MOST_SMALL, _MOST_PACKED = 64_000_000, 200
+"""So much memory a block of a file may ask for before it is read: that many bytes, and of a small
+file no more than these, or so many times its own size."""
+_MOST_VALUES, _MOST_EACH = 2_000_000, 100
+"""So many values a column of a block may have, or so many for each row: a list of nothing but
+nulls takes no bytes in a file."""
+_MOST_TEXT = 256_000_000
+"""So many characters the rows that are read at once may have in a column."""
 _MOST_MORE = 2 << 30
 """So much more memory the process may take while a file is read: a few KB can ask for any."""
 _bounding = Lock()
@@ -186,20 +195,15 @@ class ParquetRows:
                     f"{path}: the column {name!r} holds {told}, not {_WORDS[kind]}", hint=_HINT
                 )
         for nth in range(file.metadata.num_row_groups):
-            asked = file.metadata.row_group(nth).total_byte_size
-            if not 0 <= asked <= _MOST_BYTES:
-                hint = "write it anew with smaller row groups"
-                raise InvalidInput(
-                    f"{path}: row group {nth + 1} would take {asked:,} bytes", hint=hint
-                )
+            _check_group(path, file.metadata.row_group(nth), nth)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Each row by the names of its columns, a block in memory at a time."""
         names = list(self._columns)
         done = 0
         for part in self._parts:
-            with _open_file(part.path) as file:
-                for batch in file.iter_batches(_READ, columns=names, use_threads=False):
+            with _open_file(part.path, share=True) as file:
+                for batch in _read_batches(file, names):
                     cells = [self._read_column(batch, name, done) for name in names]
                     for values in zip(*cells, strict=True):
                         yield dict(zip(names, values, strict=True))
@@ -215,8 +219,12 @@ class ParquetRows:
                     raise self.refuse(done + nth + 1, f"{name!r} is in no year from 1 to 9999")
             return [None if each is None else each / _MICRO for each in whole]
         flat: Iterable[tuple[int, Any]] = ()
+        if kind == "text":
+            return _read_texts(column)
+        if kind == "texts":
+            return _read_lists(column)
         if kind == "numbers":
-            found = [None if each is None else _read_pairs(each) for each in column.to_pylist()]
+            found = [None if each is None else dict(each) for each in _read_lists(column)]
             flat = (
                 (nth, value) for nth, each in enumerate(found) for value in (each or {}).values()
             )
@@ -240,13 +248,42 @@ class ParquetRows:
         return InvalidInput(f"{path}, row {row}: {problem}", hint=hint)
 
 
+def _check_group(path: Path, group: Any, nth: int) -> None:
+    """Refuses by what a file says of itself what could not be held when it is read."""
+    asked = group.total_byte_size
+    most = min(_MOST_BYTES, max(_MOST_SMALL, _MOST_PACKED * path.stat().st_size))
+    values = max((group.column(each).num_values for each in range(group.num_columns)), default=0)
+    if not 0 <= asked <= most:
+        said = f"would take {asked:,} bytes"
+    elif not values <= max(_MOST_VALUES, _MOST_EACH * group.num_rows):
+        said = f"has {values:,} values in {group.num_rows:,} rows"
+    else:
+        return
+    hint = "write it anew with smaller row groups"
+    raise InvalidInput(f"{path}: row group {nth + 1} {said}", hint=hint)
+
+
+def _read_batches(file: Any, names: list[str]) -> Iterator[Any]:
+    """Rows of all row groups: the wider they are, the fewer at once."""
+    for nth in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(nth)
+        width = max(1, group.total_byte_size // max(1, group.num_rows))
+        rows = max(1, min(_READ, _READ_BYTES // width))
+        yield from file.iter_batches(rows, row_groups=[nth], columns=names, use_threads=False)
+
+
 @contextmanager
-def _open_file(path: Path) -> Iterator[Any]:
-    """A file, and what is wrong with it in a sentence."""
+def _open_file(path: Path, *, share: bool = False) -> Iterator[Any]:
+    """A file, and what is wrong with it in a sentence; texts that are the same are shared."""
     try:
         # Moments of Spark are read in a unit that holds every year.
-        with _bound_memory(), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
-            yield file
+        how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+        with _bound_memory():
+            if share:
+                with pq.ParquetFile(path) as file:
+                    how["read_dictionary"] = _list_texts(file)
+            with pq.ParquetFile(path, **how) as file:
+                yield file
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
     except MemoryError:
@@ -255,6 +292,11 @@ def _open_file(path: Path) -> Iterator[Any]:
     except (pa.ArrowException, OSError, OverflowError, UnicodeError) as error:
         why = str(error).partition("\n")[0].strip()[:200] or type(error).__name__
         raise InvalidInput(f"{path} cannot be read as Parquet: {why}") from None
+
+
+def _list_texts(file: Any) -> list[str]:
+    leaves = map(file.schema.column, range(len(file.schema)))
+    return [each.path for each in leaves if each.physical_type == "BYTE_ARRAY"]
 
 
 def _list_spark_moments(file: Any) -> set[str]:
@@ -290,9 +332,31 @@ def _bound_memory() -> Iterator[None]:
 _HINT = "tally export writes such a file"
 
 
-def _read_pairs(pairs: list[Any]) -> dict[str, Any]:
-    """A map as pyarrow gives it, or as a list of small rows."""
-    return dict(tuple(each.values()) if isinstance(each, dict) else each for each in pairs)
+def _read_texts(column: Any) -> list[Any]:
+    """Texts, of which those that are the same are one: a few KB may name a long one in each row."""
+    if not pa.types.is_dictionary(column.type):
+        return list(column.cast(pa.string()).to_pylist())
+    used = column.indices.unique()
+    texts = column.dictionary.take(used).to_pylist()
+    named = dict(zip(used.to_pylist(), texts, strict=True))
+    found = [named[each] for each in column.indices.to_pylist()]
+    longest = max(map(len, filter(None, texts)), default=0)
+    if longest * len(found) > _MOST_TEXT and sum(map(len, filter(None, found))) > _MOST_TEXT:
+        raise MemoryError  # here they are one, but not where they go
+    return found
+
+
+def _read_lists(column: Any) -> list[Any]:
+    """Lists of texts, or of pairs of a text and a number, with the texts as above."""
+    ends = column.offsets.to_pylist()
+    inside = column.values.slice(ends[0], ends[-1] - ends[0])
+    if pa.types.is_struct(inside.type):  # a map, or what other tools make of one
+        keys, values = inside.flatten()
+        flat = list(zip(_read_texts(keys), values.to_pylist(), strict=True))
+    else:
+        flat = _read_texts(inside)
+    spans = zip(column.is_valid().to_pylist(), ends, ends[1:], strict=False)
+    return [flat[begin - ends[0] : end - ends[0]] if known else None for known, begin, end in spans]
 
 
 def _decode(given: bytes) -> str:

@@ -332,9 +332,55 @@ def test_a_small_file_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None
     pq.write_table(set_column("error", bomb)(table), path, compression="zstd")
     assert path.stat().st_size < 50_000
     before = resource.getrlimit(resource.RLIMIT_AS)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InvalidInput, match="asks for more memory than a file may"):
         list(TableFile(path, ATTEMPTS))
     assert resource.getrlimit(resource.RLIMIT_AS) == before
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < most + 200_000  # KB
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            pa.array([[("k", None)] * 3000], pa.map_(pa.string(), pa.float64())),
+            "row group 1 has 3,000 values in 1 rows; write it anew",
+        ),
+        (pa.array(["A" * 4_000_000]), "row group 1 would take 4,0"),
+    ],
+    ids=["a list without end", "a text that packs well"],
+)
+def test_what_no_small_file_should_hold_is_refused_by_what_it_says_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: Any, said: str
+) -> None:
+    monkeypatch.setattr("tallymark.parquet_rows._MOST_SMALL", 2_000_000)
+    monkeypatch.setattr("tallymark.parquet_rows._MOST_VALUES", 2_000)
+    path = tmp_path / "attempts.parquet"
+    write_table(path, ATTEMPTS, [scored("alice", an_outcome())])
+    name = "error" if values.type == pa.string() else "dimensions"
+    pq.write_table(set_column(name, values)(pq.read_table(path)), path, compression="zstd")
+    with pytest.raises(InvalidInput, match=said):
+        TableFile(path, ATTEMPTS)
+
+
+def test_texts_and_maps_of_other_tools_are_what_they_were(tmp_path: Path) -> None:
+    """Dictionaries, maps as lists of small rows, nulls, and rows that begin in the middle."""
+    path = tmp_path / "attempts.parquet"
+    write_table(path, ATTEMPTS, [scored(who, FULL_OUTCOME) for who in ("alice", "bob", "carol")])
+    before = list(TableFile(path, ATTEMPTS))
+    table = pq.read_table(path)
+    agents = table["agent"].combine_chunks().dictionary_encode()
+    pairs = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.float64())]))
+    maps = pa.array(
+        [
+            None if each is None else [{"key": k, "value": v} for k, v in each]
+            for each in table["dimensions"].to_pylist()
+        ],
+        pairs,
+    )
+    other = set_column("dimensions", maps)(set_column("agent", agents)(table))
+    pq.write_table(other, path, row_group_size=2)
+    assert list(TableFile(path, ATTEMPTS)) == before
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"\xff" * 64 + b"PAR1", b"{}"])
