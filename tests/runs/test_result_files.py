@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.runs.record import CaseResult
 from tallymark.runs.result_files import open_result_file
 from tallymark.scoring import EvalContext, Score, scorer
@@ -129,6 +130,22 @@ def test_what_somebody_left_who_was_killed_is_removed_and_what_others_write_is_n
         write_one(results("1")[0])
     assert list(tmp_path.iterdir()) == [path]
     assert len(read(path)) == 1  # whole, of the one that ended last
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
+def test_without_room_the_file_is_named_and_the_older_one_stays(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("from before")
+    found = results("1") * 200
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
+    try:
+        with pytest.raises(WorkFailed, match=f"cannot write .*{name}: File too large; make room"):
+            write(path, found)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert path.read_text() == "from before"
 
 
 def test_a_folder_in_its_place_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ _FACTS: dict[str, Kind] = {
 """The columns before the scores, with the types that Parquet gives them."""
 _PARTS: dict[str, Kind] = {"value": "number", "label": "text", "reason": "text", "error": "text"}
 """What is written of a score. The value's column has the scorer's name, the others a dot more."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_ROOM_HINT = "make room, or name another place; what was there before is as it was"
 _ABANDONED_S = 60.0
 """Seconds after which a part that nobody holds was left by a process that is gone."""
 
@@ -79,7 +81,7 @@ def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
         _remove_abandoned(path)
         file = part.open("xb")
     try:
-        with file:
+        with _explain_failure(path, WorkFailed, _NO_ROOM), file:
             with suppress(OSError):  # a file system that knows no locks
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
@@ -91,11 +93,17 @@ def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _explain_failure(path: Path, kind: type[TallymarkError]) -> Iterator[None]:
+def _explain_failure(
+    path: Path, kind: type[TallymarkError], only: Sequence[int] = ()
+) -> Iterator[None]:
+    """Names the file; with `only`, where one of these has kept it from being written."""
     try:
         yield
     except OSError as error:
-        raise kind(f"cannot write {path}: {error.strerror or error}") from None
+        if only and (error.filename is not None or error.errno not in only):
+            raise  # of another file, or of what the caller does
+        hint = _ROOM_HINT if error.errno in _NO_ROOM else None
+        raise kind(f"cannot write {path}: {error.strerror or error}", hint=hint) from None
 
 
 def _remove_abandoned(path: Path) -> None:
