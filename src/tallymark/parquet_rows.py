@@ -256,7 +256,7 @@ def _check_group(path: Path, group: Any, nth: int) -> None:
     if not 0 <= asked <= most:
         said = f"would take {asked:,} bytes"
     elif not values <= max(_MOST_VALUES, _MOST_EACH * group.num_rows):
-        said = f"has {values:,} values in {group.num_rows:,} rows"
+        said = f"has {values:,} values in a column (rows: {group.num_rows:,})"
     else:
         return
     hint = "write it anew with smaller row groups"

@@ -344,7 +344,7 @@ def test_a_small_file_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None
     [
         (
             pa.array([[("k", None)] * 3000], pa.map_(pa.string(), pa.float64())),
-            "row group 1 has 3,000 values in 1 rows; write it anew",
+            "row group 1 has 3,000 values in a column .rows: 1.; write it anew",
         ),
         (pa.array(["A" * 4_000_000]), "row group 1 would take 4,0"),
     ],
