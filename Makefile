@@ -75,7 +75,7 @@ proof: $(VENV)/.dev
 # An hour, half of it on each database, with load on all doors while everything fails, as root a full disk too; then a
 # million attempts by every engine. SOAK="--minutes 5 --seed 2" only says what it finds.
 soak: $(VENV)/.dev
-	@$(BIN)/python -m $(if $(SOAK),scripts.soak $(SOAK),scripts.proof soak-hour)
+	@$(BIN)/python -m $(if $(SOAK),scripts.soak $(SOAK),scripts.proof soak-sqlite soak-postgres soak-million)
 
 # Us and the peers in one run; what it found is in bench/results.md. BENCH=formula runs only that one.
 bench: $(PEERS)/.done

@@ -74,6 +74,8 @@ class Crowd:
         said = str(error)
         if len(said.strip().splitlines()) != 1 or "Traceback" in said:
             self.wrong.append(f"not one sentence: {said[:300]}")
+        if "mistake in Tallymark" in said:
+            self.wrong.append(said[:600])
         self.refusals[said.partition(":")[0][:60]] += 1
 
     def insist(self, act: Callable[[], T]) -> T:
@@ -151,11 +153,17 @@ def compete_by_command(crowd: Crowd, handle: str) -> None:
         told = done.stderr.strip().splitlines()
         first = next((line for line in told if line.startswith("tally: ")), done.stderr)
         crowd.note(first)
-        if told and told[-1].startswith("  tally compete "):
-            words = [*told[-1].split()[1:], "--json"]
+        next_ = [line for line in told if line.startswith("  tally compete ")]
+        if next_:
+            words = [*next_[-1].split()[1:], "--json"]
         elif "tally attempt show " in first:  # it is taken, and waits for its score
             attempt = first.rpartition(" ")[2]
             words = ["compete", "--attempt", attempt, "--agent", "agent.py:solve", "--json"]
+        elif any(line.startswith("Attempt ") for line in told):
+            crowd.wrong.append(
+                f"{handle} entered, and is not told how to go on:"
+                f" {done.returncode} {done.stderr[-800:]} {done.stdout[-300:]}"
+            )
         time.sleep(_PAUSE_S)
     crowd.wrong.append(f"{handle} did not get through by commands, at last: {first[:300]}")
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from scripts.fuzz import judge_fuzz
 from scripts.mutants import TREE, MutantTrial, load_mutants, try_mutants
 from scripts.prove_backup import judge_backups
 from scripts.prove_engine import PROOFS as ENGINE_PROOFS
+from scripts.prove_engine import Size as EngineSize
 from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
 from scripts.prove_faults import judge_faults
@@ -35,7 +36,7 @@ from scripts.prove_what_if import judge_what_if
 from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
 from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
-from scripts.soak import judge_hour, judge_soak
+from scripts.soak import AT_LENGTH, DATABASES, judge_soak
 from scripts.trace_worlds import tell_trace_coverage
 
 PAGE = TREE / "bench" / "proof.md"
@@ -213,9 +214,15 @@ def prove_soak() -> ProofSection:
     return ProofSection("Soak", *judge_soak())
 
 
-def prove_soak_hour() -> ProofSection:
-    """The same for an hour, and a million attempts by every engine."""
-    return ProofSection("Soak, an hour", *judge_hour())
+def prove_soak_at_length(database: str) -> ProofSection:
+    """The same for half an hour on one database, with a million attempts beforehand."""
+    return ProofSection(f"Soak, half an hour on {database}", *judge_soak(AT_LENGTH, [database]))
+
+
+def prove_million() -> ProofSection:
+    """A million attempts rescored by a plugin: the same by every engine, whatever is killed."""
+    size = replace(EngineSize(), attempts=1_000_000)
+    return ProofSection("Soak, a million on every engine", *judge_engines(size, ["attempts"]))
 
 
 def _get_room(trial: MutantTrial) -> str:
@@ -244,7 +251,10 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     "what-if": prove_what_if,
 }
 """By name, in the order in which they are made and told."""
-LONG = {"soak-hour": prove_soak_hour}
+LONG: dict[str, Callable[[], ProofSection]] = {
+    **{f"soak-{each}": partial(prove_soak_at_length, each) for each in DATABASES},
+    "soak-million": prove_million,
+}
 """What is made only when it is named: `make soak`."""
 
 
@@ -254,15 +264,18 @@ def main(names: Sequence[str]) -> int:
     if unknown := [name for name in names if name not in proofs]:
         sys.stderr.write(f"there is no proof {unknown[0]!r}; there are {', '.join(proofs)}\n")
         return 2
-    told: list[tuple[ProofSection, float]] = []
+    failed = False
     for name in names or PROOFS:
         start = time.monotonic()
-        told.append((proofs[name](), time.monotonic() - start))
-    before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-    page = write_page(told, before)
-    sys.stdout.write(f"\n{page}")
-    PAGE.write_text(page, encoding="utf-8")
-    return 1 if any(section.holds is False for section, _ in told) else 0
+        section = proofs[name]()
+        failed = failed or section.holds is False
+        # One by one: what is cut off has kept what it found.
+        before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+        page = write_page([(section, time.monotonic() - start)], before)
+        PAGE.write_text(page, encoding="utf-8")
+        sys.stdout.write(f"\n{section.title}: it {_VERDICTS[section.holds]}\n\n{section.body}\n")
+        sys.stdout.flush()
+    return int(failed)
 
 
 def write_page(told: Sequence[tuple[ProofSection, float]], before: str = "") -> str:

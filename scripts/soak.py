@@ -6,8 +6,7 @@ A server, two workers and the database run in processes of their own, on a small
 that jumps; between them and all who ask is a network that fails. Beside them a Ray cluster of two
 nodes rescores by a plugin and scores traces. Storms come one after the other, drawn by the seed.
 What was acknowledged is remembered, and counted when all is calm again: by `tally admin check`,
-which must find no difference, and by whoever was told. At length, a million attempts are also
-rescored by every engine while nodes and commands are killed: see `prove_engine.py`.
+which must find no difference, and by whoever was told.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from typing import Any
 import msgspec
 from bench.bench_boards import attempts as make_attempts
 from scripts import crowd as crowds
-from scripts import prove_engine, prove_rules
+from scripts import prove_rules
 from scripts.crowd import Crowd
 from scripts.engine_samples import CHALLENGE, write_attempts, write_traces
 from scripts.faulty_proxy import FaultyProxy
@@ -86,6 +85,7 @@ class Size:
     """Between two storms."""
 
 
+AT_LENGTH = Size()
 SHORT = Size(minutes=3.0, attempts=20_000, bulk=3_000, disk_mb=700, pause_s=(3.0, 6.0))
 _ROUNDS, _LOOKS = 10_000, 25
 """What the plugin does for an attempt, about a millisecond, and the scorer for a trace."""
@@ -841,32 +841,20 @@ def judge_soak(
     return held, body
 
 
-def judge_hour(
-    size: Size | None = None, databases: Sequence[str] = DATABASES, seed: int = 1
-) -> tuple[bool, str]:
-    """The same at length, and then a million attempts by every engine."""
-    size = size or Size()
-    held, body = judge_soak(size, databases, seed)
-    engines = replace(prove_engine.Size(), attempts=size.attempts)
-    same, table = prove_engine.judge_engines(engines, ["attempts"])
-    return held and same, f"{body}\nAnd rescoring by a plugin on every engine:\n\n{table}"
-
-
 def main() -> int:
     """0 when it holds."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=Size().minutes)
+    parser.add_argument("--minutes", type=float, default=AT_LENGTH.minutes)
     parser.add_argument("--database", choices=DATABASES)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--attempts", type=int, help="that are there beforehand, and rescored")
     given = parser.parse_args()
     logging.disable()  # what clients say of broken connections
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # disks are unmounted all the same
-    size = SHORT if given.minutes <= _SHORT_MINUTES else Size()
+    size = SHORT if given.minutes <= _SHORT_MINUTES else AT_LENGTH
     size = replace(size, minutes=given.minutes, attempts=given.attempts or size.attempts)
     databases = (given.database,) if given.database else DATABASES
-    judge = judge_hour if given.minutes > _SHORT_MINUTES else judge_soak
-    held, body = judge(size, databases, given.seed)
+    held, body = judge_soak(size, databases, given.seed)
     sys.stdout.write(f"\n{body}")
     return int(not held)
 

@@ -155,7 +155,7 @@ def _keep_open(contest: Contest, again: dict[str, str]) -> Iterator[None]:
     """Whatever ends it before the answer is taken: the attempt is still there, and how to go on."""
     try:
         yield
-    except (TallymarkError, KeyboardInterrupt, typer.Exit) as error:
+    except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, TallymarkError):
             say(f"tally: {error.render()}", err=True)
         left = contest.seconds_left

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, event
 from tests.store.played_store import make_played
 
 from tallymark.store import open_store
@@ -105,3 +106,30 @@ def test_what_was_changed_by_hand_is_found(played: Path, tmp_path: Path, what: s
     report = check(path)
     assert kind in report.counts, report.counts
     assert all(str(each) for each in report.differences)
+
+
+def test_a_page_is_looked_up_and_not_looked_for(played: Path) -> None:
+    """Else each page goes through all attempts of its challenge, or the whole log."""
+    asked: list[tuple[str, tuple[object, ...]]] = []
+    with open_store(str(played)) as store:
+        engine = store._database.engine
+        event.listen(
+            engine,
+            "before_cursor_execute",
+            lambda _, __, text, given, *___: asked.append((text.replace('"', ""), given)),
+        )
+        store.check_all()
+        pages = [each for each in asked if "attempts.key IN" in each[0]]
+        logs = [each for each in asked if "contest_audit.attempt IN" in each[0]]
+        assert pages
+        assert logs
+        with engine.connect() as connection:
+            for text, given in pages:
+                assert "SEARCH attempts USING INTEGER PRIMARY KEY" in plan(connection, text, given)
+            for text, given in logs:
+                assert "(challenge_id=? AND attempt=?)" in plan(connection, text, given)
+
+
+def plan(connection: Connection, text: str, given: tuple[object, ...]) -> str:
+    found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", given)
+    return "\n".join(row[3] for row in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from tallymark.store.contests.attempt_tables import (
     scorings,
 )
 from tallymark.store.contests.contest_tables import challenge_versions, contest_audit
-from tallymark.store.contests.rescorings import read_scored_pages
+from tallymark.store.contests.rescorings import read_key_pages, read_scored_pages
 from tallymark.store.contests.score_rows import score_row
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     """The plugin of a challenge of a tenant; None leaves what plugins score alone."""
 
 KIND = "scores"
-_PAGE = 500
 _SCORED = ("scored", "failed")
 _VOIDS = {"voided": True, "unvoided": False}
 _log = contest_audit.c
@@ -46,18 +46,17 @@ _log = contest_audit.c
 
 def check_attempts(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
     """State, score and history of each attempt, by the log."""
-    ids = select(scorings.c.id).where(scorings.c.challenge_id == kept.id)
-    known = list(connection.scalars(ids))
+    history = _History(connection, kept)
     not_logged = 0
-    for page in _read_pages(connection, kept):
-        keys = [row.key for row in page]
+    for keys in read_key_pages(connection, kept):
+        page = _read_page(connection, keys)
         logged = _read_log(connection, kept, keys)
-        history = _read_history(connection, known, page)
+        given = history.read(page)
         for row in page:
             findings.note_checked("attempts")
             entry = logged.get(row.key, {})
             not_logged += "began" not in entry  # it was loaded
-            _compare_attempt(findings, kept, row, entry, history.get(row.key, []))
+            _compare_attempt(findings, kept, row, entry, given[row.key])
     loaded = _count_loaded(connection, kept)
     if not_logged != loaded:
         subject = f"challenge {kept.challenge.name}"
@@ -65,7 +64,7 @@ def check_attempts(connection: Connection, kept: StoredChallenge, findings: Find
     _check_numbers(connection, kept, findings)
 
 
-def _read_pages(connection: Connection, kept: StoredChallenge) -> Iterator[Sequence[Row[Any]]]:
+def _read_page(connection: Connection, keys: Sequence[int]) -> list[Row[Any]]:
     names = ("key", "agent", "number", "state", "submitted_at", "voided_at")
     scores = attempt_scores.c
     query = (
@@ -73,14 +72,10 @@ def _read_pages(connection: Connection, kept: StoredChallenge) -> Iterator[Seque
         .add_columns(scores.attempt.label("scored"), scores.scoring)
         .add_columns(scores.score, scores.result, scores.error)
         .outerjoin(attempt_scores, is_own_score)
-        .where(attempts.c.challenge_id == kept.id)
-        .order_by(attempts.c.key)
-        .limit(_PAGE)
+        .where(attempts.c.key.in_(keys))
     )
-    last = 0
-    while page := connection.execute(query.where(attempts.c.key > last)).all():
-        yield page
-        last = page[-1].key
+    found = {row.key: row for row in connection.execute(query)}
+    return [found[key] for key in keys]
 
 
 def _read_log(
@@ -90,13 +85,11 @@ def _read_log(
 
     What was loaded has no first entry; later it may be scored again, and change its state.
     """
-    query = (
-        select(_log.attempt, _log.event, _log.before, _log.after, _log.note)
-        .where(_log.challenge_id == kept.id, _log.attempt.in_(keys))
-        .order_by(_log.seq)
-    )
+    columns = (_log.seq, _log.attempt, _log.event, _log.before, _log.after, _log.note)
+    query = select(*columns).where(_log.challenge_id == kept.id, _log.attempt.in_(keys))
     found: dict[int, dict[str, Any]] = {}
-    for row in connection.execute(query):
+    # Put in order here: SQLite would go through the whole log of the challenge to have it so.
+    for row in sorted(connection.execute(query), key=attrgetter("seq")):
         entry = found.setdefault(row.attempt, {})
         if row.event in _VOIDS:
             entry["void"] = _VOIDS[row.event]
@@ -109,22 +102,34 @@ def _read_log(
     return found
 
 
-def _read_history(
-    connection: Connection, known: list[int], page: Sequence[Row[Any]]
-) -> dict[int, list[Any]]:
-    """The scores that attempts were given, oldest first."""
-    table = score_history.c
-    query = (
-        select(table.attempt, table.scoring, table.score, table.result, table.error)
-        # By the whole key: agents and attempts apart would be looked up in all pairs.
-        .join(attempts, (table.agent == attempts.c.agent) & (table.attempt == attempts.c.key))
-        .where(attempts.c.key.in_([row.key for row in page]), table.scoring.in_(known))
-        .order_by(table.scoring)
-    )
-    found: dict[int, list[Any]] = {}
-    for row in connection.execute(query):
-        found.setdefault(row.attempt, []).append(row)
-    return found
+class _History:
+    """The scores that attempts were given, for whoever asks agent by agent.
+
+    Read once in that order: to look up those of a page, by every rescoring there was, takes as
+    long as there are rescorings, or as there is history.
+    """
+
+    def __init__(self, connection: Connection, kept: StoredChallenge) -> None:
+        table = score_history.c
+        query = (
+            select(table.agent, table.attempt, table.scoring)
+            .add_columns(table.score, table.result, table.error)
+            .join(scorings, scorings.c.id == table.scoring)
+            .where(scorings.c.challenge_id == kept.id)
+            .order_by(table.agent, table.attempt, table.scoring)
+            .execution_options(stream_results=True)
+        )
+        self._rows: Iterator[Row[Any]] = iter(connection.execute(query))
+        self._ahead = next(self._rows, None)
+        self._known: dict[int, list[Row[Any]]] = {}
+        """Of attempts that were not asked for yet, of the last agent."""
+
+    def read(self, page: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
+        """Oldest first, by the attempts of a page."""
+        while self._ahead is not None and self._ahead.agent <= page[-1].agent:
+            self._known.setdefault(self._ahead.attempt, []).append(self._ahead)
+            self._ahead = next(self._rows, None)
+        return {row.key: self._known.pop(row.key, []) for row in page}
 
 
 def _compare_attempt(

@@ -13,7 +13,12 @@ from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.attempt_formula import METRICS, challenge_formula, total_of
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, read_json_mapping
-from tallymark.store.contests.attempt_tables import attempt_scores, score_history
+from tallymark.store.contests.attempt_tables import (
+    attempt_scores,
+    attempts,
+    is_own_score,
+    score_history,
+)
 from tallymark.store.database_dialects import count_inserted, insert_many
 from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
 
@@ -140,7 +145,8 @@ def write_in_python(
     """The same of these attempts, or all: row by row, then at once through a temporary table."""
     meant = (_scores.challenge_id == kept.id, _scores.error.is_(None))
     query = select(attempt_scores).where(*meant, _scores.scoring < given.scoring)
-    query = query if keys is None else query.where(_scores.attempt.in_(keys))
+    if keys is not None:  # by the keys of attempts: scores have no index of their own by them
+        query = query.join(attempts, is_own_score).where(attempts.c.key.in_(keys))
     rows = [
         (row.attempt, row.agent, row.submitted_at, score_of(challenge, row))
         for row in connection.execute(query)

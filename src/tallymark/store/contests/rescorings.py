@@ -63,9 +63,9 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import enlarge_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection, Row, Select
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
@@ -153,10 +153,14 @@ class Rescorings(TenantRows):
         """
         computed = ComputedOutcomes(_SHOWN)
         with self._database.read() as connection:
-            failed = _select_scored(ruling).where(
-                attempts.c.state == "failed", attempts.c.agent.in_(agents)
+            failed = (
+                _select_scored(ruling.tenant)
+                .where(attempts.c.challenge_id == ruling.id, attempts.c.state == "failed")
+                .where(attempts.c.agent.in_(agents))
+                .order_by(attempts.c.agent, attempts.c.number)
             )
-            page = [each for each in _read_page(connection, failed) if _is_paused(each[0])]
+            pairs = _read_pairs(connection.execute(failed))
+            page = [each for each in pairs if _is_paused(each[0])]
         # What was never tried first: the others may end the plugin again.
         page.sort(key=lambda each: _find_stop(each[0]) != "paused")
         if page:
@@ -383,14 +387,10 @@ def _find_not_computed(
     return sorted(set(connection.scalars(query)) - computed.keys())
 
 
-def _select_scored(kept: StoredChallenge) -> Select[Any]:
-    """All attempts that have an outcome, and their evaluations; agent by agent."""
-    return (
-        select_attempts(kept.tenant)
-        .add_columns(attempt_details.c.evaluation)
-        .where(attempts.c.challenge_id == kept.id, attempt_scores.c.attempt.is_not(None))
-        .order_by(attempts.c.agent, attempts.c.number)
-    )
+def _select_scored(tenant: str) -> Select[Any]:
+    """Attempts that have an outcome, and their evaluations."""
+    query = select_attempts(tenant).add_columns(attempt_details.c.evaluation)
+    return query.where(attempt_scores.c.attempt.is_not(None))
 
 
 def _count_scored(kept: StoredChallenge) -> Select[Any]:
@@ -403,47 +403,66 @@ def _read_pages(
     connection: Connection, kept: StoredChallenge, keys: list[int]
 ) -> Iterator[list[tuple[Attempt, Evaluation]]]:
     for start in range(0, len(keys), _PAGE):
-        some = attempts.c.key.in_(keys[start : start + _PAGE])
-        yield _read_page(connection, _select_scored(kept).where(some))
+        yield _read_page(connection, kept, keys[start : start + _PAGE])
 
 
 def read_scored_pages(
     connection: Connection, kept: StoredChallenge
 ) -> Iterator[list[tuple[Attempt, Evaluation]]]:
     """All attempts that have an outcome, in one moment; agent by agent."""
+    for keys in read_key_pages(connection, kept):
+        if page := _read_page(connection, kept, keys):
+            yield page
+
+
+def read_key_pages(connection: Connection, kept: StoredChallenge) -> Iterator[list[int]]:
+    """The keys of all attempts, in one moment; agent by agent."""
     last: _Place | None = _START
     while last is not None:
-        page, last = _read_after(connection, kept, last)
-        if page:
-            yield page
+        keys, last = _read_keys_after(connection, kept, last)
+        if keys:
+            yield keys
 
 
 def _read_after(
     connection: Connection, kept: StoredChallenge, last: _Place
 ) -> tuple[list[tuple[Attempt, Evaluation]], _Place | None]:
     """Those of the next attempts that have an outcome, and where to go on; None at the end."""
-    # Attempts alone first: of both tables PostgreSQL would join and sort all for each page. After
-    # the last one seen, not by offset: attempts finished meanwhile shift nothing.
+    keys, last_read = _read_keys_after(connection, kept, last)
+    return _read_page(connection, kept, keys), last_read
+
+
+def _read_keys_after(
+    connection: Connection, kept: StoredChallenge, last: _Place
+) -> tuple[list[int], _Place | None]:
+    # After the last one seen, not by offset: attempts finished meanwhile shift nothing.
     place = (attempts.c.agent, attempts.c.number)
     query = select(attempts.c.key, *place).where(attempts.c.challenge_id == kept.id)
     query = query.where(tuple_(*place) > last).order_by(*place).limit(_PAGE)
     rows = connection.execute(query).all()
-    if not rows:
-        return [], None
-    some = attempts.c.key.in_([row.key for row in rows])
-    page = _read_page(connection, _select_scored(kept).where(some))
-    return page, (rows[-1].agent, rows[-1].number)
+    return [row.key for row in rows], (rows[-1].agent, rows[-1].number) if rows else None
 
 
-def _read_page(connection: Connection, query: Select[Any]) -> list[tuple[Attempt, Evaluation]]:
-    found = []
-    for row in connection.execute(query):
+def _read_page(
+    connection: Connection, kept: StoredChallenge, keys: Sequence[int]
+) -> list[tuple[Attempt, Evaluation]]:
+    """Those of some attempts that have an outcome, as they were asked for.
+
+    By their keys alone. Asked to join and sort them, a database goes through all attempts of the
+    challenge for each page: PostgreSQL to sort them, SQLite in the order of an index.
+    """
+    query = _select_scored(kept.tenant).where(attempts.c.key.in_(keys))
+    found = {row.key: row for row in connection.execute(query)}
+    return list(_read_pairs(found[key] for key in keys if key in found))
+
+
+def _read_pairs(rows: Iterable[Row[Any]]) -> Iterator[tuple[Attempt, Evaluation]]:
+    for row in rows:
         attempt = to_attempt(row)
         if row.evaluation is not None:
-            found.append((attempt, _decode_evaluation(row.evaluation)))
+            yield attempt, _decode_evaluation(row.evaluation)
         elif attempt.outcome is not None:
-            found.append((attempt, evaluation_of(attempt.outcome)))
-    return found
+            yield attempt, evaluation_of(attempt.outcome)
 
 
 def _is_paused(attempt: Attempt) -> bool:
