@@ -9,7 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import random
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +61,40 @@ def test_on_postgresql(postgres_url: str, version: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(released["dump"].encode())
     tell_the_same(postgres_url, version, released["said"])
+
+
+_OPEN = """
+import os, sys
+from tallymark.store import open_store
+
+os.write(1, b".")
+with open_store(sys.argv[1]) as store:
+    store._database.look()
+"""
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("version", VERSIONS)
+def test_on_postgresql_by_processes_that_are_killed_and_two_at_once(
+    postgres_url: str, version: str
+) -> None:
+    released = read_released(version, "postgresql")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(released["dump"].encode())
+    dice = random.Random(version)
+    for _ in range(3):
+        with begin_opening(postgres_url) as process:
+            assert process.stdout is not None
+            process.stdout.read(1)
+            time.sleep(dice.uniform(0.02, 0.6))
+            process.kill()
+    with begin_opening(postgres_url) as one, begin_opening(postgres_url) as other:
+        assert (one.wait(60), other.wait(60)) == (0, 0)
+    tell_the_same(postgres_url, version, released["said"])
+
+
+def begin_opening(url: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", _OPEN, url], stdout=subprocess.PIPE)
 
 
 def tell_the_same(url: str, version: str, said: dict[str, Any]) -> None:
