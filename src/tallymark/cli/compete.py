@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tallymark.wire.attempts import AttemptState, Checked, Submitted
 
 _GATE_FAILED = 1
+_TAKEN = ("submitted", "scored", "failed")
 
 
 def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -52,7 +53,8 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
         typer.Option(metavar="FILE", help="No agent: an answer that there is already."),
     ] = None,
     attempt: Annotated[
-        str | None, typer.Option(metavar="ATTEMPT", help="Go on with one that is open.")
+        str | None,
+        typer.Option(metavar="ATTEMPT", help="Go on with one that is open, or see its score."),
     ] = None,
     handle: Annotated[
         str | None,
@@ -100,9 +102,14 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
         entrance = Entrance(
             challenge=challenge, attempt=attempt, agent=handle, memoryless=memoryless, key=key
         )
-        entered = contest.enter(entrance)
-        if entered.attempt.state != "entered":
-            _tell(contest.find_result(), contest, as_json)
+        # Who was not told whether the answer arrived types the command again.
+        found = None if attempt is None else contest.find_result(attempt)
+        if found is None or found.state not in _TAKEN:
+            entered = contest.enter(entrance).attempt
+            found = None if entered.state == "entered" else contest.find_result(entered.id)
+        if found is not None:
+            say(f"Attempt {found.id} is not open any more. This came of it:", err=True)
+            _tell(found, contest, as_json)
             return
         again = _list_options(
             agent_cmd=agent_cmd, agent=agent, server=server, db=db, insecure_local=insecure_local
@@ -111,14 +118,14 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
             _say_entered(contest)
             if player is None:
                 assert answer is not None  # noqa: S101 (one of them is given)
-                found, contest.answer_file = contest.read(answer), answer
+                given, contest.answer_file = contest.read(answer), answer
             else:
-                found = contest.work(player, timeout)
-            _stop_if_found(contest.check(found), check=check, force=force)
+                given = contest.work(player, timeout)
+            _stop_if_found(contest.check(given), check=check, force=force)
             if check:
                 _tell_checked(contest, again, as_json)
                 return
-            done = contest.submit(found)
+            done = contest.submit(given)
         _tell(done, contest, as_json)
 
 

@@ -53,7 +53,7 @@ def make_contest(server: Any) -> Contest:
 
 def test_who_comes_back_while_the_answer_is_scored_waits_for_the_score() -> None:
     """As after a server that was killed between taking an answer and scoring it."""
-    assert make_contest(SlowServer()).find_result().state == "scored"
+    assert make_contest(SlowServer()).find_result("a1").state == "scored"
 
 
 def test_a_score_that_takes_longer_comes_with_all_that_belongs_to_it() -> None:

@@ -192,9 +192,9 @@ class Contest:
         # Under the same key: now with its score, its place, and who is above.
         return self.client.attempts.submit(attempt, answer, wait=False, **told)
 
-    def find_result(self) -> AttemptState:
-        """How the attempt stands, once its score is there."""
-        return self._wait_for_score(self.client.attempts.get(self._need().attempt.id))
+    def find_result(self, attempt: str) -> AttemptState:
+        """How an attempt stands, once the score of its answer is there."""
+        return self._wait_for_score(self.client.attempts.get(attempt))
 
     def _wait_for_score(self, attempt: AttemptState) -> AttemptState:
         until, pause = time.monotonic() + SCORED_S, 0.2
