@@ -220,8 +220,9 @@ def test_such_a_run_does_not_go_on_here(sent: dict[str, Any], app: App) -> None:
         app.runs.resume(kept.record.id, RunOptions(), None)
 
 
-def test_a_request_whose_server_died_keeps_nothing_twice(
-    sent: dict[str, Any], app: App, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("here", [True, False])
+def test_a_request_that_broke_off_keeps_nothing_twice(
+    sent: dict[str, Any], app: App, monkeypatch: pytest.MonkeyPatch, here: bool
 ) -> None:
     """After it was kept and before it was answered, or half-way: the same run, whole."""
     runs = SentRuns(app.store)
@@ -229,9 +230,10 @@ def test_a_request_whose_server_died_keeps_nothing_twice(
         patch.setattr(Store, "save_run", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             runs.keep(sent, asked_as="1700000000-k")
-    app.store._held.clear()  # as if this were another process
-    change = "UPDATE leases SET expires_at = 0"
-    app.store._database.write(lambda c: c.exec_driver_sql(change))
+    if not here:  # its server has died
+        app.store._left.clear()
+        change = "UPDATE leases SET expires_at = 0"
+        app.store._database.write(lambda c: c.exec_driver_sql(change))
     first, second = (runs.keep(sent, asked_as="1700000000-k")[0].record for _ in range(2))
     assert first == second
     assert (first.status, len(list(app.store.results(first.id)))) == ("completed", 3)

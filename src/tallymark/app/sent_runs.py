@@ -130,7 +130,14 @@ class SentRuns:
         checked = self.check(document)
         if asked_as is not None:
             checked = [_name(each, asked_as, n) for n, each in enumerate(checked)]
-        return [self._keep(run, asked_as) for run in checked]
+        kept = []
+        for run in checked:
+            try:
+                kept.append(self._keep(run, asked_as))
+            except BaseException:
+                self.store.leave_run(run.record.id)
+                raise
+        return kept
 
     def _keep(self, run: CheckedRun, asked_as: str | None) -> CheckedRun:
         record = run.record

@@ -103,6 +103,8 @@ class Store:
         self._is_share = is_share
         self._held: dict[str, Lease] = {}
         """The leases of runs that go on here, by their ids."""
+        self._left: dict[str, Lease] = {}
+        """Those of runs that broke off here, perhaps since the database could not be asked."""
 
     def __enter__(self) -> Self:
         return self
@@ -464,7 +466,7 @@ class Store:
 
     def claim_run(self, run_id: str) -> None:
         """Goes on with a run that is not held, as if it had been made here."""
-        lease = Lease(self.tenant, run_rows.KIND, run_id)
+        lease = self._left.pop(run_id, None) or Lease(self.tenant, run_rows.KIND, run_id)
         changes = {"status": "running", "error": None}
 
         def claim(connection: Connection) -> None:
@@ -474,6 +476,11 @@ class Store:
 
         self._database.write(claim)
         self._held[run_id] = lease
+
+    def leave_run(self, run_id: str) -> None:
+        """Works on a run no more, whatever became of it: who goes on with it here need not wait."""
+        if (lease := self._held.pop(run_id, None)) is not None:
+            self._left[run_id] = lease
 
     def renew_run(self, run_id: str) -> None:
         """Holds a run for longer, when there is nothing to store of it."""

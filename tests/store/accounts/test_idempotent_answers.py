@@ -55,8 +55,22 @@ def test_of_requests_that_race_one_is_served(store: Store) -> None:
 
 def test_what_came_to_nothing_may_be_asked_again(store: Store) -> None:
     begin(store)
-    store.idempotent_answers.forget("key_1", "k")
+    answers = store.idempotent_answers
+    name = answers.find_name("key_1", "k")
+    answers.forget("key_1", "k")
     assert begin(store, digest="another") is None
+    # It may have gone on with what another had left: that is still found.
+    assert answers.find_name("key_1", "k") == name is not None
+
+
+def test_what_another_server_refused_may_be_asked_again(store: Store) -> None:
+    with subprocess.Popen(["sleep", "60"]) as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("os.getpid", lambda: server.pid)
+            begin(store)
+            store.idempotent_answers.forget("key_1", "k")
+        assert begin(store, digest="another") is None
+        server.kill()
 
 
 def test_what_broke_off_is_taken_over_under_its_name(store: Store) -> None:

@@ -29,6 +29,8 @@ GIVEN_UP_S = 600.0
 """A request that has had no answer for so long died with its server, on another machine: it may be
 made again. That a server of this machine has died is seen at once."""
 _LONGEST = 255
+_FREE = ""
+"""In place of what was asked: the key may be used for any request."""
 _SWEPT = 50
 _served: dict[tuple[int, str, str, str], str] = {}
 """What this process serves, and by which claim: what else it has claimed was left half-way."""
@@ -83,7 +85,7 @@ class IdempotentAnswers(TenantRows):
         if found is None:  # swept away by another, just now
             insert_once(connection, table, noted)
             return None
-        if found.digest != row["digest"]:
+        if found.digest not in (row["digest"], _FREE):
             raise Conflict(
                 f"the idempotency key {key!r} was used before for another request",
                 hint="send the same request again, or take a new key",
@@ -93,14 +95,15 @@ class IdempotentAnswers(TenantRows):
         theirs = _Token.read(found.token)
         if theirs.claim == ours.claim:  # a connection was lost: this is the second try
             return None
-        left = theirs.server == ours.server and _served.get(self._name(caller, key)) != theirs.claim
+        served = _served.get(self._name(caller, key)) == theirs.claim
+        left = found.digest == _FREE or (theirs.server == ours.server and not served)
         if abs(at - found.at) < GIVEN_UP_S and not (left or theirs.is_gone):
             raise BeingServed(
                 f"the request with the idempotency key {key!r} is still being served",
                 hint="wait for its answer, then ask again",
             )
-        token = str(ours._replace(request=theirs.request))
-        connection.execute(update(table).where(mine).values(at=at, token=token))
+        taken = {"token": str(ours._replace(request=theirs.request)), "digest": row["digest"]}
+        connection.execute(update(table).where(mine).values(at=at, **taken))
         return None
 
     def find_name(self, caller: str, key: str) -> str | None:
@@ -120,10 +123,14 @@ class IdempotentAnswers(TenantRows):
             self.leave(caller, key)
 
     def forget(self, caller: str, key: str) -> None:
-        """The request was refused: nothing was done, and its key is free again."""
-        mine = (self._is_mine(caller, key), table.c.status.is_(None))
+        """The request was refused, and its key is free again, also for another request.
+
+        Its name stays: what was refused may have been taken over from one that broke off, as a run
+        is that still seems to be held, and then comes to the same run when it is sent again.
+        """
+        change = update(table).where(self._is_mine(caller, key), table.c.status.is_(None))
         try:
-            self._database.write(lambda c: c.execute(delete(table).where(*mine)))
+            self._database.write(lambda c: c.execute(change.values(digest=_FREE)))
         finally:
             self.leave(caller, key)
 
