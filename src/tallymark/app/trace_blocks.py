@@ -233,7 +233,7 @@ def judge_on_engine(
             _go_on(judged, work, store)
         found = BulkWork(engine, work).do(scoring, given.cut(engine))
         judged.results = _read_results(found, scoring, on_broken)
-        yield bool if work is None else work.clear
+        yield (lambda: None) if work is None else work.clear
 
 
 def _go_on(judged: JudgedTraces, work: KeptWork, store: Store) -> None:

@@ -354,7 +354,7 @@ def _open_scoring(
             return judged, judge_on_engine(
                 options.engine, work, given, judged, store=how["store"], on_broken=broken.note
             )
-    return ScoredTraces(read(), scorers, **how), nullcontext(bool)
+    return ScoredTraces(read(), scorers, **how), nullcontext(lambda: None)
 
 
 def _choose_traces(
