@@ -153,7 +153,7 @@ def compete_by_command(crowd: Crowd, handle: str) -> None:
         told = done.stderr.strip().splitlines()
         first = next((line for line in told if line.startswith("tally: ")), done.stderr)
         crowd.note(first)
-        next_ = [line for line in told if line.startswith("  tally compete ")]
+        next_ = [line for line in told if "tally compete --attempt " in line]
         if next_:
             words = [*next_[-1].split()[1:], "--json"]
         elif "tally attempt show " in first:  # it is taken, and waits for its score
