@@ -54,9 +54,9 @@ def print_runs(document: Any) -> None:
 
 def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
     """Writes each report whole or not at all."""
-    from tallymark.runs.result_files import open_whole_file
-
     for path in paths:
+        from tallymark.runs.result_files import open_whole_file
+
         kind = load_report(path.suffix)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
