@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
-from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy import delete, literal, select, tuple_, update
 
 from tallymark.errors import BeingServed, Conflict, InvalidInput
 from tallymark.store.accounts.account_tables import idempotent_answers as table
@@ -29,8 +29,8 @@ GIVEN_UP_S = 600.0
 """A request that has had no answer for so long died with its server, on another machine: it may be
 made again. That a server of this machine has died is seen at once."""
 _LONGEST = 255
-_FREE = ""
-"""In place of what was asked: the key may be used for any request."""
+_FREE = "free "
+"""Before the digest of what was asked: the key may be used for any request."""
 _SWEPT = 50
 _served: dict[tuple[int, str, str, str], str] = {}
 """What this process serves, and by which claim: what else it has claimed was left half-way."""
@@ -85,7 +85,9 @@ class IdempotentAnswers(TenantRows):
         if found is None:  # swept away by another, just now
             insert_once(connection, table, noted)
             return None
-        if found.digest not in (row["digest"], _FREE):
+        is_free = found.digest.startswith(_FREE)
+        is_same = found.digest.removeprefix(_FREE) == row["digest"]
+        if not (is_same or is_free):
             raise Conflict(
                 f"the idempotency key {key!r} was used before for another request",
                 hint="send the same request again, or take a new key",
@@ -96,14 +98,15 @@ class IdempotentAnswers(TenantRows):
         if theirs.claim == ours.claim:  # a connection was lost: this is the second try
             return None
         served = _served.get(self._name(caller, key)) == theirs.claim
-        left = found.digest == _FREE or (theirs.server == ours.server and not served)
+        left = is_free or (theirs.server == ours.server and not served)
         if abs(at - found.at) < GIVEN_UP_S and not (left or theirs.is_gone):
             raise BeingServed(
                 f"the request with the idempotency key {key!r} is still being served",
                 hint="wait for its answer, then ask again",
             )
-        taken = {"token": str(ours._replace(request=theirs.request)), "digest": row["digest"]}
-        connection.execute(update(table).where(mine).values(at=at, **taken))
+        token = str(ours._replace(request=theirs.request) if is_same else ours)
+        values = {"at": at, "token": token, "digest": row["digest"]}
+        connection.execute(update(table).where(mine).values(values))
         return None
 
     def find_name(self, caller: str, key: str) -> str | None:
@@ -125,12 +128,14 @@ class IdempotentAnswers(TenantRows):
     def forget(self, caller: str, key: str) -> None:
         """The request was refused, and its key is free again, also for another request.
 
-        Its name stays: what was refused may have been taken over from one that broke off, as a run
-        is that still seems to be held, and then comes to the same run when it is sent again.
+        Sent again as it was it has the same name: it may have been taken over from one that broke
+        off, as a run is that still seems to be held, and then comes to the same run.
         """
-        change = update(table).where(self._is_mine(caller, key), table.c.status.is_(None))
+        mine = (self._is_mine(caller, key), table.c.status.is_(None))
+        change = update(table).where(*mine, table.c.digest.not_like(f"{_FREE}%"))
+        freed = change.values(digest=literal(_FREE).concat(table.c.digest))
         try:
-            self._database.write(lambda c: c.execute(change.values(digest=_FREE)))
+            self._database.write(lambda c: c.execute(freed))
         finally:
             self.leave(caller, key)
 
