@@ -83,7 +83,7 @@ class Publishing:
         at = self._clock()
         if validate_only:
             state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
-            return StoredChallenge(0, self._store.tenant, 0, **state, challenge=challenge)
+            return StoredChallenge(0, self._store.tenant, 0, 0, **state, challenge=challenge)
         if based_on == challenge.version:
             raise InvalidInput(f"{challenge.name} is published with these files already")
         self._store.challenges.publish(challenge, pack(folder), at=at, based_on=based_on)

@@ -44,7 +44,7 @@ def test_what_nobody_changed_is_as_it_should_be(played: Path) -> None:
     assert played.read_bytes() == before
 
 
-_BEST = "(SELECT attempt FROM boards WHERE frozen = 0 LIMIT 1)"
+_BEST = "(SELECT attempt FROM boards WHERE edition > 0 LIMIT 1)"
 _ONE = "(SELECT agent FROM {0} LIMIT 1)"
 _SET_SCORE = "UPDATE attempt_scores SET score"
 FALSIFIED = {
@@ -55,12 +55,13 @@ FALSIFIED = {
         "attempts",
         f"{_SET_SCORE} = 1e6 WHERE score > 0; UPDATE score_history SET score = 1e6 WHERE score > 0",
     ),
-    "a rank": ("boards", "UPDATE boards SET place = place - 1e6 WHERE frozen = 0"),
-    "a score on the board": ("boards", "UPDATE boards SET score = 5, value = 5 WHERE frozen = 0"),
+    "a rank": ("boards", "UPDATE boards SET place = place - 1e6 WHERE edition > 0"),
+    "a score on the board": ("boards", "UPDATE boards SET score = 5, value = 5 WHERE edition > 0"),
     "a row of the board": ("boards", f"DELETE FROM boards WHERE attempt = {_BEST}"),
-    "tries": ("boards", "UPDATE boards SET tries = tries + 1 WHERE frozen = 0"),
-    "a block": ("boards", "UPDATE board_blocks SET size = size + 1 WHERE frozen = 0"),
-    "a frozen row": ("boards", "UPDATE boards SET score = 4321 WHERE frozen = 1"),
+    "tries": ("boards", "UPDATE boards SET tries = tries + 1 WHERE edition > 0"),
+    "a block": ("boards", "UPDATE board_blocks SET size = size + 1 WHERE edition > 0"),
+    "the edition of the board": ("boards", "UPDATE challenges SET edition = edition + 1"),
+    "a frozen row": ("boards", "UPDATE boards SET score = 4321 WHERE edition = 0"),
     "a rating": (
         "ratings",
         f"UPDATE ratings SET rating = rating + 1 WHERE agent = {_ONE.format('ratings')}",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import select, text
 from tests.effort import examples
 from tests.store.contest_samples import (
     a_challenge,
@@ -26,8 +26,9 @@ from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
-from tallymark.store.contests import whole_boards
+from tallymark.store.contests import figures, whole_boards
 from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import board_blocks, boards
 
 laws = settings(
     max_examples=examples(10, 4),
@@ -330,3 +331,35 @@ def test_a_new_strategy_orders_the_board_anew(contest: Store) -> None:
     contest.challenges.publish(by("first", version="v2"), b"", at=20.0)
     assert agents(contest) == ["alice", "bob"]
     assert [each.value for each in contest.boards.top("sums")] == [10.0, 11.0]
+
+
+def test_nothing_is_left_of_a_board_that_was_written_anew(contest: Store) -> None:
+    play(contest, "alice", an_outcome(1.0), 10.0)
+    before = contest.challenges.find("sums")
+    contest.challenges.publish(by("first", version="v2"), b"", at=20.0)
+    after = contest.challenges.find("sums")
+    assert after.edition != before.edition
+    with contest._database.read() as connection:
+        for table in (boards, board_blocks):
+            left = connection.scalars(
+                select(table.c.edition).where(table.c.tenant == contest.tenant)
+            )
+            assert set(left) == {after.edition}
+
+
+def test_who_reads_while_a_board_is_written_anew_sees_one_of_the_two(
+    contest: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(contest, "alice", an_outcome(1.0), 10.0)
+    versions = iter("bcd")
+
+    def find_and_lose(*given: Any) -> Any:
+        """Between the challenge and its board, the board is written anew."""
+        found = find_challenge(*given)
+        strategy = "first" if found.challenge.scoring.strategy == "custom" else "custom"
+        contest.challenges.publish(by(strategy, version=next(versions)), b"", at=20.0)
+        return found
+
+    monkeypatch.setattr(figures, "find_challenge", find_and_lose)
+    assert contest.figures.values("sums") == [1.0]
+    assert contest.figures.values_of("sums", ["alice"]) == {"alice": 10.0}

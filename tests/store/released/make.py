@@ -121,7 +121,7 @@ STORY = (
     "agent disqualify carol --reason 'it copied'",
     "load traces traces.jsonl",
     "traces score t-1 helpful 0.75 --reason fine",
-    "admin keys create --role viewer --owner alice",
+    "admin keys create viewer --owner alice",
 )
 """What a version does not know yet, it refuses: that is left out."""
 MORE = """

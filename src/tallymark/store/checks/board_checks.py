@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.ratings import Counts, EloRating, elo
@@ -21,7 +21,7 @@ from tallymark.store.contests.contest_tables import (
     ratings,
 )
 from tallymark.store.contests.formula_scores import score_of
-from tallymark.store.contests.rank_blocks import FIRST, Board, spot_columns
+from tallymark.store.contests.rank_blocks import FIRST, FROZEN, Board, spot_columns
 from tallymark.store.contests.score_rows import read_history
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _PAIR = ("wins", "draws", "losses")
 def check_boards(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
     """The live board by all scores, the public's copy by what was known then, and their blocks."""
     name = kept.challenge.name
-    rows = _read_rows(connection, Board(kept.tenant, kept.id))
+    rows = _read_rows(connection, kept.live_board)
     should = dict(_compute_rows(connection, kept))
     for agent in sorted(rows.keys() | should.keys()):
         findings.note_checked("boards")
@@ -50,14 +50,19 @@ def check_boards(connection: Connection, kept: StoredChallenge, findings: Findin
             findings.add("boards", kept.tenant, f"{agent} at {name}", "a row on the board", *what)
             continue
         findings.compare("boards", kept.tenant, f"{agent} on the board of {name}", stored, computed)
-    frozen = _read_rows(connection, Board(kept.tenant, kept.id, frozen=True))
+    frozen = _read_rows(connection, kept.frozen_board)
     if frozen and kept.frozen_at is None:
         findings.add("boards", kept.tenant, name, "rows of a frozen board", len(frozen), 0)
     for agent, row in frozen.items() if kept.frozen_at is not None else ():
         findings.note_checked("frozen boards")
         _check_frozen(connection, kept, agent, row, findings)
-    for board in (Board(kept.tenant, kept.id), Board(kept.tenant, kept.id, frozen=True)):
-        _check_blocks(connection, board, rows if not board.frozen else frozen, name, findings)
+    for table in (boards, board_blocks):
+        old = table.c.edition.not_in((FROZEN, kept.edition))
+        counted = select(func.count()).where(table.c.challenge_id == kept.id, old)
+        if left := connection.scalar(counted):
+            findings.add("boards", kept.tenant, name, f"{table.name} of old editions", left, 0)
+    for board, its_rows in ((kept.live_board, rows), (kept.frozen_board, frozen)):
+        _check_blocks(connection, board, its_rows, name, findings)
 
 
 def _read_rows(connection: Connection, board: Board) -> dict[str, dict[str, Any]]:
@@ -155,7 +160,7 @@ def _check_blocks(
         place = bisect_right(bounds, (row["place"], row["submitted_at"], row["attempt"])) - 1
         if place >= 0:
             sizes[place] += 1
-    subject = f"the {'frozen ' if board.frozen else ''}board of {name}"
+    subject = f"the {'frozen ' if board.edition == FROZEN else ''}board of {name}"
     if rows and bounds[:1] != [FIRST]:
         findings.add("boards", board.tenant, subject, "first block", bounds[:1], FIRST)
     for (*_, size), counted in zip(blocks, sizes, strict=True):

@@ -33,7 +33,7 @@ _MOST_CACHED = 5000
 _decode_challenge = msgspec.json.Decoder(Challenge).decode
 _decode_terms = msgspec.json.Decoder(MatchTerms).decode
 _KEY = (("key", "bigint"),)
-_PAIR = (("challenge_id", "bigint"), ("agent", "text"))
+_ENTRY = (("challenge_id", "bigint"), ("edition", "int"), ("agent", "text"))
 _AGENT = (("tenant", "text"), ("agent", "text"))
 _REQUEST = (*_AGENT, ("key", "text"))
 _mine = "own.challenge_id = given.challenge_id AND own.agent = given.agent"
@@ -47,7 +47,7 @@ OWNERS = ManyQuery(
 )
 _LOCKED = ManyQuery(
     """
-    SELECT id, tenant, version, revision, frozen_at, closed_at, held_at, unfrozen_at
+    SELECT id, tenant, version, revision, edition, frozen_at, closed_at, held_at, unfrozen_at
     FROM challenges WHERE id IN (SELECT key FROM {given}) ORDER BY id
     """,
     _KEY,
@@ -71,10 +71,10 @@ _ENTRANTS = ManyQuery(
            (SELECT key FROM attempts AS own WHERE {_mine} AND own.state = 'entered'),
            boards.place, boards.submitted_at, boards.attempt, boards.tries
     FROM {{given}}
-    LEFT JOIN boards ON boards.challenge_id = given.challenge_id AND boards.frozen = FALSE
+    LEFT JOIN boards ON boards.challenge_id = given.challenge_id AND boards.edition = given.edition
          AND boards.agent = given.agent
     """,  # noqa: S608
-    _PAIR,
+    _ENTRY,
 )
 ADMISSIONS = ManyQuery(
     """
@@ -239,8 +239,9 @@ class BatchMemory:
         """Attempts by their keys, agents at challenges with their open attempts, and requests."""
         read_many = self._statements.read_many
         opened = []
+        entries = [(key, self.challenges[key].edition, agent) for key, agent in set(pairs)]
         for challenge_id, agent, last, first, open_key, *spot, tries in read_many(
-            _ENTRANTS, list(set(pairs))
+            _ENTRANTS, entries
         ):
             at: Any = None if tries is None else tuple(spot)
             entrant = Entrant(last or 0, first, open_key, at, at, tries or 0)

@@ -19,7 +19,6 @@ from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.audit_log import PLAYED
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
-from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 from tallymark.store.quick_statements import QuickStatements
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.contests.rank_blocks import Spot
+    from tallymark.store.contests.rank_blocks import Board, Spot
 
 MOST_AGENTS = 200
 """Of more agents at once, how many they are is told, and the top of the board."""
@@ -176,7 +175,7 @@ class _Side:
         self._kept = kept
         self._frozen = frozen
         self._played_until = kept.freezes_at if public else None
-        self._board = Board(kept.tenant, kept.id, frozen=frozen)
+        self._board = kept.get_board(public=frozen)
         mine = disqualified.c.tenant == kept.tenant
         query = select(boards.c.agent, *rank_blocks.spot_columns(boards)).where(
             self._board.rows(boards), boards.c.agent.in_(select(disqualified.c.agent).where(mine))

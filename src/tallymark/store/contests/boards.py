@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, func, select, tuple_
+from sqlalchemy import bindparam, case, func, select, tuple_
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
@@ -21,7 +21,7 @@ from tallymark.store.contests.challenges import explain_unknown_challenge
 from tallymark.store.contests.contest_tables import agents, challenges, disqualified
 from tallymark.store.contests.contest_tables import boards as table
 from tallymark.store.contests.disqualifications import is_admitted
-from tallymark.store.contests.rank_blocks import Board
+from tallymark.store.contests.rank_blocks import FROZEN, Board
 from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import QuickSelect, write_insert
 
@@ -43,7 +43,13 @@ if TYPE_CHECKING:
 _DISQUALIFIED = select(disqualified.c.agent).where(disqualified.c.tenant == bindparam("whose"))
 _CHALLENGE = QuickSelect(
     select(
-        challenges.c.id, challenges.c.frozen_at, challenges.c.one_per, _DISQUALIFIED.exists()
+        challenges.c.id,
+        case(
+            (challenges.c.frozen_at.is_not(None) & bindparam("is_public"), FROZEN),
+            else_=challenges.c.edition,
+        ),
+        challenges.c.one_per,
+        _DISQUALIFIED.exists(),
     ).where(challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called"))
 )
 _NAMES = ("agent", "value", "score", "tries")
@@ -113,10 +119,10 @@ _BEHIND = _Page.of(_SPOT > _HERE)
 _MINE = _Page.of(table.c.agent == bindparam("whose"))
 _COLUMNS = tuple(each.name for each in table.c)
 _SET_ROW = (
-    f"{write_insert(table.name, _COLUMNS)} ON CONFLICT (challenge_id, frozen, agent)"
+    f"{write_insert(table.name, _COLUMNS)} ON CONFLICT (challenge_id, edition, agent)"
     f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[4:])}"
 )
-_SET_TRIES = "UPDATE boards SET tries = ? WHERE challenge_id = ? AND frozen = FALSE AND agent = ?"
+_SET_TRIES = "UPDATE boards SET tries = ? WHERE challenge_id = ? AND edition = ? AND agent = ?"
 _COUNT_TRIES = """
     SELECT count(*) FROM attempt_scores
     WHERE challenge_id = ? AND agent = ? AND error IS NULL AND attempt NOT IN (
@@ -246,11 +252,11 @@ class Boards(TenantRows):
         return now.recall(key, lambda: self._read_board(now, name, public))
 
     def _read_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
-        rows = now.select(_CHALLENGE, {"whose": self._tenant, "called": name})
+        rows = now.select(_CHALLENGE, {"whose": self._tenant, "called": name, "is_public": public})
         if not rows:
             raise explain_unknown_challenge(now.connection, self._tenant, name)
-        ((challenge_id, frozen_at, one_per, some_absent),) = rows
-        board = Board(self._tenant, challenge_id, frozen=public and frozen_at is not None)
+        ((challenge_id, edition, one_per, some_absent),) = rows
+        board = Board(self._tenant, challenge_id, edition)
         of_owners = one_per == "owner"
         query = _LEFT_OUT if of_owners else _OUT if some_absent else None
         return _ShownBoard(now, board, query, of_owners=of_owners)
@@ -353,7 +359,8 @@ def write_entrants(statements: QuickStatements, memory: BatchMemory) -> None:
         if entrant.moved:
             moved.setdefault(challenge_id, []).append((agent, entrant))
         elif entrant.counted:
-            counted.append((entrant.tries, challenge_id, agent))
+            board = memory.challenges[challenge_id].live_board
+            counted.append((entrant.tries, *board.key, agent))
     statements.run_many(_SET_TRIES, counted)
     for challenge_id, entrants in moved.items():
         kept = memory.challenges[challenge_id]
@@ -362,12 +369,12 @@ def write_entrants(statements: QuickStatements, memory: BatchMemory) -> None:
         # The rows move before the counts do: a block is split by where its rows are.
         left = [each.stored_spot for _, each in entrants if each.stored_spot is not None]
         come = [each.spot for _, each in entrants if each.spot is not None]
-        rank_blocks.move_rows(statements, Board(kept.tenant, kept.id), left, come)
+        rank_blocks.move_rows(statements, kept.live_board, left, come)
 
 
 def _make_board_row(kept: StoredChallenge, agent: str, entrant: Entrant) -> tuple[Any, ...]:
     place, submitted_at, attempt = entrant.spot or rank_blocks.FIRST
-    where = (kept.id, False, agent, kept.tenant, place, submitted_at, attempt)
+    where = (*kept.live_board.key, agent, kept.tenant, place, submitted_at, attempt)
     return (*where, entrant.value, entrant.score, entrant.tries)
 
 

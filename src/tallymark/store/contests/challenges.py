@@ -16,6 +16,7 @@ from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
+from tallymark.store.contests.rank_blocks import FROZEN, Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
 from tallymark.text import list_some
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 # The same few are read again and again, and nobody changes them.
 _decode = lru_cache(maxsize=256)(msgspec.json.Decoder(Challenge).decode)
-_STATE = ("revision", "frozen_at", "closed_at", "held_at", "unfrozen_at")
+_STATE = ("revision", "edition", "frozen_at", "closed_at", "held_at", "unfrozen_at")
 _NEWEST = f"""
     SELECT id, tenant, {", ".join(_STATE)}, definition,
         (SELECT max(seq) FROM contest_audit WHERE challenge_id = challenges.id),
@@ -51,6 +52,8 @@ class StoredChallenge:
     id: int
     tenant: str
     revision: int
+    edition: int
+    """Of the live board: another one each time that all of it is written anew."""
     frozen_at: float | None
     """When the public board was copied."""
     closed_at: float | None
@@ -59,6 +62,20 @@ class StoredChallenge:
     unfrozen_at: float | None
     """When an organiser let it move again, whatever freeze was planned for before."""
     challenge: Challenge
+
+    @property
+    def live_board(self) -> Board:
+        """The board that moves on, whatever the public sees."""
+        return Board(self.tenant, self.id, self.edition)
+
+    @property
+    def frozen_board(self) -> Board:
+        """The copy that the public sees while its board stands still."""
+        return Board(self.tenant, self.id, FROZEN)
+
+    def get_board(self, *, public: bool) -> Board:
+        """The one that the public sees, or that organisers do."""
+        return self.frozen_board if public and self.frozen_at is not None else self.live_board
 
     @property
     def freezes_at(self) -> float | None:

@@ -7,7 +7,6 @@ added to: triggers refuse anything else. See docs/decisions/0010-boards.md.
 from __future__ import annotations
 
 from sqlalchemy import (
-    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -48,6 +47,8 @@ challenges = Table(
     # Of the definition, for those who must not decode it: NULL is its default.
     Column("visibility", CodePointText),
     Column("one_per", CodePointText),
+    # Which edition of its board is the live one.
+    Column("edition", Integer, nullable=False, server_default="1"),
     Index("ux_challenges_name", "tenant", "name", unique=True),
     sqlite_autoincrement=True,
 )
@@ -66,13 +67,13 @@ challenge_versions = Table(
     sqlite_autoincrement=True,
 )
 
-# `place` orders the board, less is better; a missing value is infinite, and so last. `frozen`
-# tells the copy that the public sees from the board that moves on.
+# `place` orders the board, less is better; a missing value is infinite, and so last. A board that
+# is written anew is another edition; the copy that the public sees of a frozen one is edition 0.
 boards = Table(
     "boards",
     metadata,
     Column("challenge_id", RowKey, nullable=False),
-    Column("frozen", Boolean, nullable=False),
+    Column("edition", Integer, nullable=False),
     Column("agent", CodePointText, nullable=False),
     Column("tenant", CodePointText, nullable=False),
     Column("place", Double, nullable=False),
@@ -81,8 +82,8 @@ boards = Table(
     Column("value", FiniteFloat),
     Column("score", FiniteFloat),
     Column("tries", Integer, nullable=False),
-    PrimaryKeyConstraint("challenge_id", "frozen", "agent", name="pk_boards"),
-    Index("ix_boards_order", "challenge_id", "frozen", "place", "submitted_at", "attempt"),
+    PrimaryKeyConstraint("challenge_id", "edition", "agent", name="pk_boards"),
+    Index("ix_boards_order", "challenge_id", "edition", "place", "submitted_at", "attempt"),
     sqlite_with_rowid=False,
 )
 
@@ -91,14 +92,14 @@ board_blocks = Table(
     "board_blocks",
     metadata,
     Column("challenge_id", RowKey, nullable=False),
-    Column("frozen", Boolean, nullable=False),
+    Column("edition", Integer, nullable=False),
     Column("place", Double, nullable=False),
     Column("submitted_at", FiniteFloat, nullable=False),
     Column("attempt", RowKey, nullable=False),
     Column("tenant", CodePointText, nullable=False),
     Column("size", Integer, nullable=False),
     PrimaryKeyConstraint(
-        "challenge_id", "frozen", "place", "submitted_at", "attempt", name="pk_board_blocks"
+        "challenge_id", "edition", "place", "submitted_at", "attempt", name="pk_board_blocks"
     ),
     sqlite_with_rowid=False,
 )

@@ -25,6 +25,7 @@ from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents, boards, challenges
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.database import TenantRows
+from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,11 +162,9 @@ class Figures(TenantRows):
     def values(self, name: str, *, public: bool = True) -> list[float]:
         """What the board of a challenge is ordered by, of every agent that has a value."""
         with self._database.read() as connection:
-            kept = find_challenge(connection, self._tenant, name)
-            frozen = public and kept.frozen_at is not None
+            kept = find_challenge(read_one_moment(connection), self._tenant, name)
             query = select(boards.c.value).where(
-                boards.c.challenge_id == kept.id,
-                boards.c.frozen == frozen,
+                kept.get_board(public=public).rows(boards),
                 boards.c.value.is_not(None),
                 is_admitted(self._tenant, boards.c.agent),
             )
@@ -176,12 +175,9 @@ class Figures(TenantRows):
     ) -> dict[str, float | None]:
         """What the board of a challenge orders these agents by; those alone who are on it."""
         with self._database.read() as connection:
-            kept = find_challenge(connection, self._tenant, name)
-            frozen = public and kept.frozen_at is not None
+            kept = find_challenge(read_one_moment(connection), self._tenant, name)
             query = select(boards.c.agent, boards.c.value).where(
-                boards.c.challenge_id == kept.id,
-                boards.c.frozen == frozen,
-                boards.c.agent.in_(list(handles)),
+                kept.get_board(public=public).rows(boards), boards.c.agent.in_(list(handles))
             )
             return {row.agent: row.value for row in connection.execute(query)}
 

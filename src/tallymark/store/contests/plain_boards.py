@@ -12,13 +12,14 @@ from sqlalchemy import text
 
 from tallymark.store.quick_statements import QuickSelect
 
-_BOARD = "challenge_id = (SELECT id FROM shown) AND frozen = (SELECT frozen FROM shown)"
+_BOARD = "challenge_id = (SELECT id FROM shown) AND edition = (SELECT edition FROM shown)"
 _SPOT = "place, submitted_at, attempt"
 _BACKWARD = "place DESC, submitted_at DESC, attempt DESC"
 _ROW = f"{_SPOT}, agent, value, score, tries"
 _SHOWN = """
     shown AS MATERIALIZED (
-        SELECT id, (frozen_at IS NOT NULL AND :is_public) AS frozen FROM challenges
+        SELECT id, CASE WHEN frozen_at IS NOT NULL AND :is_public THEN 0 ELSE edition END AS edition
+        FROM challenges
         WHERE tenant = :whose AND name = :called AND coalesce(one_per, '') <> 'owner'
           AND NOT EXISTS (SELECT 1 FROM disqualified_agents WHERE tenant = :whose)
     )
@@ -53,7 +54,7 @@ LATER_PAGE = _write(f"""
 """)  # noqa: S608
 """The same after some that are skipped."""
 
-_HERE = "challenge_id = mine.challenge_id AND frozen = mine.frozen"
+_HERE = "challenge_id = mine.challenge_id AND edition = mine.edition"
 _RANK = f"""
     SELECT 1 + (
         SELECT coalesce(sum(size), 0) FROM board_blocks

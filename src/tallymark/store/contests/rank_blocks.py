@@ -35,26 +35,30 @@ MOST_ROWS = 512
 """A block of more rows is split; one of less than an eighth is merged where that fits."""
 
 
+FROZEN = 0
+"""The edition of the copy that the public sees of a frozen board."""
+
+
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The live board of a challenge, or the copy that the public sees once it is frozen."""
+    """An edition of a challenge's board: see `StoredChallenge`, which knows the one that counts."""
 
     tenant: str
     challenge_id: int
-    frozen: bool = False
+    edition: int
 
     @property
-    def key(self) -> tuple[int, bool]:
+    def key(self) -> tuple[int, int]:
         """The first columns of the board's tables."""
-        return self.challenge_id, self.frozen
+        return self.challenge_id, self.edition
 
     def rows(self, of: Table) -> ColumnElement[bool]:
         """What a table holds of this board."""
-        return (of.c.challenge_id == self.challenge_id) & (of.c.frozen == self.frozen)
+        return (of.c.challenge_id == self.challenge_id) & (of.c.edition == self.edition)
 
     def values(self, **spots: Spot) -> dict[str, Any]:
         """The parameters of a statement about this board and these spots."""
-        values: dict[str, Any] = {"board": self.challenge_id, "is_frozen": self.frozen}
+        values: dict[str, Any] = {"board": self.challenge_id, "of_edition": self.edition}
         for name, (place, submitted_at, attempt) in spots.items():
             values |= {f"{name}_0": place, f"{name}_1": submitted_at, f"{name}_2": attempt}
         return values
@@ -68,7 +72,7 @@ class _Block:
 
 def on_board(rows: Table | NamedFromClause[Any]) -> ColumnElement[bool]:
     """The rows of the board that the parameters name: see `Board.values`."""
-    return (rows.c.challenge_id == bindparam("board")) & (rows.c.frozen == bindparam("is_frozen"))
+    return (rows.c.challenge_id == bindparam("board")) & (rows.c.edition == bindparam("of_edition"))
 
 
 def spot_columns(rows: Table | NamedFromClause[Any]) -> tuple[Any, Any, Any]:
@@ -131,7 +135,7 @@ _AHEAD, _AHEAD_OF_BLOCK = (
     )
     for bound in (spot_param("at"), _NTH_BOUND)
 )
-_WHERE = "WHERE challenge_id = ? AND frozen = ?"
+_WHERE = "WHERE challenge_id = ? AND edition = ?"
 _BLOCKS = f"""
     SELECT place, submitted_at, attempt, size FROM board_blocks
     {_WHERE} AND (place, submitted_at, attempt) <= (?, ?, ?)
@@ -149,11 +153,10 @@ _SET_SIZE = (
 _IS = on_board(table) & (spot(table) == spot_param("at"))
 _RESIZE = update(table).where(_IS).values(size=bindparam("new_size"))
 _DELETE = delete(table).where(_IS)
-_CLEAR = delete(table).where(on_board(table))
 _CUT = text("""
     INSERT INTO board_blocks
-        (challenge_id, frozen, tenant, place, submitted_at, attempt, size)
-    SELECT :board, :is_frozen, :whose,
+        (challenge_id, edition, tenant, place, submitted_at, attempt, size)
+    SELECT :board, :of_edition, :whose,
            CASE WHEN nth = 0 THEN :first_0 ELSE place END,
            CASE WHEN nth = 0 THEN :first_1 ELSE submitted_at END,
            CASE WHEN nth = 0 THEN :first_2 ELSE attempt END,
@@ -161,7 +164,7 @@ _CUT = text("""
     FROM (
         SELECT place, submitted_at, attempt,
                row_number() OVER (ORDER BY place, submitted_at, attempt) - 1 AS nth
-        FROM boards WHERE challenge_id = :board AND frozen = :is_frozen
+        FROM boards WHERE challenge_id = :board AND edition = :of_edition
     ) AS numbered
     WHERE nth % :half = 0
 """)
@@ -231,9 +234,8 @@ def count_rows(statements: QuickStatements, board: Board) -> int:
     return int(total)
 
 
-def rebuild(connection: Connection, board: Board, total: int) -> None:
-    """Cuts the board, which has so many rows, into blocks anew, each half full."""
-    connection.execute(_CLEAR, board.values())
+def cut(connection: Connection, board: Board, total: int) -> None:
+    """Cuts a new board, which has so many rows, into blocks, each half full."""
     sizes = {"half": MOST_ROWS // 2, "total": total}
     connection.execute(_CUT, board.values(first=FIRST) | {"whose": board.tenant} | sizes)
 
@@ -285,6 +287,6 @@ def _resize(connection: Connection, board: Board, block: _Block, size: int) -> N
 
 def _insert_block(connection: Connection, board: Board, block: _Block) -> None:
     place, submitted_at, attempt = block.bound
-    row = {"challenge_id": board.challenge_id, "frozen": board.frozen, "tenant": board.tenant}
+    row = {"challenge_id": board.challenge_id, "edition": board.edition, "tenant": board.tenant}
     row |= {"place": place, "submitted_at": submitted_at, "attempt": attempt, "size": block.size}
     connection.execute(insert(table), row)

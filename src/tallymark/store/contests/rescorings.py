@@ -56,7 +56,7 @@ from tallymark.store.contests.contest_tables import boards, ratings
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
-from tallymark.store.contests.rank_blocks import Board, spot_columns
+from tallymark.store.contests.rank_blocks import spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
 from tallymark.store.contests.score_rules import FormulaEffect
 from tallymark.store.database import TenantRows
@@ -106,7 +106,7 @@ class Rescorings(TenantRows):
             before, rated = _read_board(connection, kept), _read_ratings(connection, kept)
             undo = connection.begin_nested()
             done = self._apply(connection, plan, computed, at, counting=True)
-            after = _read_board(connection, kept)
+            after = _read_board(connection, find_challenge(connection, self._tenant, plan.old.name))
             rerated = _list_rating_moves(rated, _read_ratings(connection, kept))
             moved = [agent for agent in after | before if _has_moved(before, after, agent)]
             new = {
@@ -478,7 +478,7 @@ def _find_stop(attempt: Attempt) -> Any:
 def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
     """The live board, best first."""
     query = select(boards.c.agent, boards.c.attempt, boards.c.score)
-    mine = Board(kept.tenant, kept.id).rows(boards) & is_admitted(kept.tenant, boards.c.agent)
+    mine = kept.live_board.rows(boards) & is_admitted(kept.tenant, boards.c.agent)
     rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
 

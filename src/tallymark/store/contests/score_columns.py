@@ -182,17 +182,20 @@ def _read_all(
         zeroed=_find_zeroed(connection, kept),
         places={agent: number for number, agent in enumerate(agents)},
     )
-    found.board = SortedRows(_read_board(connection, found), _BOARD_ORDER)
+    found.board = SortedRows(_read_board(connection, kept, found), _BOARD_ORDER)
     return found
 
 
 def _read_board(
-    connection: Connection, columns: ScoreColumns, agents: Sequence[str] | None = None
+    connection: Connection,
+    kept: StoredChallenge,
+    columns: ScoreColumns,
+    agents: Sequence[str] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The rows of a board, or those of some agents."""
+    board = kept.get_board(public=columns.frozen_at is not None)
     query = select(boards.c.agent, *(boards.c[name] for name in _BOARD_COLUMNS)).where(
-        boards.c.challenge_id == columns.challenge_id,
-        boards.c.frozen == (columns.frozen_at is not None),
+        board.rows(boards)
     )
     if agents is None:
         rows = _fetch(connection, query.order_by(*(boards.c[name] for name in _BOARD_ORDER)))
@@ -498,7 +501,9 @@ def _replace_attempts(
     before = np.isin(
         columns.board.array("agent"), [columns.places.get(each, -1) for each in agents]
     )
-    columns.board.replace(np.flatnonzero(before).tolist(), _read_board(connection, columns, agents))
+    columns.board.replace(
+        np.flatnonzero(before).tolist(), _read_board(connection, kept, columns, agents)
+    )
 
 
 def _cut(keys: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -7,15 +7,16 @@ which makes it, and `unfreeze`, which removes it.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import delete, func, insert, literal, select, text, update
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.store.contests import audit_log, rank_blocks, score_rules
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import board_blocks, boards, challenges
-from tallymark.store.contests.rank_blocks import Board, on_board
+from tallymark.store.contests.rank_blocks import FROZEN, on_board
 from tallymark.store.formula_sql import SqlFormula
 from tallymark.store.quick_statements import QuickStatements
 
@@ -23,21 +24,37 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
     from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.contests.rank_blocks import Board
 
 _VOIDED = "SELECT key FROM attempts WHERE challenge_id = :id AND voided_at IS NOT NULL"
 _FIRST = select(func.min(boards.c.place)).where(on_board(boards))
 
 
 def rebuild(connection: Connection, kept: StoredChallenge) -> None:
-    """Makes the live board anew from all scores, without bringing them here."""
-    board = Board(kept.tenant, kept.id)
-    connection.execute(delete(boards).where(on_board(boards)), board.values())
-    rank_blocks.rebuild(connection, board, _insert_rows(connection, kept))
+    """Makes the live board anew from all scores, without bringing them here.
+
+    It is another edition then: who goes on with the challenge must find it again.
+    """
+    new = _begin_edition(connection, kept)
+    rank_blocks.cut(connection, new.live_board, _insert_rows(connection, new))
+
+
+def _begin_edition(connection: Connection, kept: StoredChallenge) -> StoredChallenge:
+    """Takes the live board away; the next one has keys of its own.
+
+    PostgreSQL would look at each row that has just gone before it puts another under the same key.
+    """
+    for table in (boards, board_blocks):
+        connection.execute(delete(table).where(on_board(table)), kept.live_board.values())
+    new = replace(kept, edition=kept.edition + 1)
+    change = update(challenges).where(challenges.c.id == kept.id).values(edition=new.edition)
+    connection.execute(change)
+    return new
 
 
 def rebuild_agent(connection: Connection, kept: StoredChallenge, agent: str) -> None:
     """Puts one agent where its scores now put it, or nowhere."""
-    board = Board(kept.tenant, kept.id)
+    board = kept.live_board
     mine = board.rows(boards) & (boards.c.agent == agent)
     find = select(*rank_blocks.spot_columns(boards)).where(mine)
     old = connection.execute(find).one_or_none()
@@ -80,12 +97,11 @@ def rebuild_by_formula(connection: Connection, kept: StoredChallenge, formula: S
              WHEN now IS NULL THEN :alarm END
     """
     alarmed = SqlFormula(formula.text, formula.parameters | {"alarm": -math.inf})
-    board = Board(kept.tenant, kept.id)
-    connection.execute(delete(boards).where(on_board(boards)), board.values())
-    rows = _insert(connection, kept, alarmed, column="score", value="now", place=place)
-    if connection.scalar(_FIRST, board.values()) == -math.inf:
+    new = _begin_edition(connection, kept)
+    rows = _insert(connection, new, alarmed, column="score", value="now", place=place)
+    if connection.scalar(_FIRST, new.live_board.values()) == -math.inf:
         return False
-    rank_blocks.rebuild(connection, board, rows)
+    rank_blocks.cut(connection, new.live_board, rows)
     return True
 
 
@@ -101,7 +117,7 @@ def _insert(  # noqa: PLR0913 (parts of one statement, by keyword)
 ) -> int:
     """`now` in the value and the place is the score, and `measured` the column."""
     counted = "challenge_id = :id"
-    values: dict[str, object] = {"id": kept.id, "tenant": kept.tenant}
+    values: dict[str, object] = {"id": kept.id, "tenant": kept.tenant, "edition": kept.edition}
     if agent is not None:
         counted += " AND agent = :agent"
         values["agent"] = agent
@@ -137,14 +153,13 @@ def unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> None:
 def copy_for_public(connection: Connection, kept: StoredChallenge) -> None:
     """Keeps the board as it is."""
     for table in (boards, board_blocks):
-        _copy(connection, table, Board(kept.tenant, kept.id))
+        _copy(connection, table, kept.live_board)
 
 
 def remove_copy(connection: Connection, kept: StoredChallenge) -> None:
     """Forgets the board as it was."""
     for table in (boards, board_blocks):
-        frozen = Board(kept.tenant, kept.id, frozen=True)
-        connection.execute(delete(table).where(on_board(table)), frozen.values())
+        connection.execute(delete(table).where(on_board(table)), kept.frozen_board.values())
 
 
 def _set_frozen(connection: Connection, kept: StoredChallenge, at: float, event: str) -> None:
@@ -156,7 +171,7 @@ def _set_frozen(connection: Connection, kept: StoredChallenge, at: float, event:
 
 def _copy(connection: Connection, table: Table, live: Board) -> None:
     names = [each.name for each in table.c]
-    copied = [~each if each.name == "frozen" else each for each in table.c]
+    copied = [literal(FROZEN) if each.name == "edition" else each for each in table.c]
     query = select(*copied).where(on_board(table))
     connection.execute(insert(table).from_select(names, query), live.values())
 
@@ -168,10 +183,10 @@ def _copy(connection: Connection, table: Table, live: Board) -> None:
 # a page are together, and one of the two indexes grows from leaf to leaf.
 _REBUILD = {
     "sqlite": """
-        INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
+        INSERT INTO boards (challenge_id, edition, agent, tenant, place, submitted_at, attempt,
                             value, score, tries)
         SELECT * FROM (
-            SELECT :id, FALSE, agent, :tenant,
+            SELECT :id, :edition, agent, :tenant,
                    min({place}) AS place,
                    submitted_at, attempt, {value}, {score},
                    count(*) FILTER (WHERE error IS NULL)
@@ -179,9 +194,9 @@ _REBUILD = {
         ) WHERE place IS NOT NULL
     """,
     "postgresql": """
-        INSERT INTO boards (challenge_id, frozen, agent, tenant, place, submitted_at, attempt,
+        INSERT INTO boards (challenge_id, edition, agent, tenant, place, submitted_at, attempt,
                             value, score, tries)
-        SELECT :id, FALSE, agent, :tenant,
+        SELECT :id, :edition, agent, :tenant,
                best[1], best[2], CAST(best[3] AS bigint), best[4], best[5], tries
         FROM (
             SELECT agent,

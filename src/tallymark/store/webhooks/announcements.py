@@ -163,7 +163,8 @@ def _read_record(connection: Connection, kept: Row[Any]) -> dict[str, Any] | Non
     out = select(disqualified.c.agent).where(disqualified.c.tenant == kept.tenant)
     first = (
         select(boards.c.agent, boards.c.place, boards.c.value, boards.c.score, boards.c.attempt)
-        .where(boards.c.challenge_id == kept.id, boards.c.frozen.is_(False))
+        .join(challenges, challenges.c.id == boards.c.challenge_id)
+        .where(challenges.c.id == kept.id, boards.c.edition == challenges.c.edition)
         .where(boards.c.agent.not_in(out), boards.c.value.is_not(None))
         .order_by(boards.c.place, boards.c.submitted_at, boards.c.attempt)
         .limit(1)
