@@ -325,9 +325,9 @@ class Tally:
         self, result: CaseResult
     ) -> tuple[float | None, tuple[str, ...], tuple[float, ...]]:
         """What judges cost, and what each scorer measured, also in the alternatives of an `or`."""
-        judged = list[float | None]()
-        names = list[str]()
-        values = list[float]()
+        judged: list[float | None] = []
+        names: list[str] = []
+        values: list[float] = []
         checks, scorers = list(result.checks), self.scorers
         for check in checks:
             if check.parts:  # they go to the end of the list, and are met there

@@ -192,7 +192,9 @@ class SuiteEvaluation:
         self, case: FilledCase, epoch: int
     ) -> tuple[Request, Answer, int, list[CheckResult]]:
         """Asks the turns of a conversation; its answers come back as one."""
-        said, checks, total, tries = list[str](), list[CheckResult](), _ConversationTotal(), 1
+        said: list[str] = []
+        checks: list[CheckResult] = []
+        total, tries = _ConversationTotal(), 1
         asked, request = case.asked, _NOTHING_ASKED
         while (messages := case.messages(said)) is not None:
             try:

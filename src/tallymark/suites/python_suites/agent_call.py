@@ -102,23 +102,20 @@ class AgentCall(CaughtSpans):
             plan.test.name,
             plan.asked,
             milliseconds,
-            input_is_data=_is_data(plan.test.input),
+            input_is_data=plan.is_data,
         )
 
     def _close_capture(self) -> Trace | None:
         return None if self._capture is None else self._capture.close(self)
 
 
-def write_input(given: object) -> str:
-    """An input as text."""
+def write_input(given: object) -> tuple[str, bool]:
+    """An input as text, and whether that is the JSON of data."""
     if isinstance(given, str):
-        return given
+        return given, False
     plain = make_plain(given)
+    is_data = plain is not None
     try:
-        return "" if given is None else compact(given if plain is None else plain)
+        return "" if given is None else compact(plain if is_data else given), is_data
     except Exception:  # noqa: BLE001 (an input may be anything, and only its text is wanted)
-        return show_value(given)
-
-
-def _is_data(given: object) -> bool:
-    return not isinstance(given, str) and make_plain(given) is not None
+        return show_value(given), is_data

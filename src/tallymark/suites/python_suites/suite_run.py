@@ -75,6 +75,8 @@ class TestPlan(msgspec.Struct, frozen=True, gc=False):
     """The time limit, infinity for none."""
     asked: str
     """The input as text."""
+    is_data: bool
+    """Whether that is the JSON of what the input holds."""
 
 
 def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[TestPlan]:
@@ -95,8 +97,8 @@ def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> 
                     threshold=pick_first(own, suite.threshold),
                 ),
             )
-        path, asked = f"{suite.name}/{test.name}", write_input(test.input)
-        yield TestPlan(test, path, scorers, *shared[key], seconds, asked)
+        path = f"{suite.name}/{test.name}"
+        yield TestPlan(test, path, scorers, *shared[key], seconds, *write_input(test.input))
 
 
 class SuiteJob:
