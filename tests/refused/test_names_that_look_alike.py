@@ -93,6 +93,9 @@ def test_a_name_that_looks_like_another_agents_is_refused(store: Store) -> None:
             store.agents.name_agent("mallory", name, at=1.0)
     with pytest.raises(InvalidInput, match="mixes letters of several scripts"):
         store.agents.name_agent("mallory", "\u0391cme", at=1.0)  # a Greek alpha
+    store.agents.name_agent("acme", "Globe Bot", at=1.0)
+    with pytest.raises(InvalidInput, match="'Gl0be Bot' looks like the agent 'acme'"):
+        store.agents.name_agent("mallory", "Gl0be Bot", at=1.0)
     assert store.agents.labels(["mallory"]) == {}
 
 
