@@ -32,6 +32,9 @@ VERSIONS = sorted({path.name.partition(".")[0] for path in RELEASED.glob("*.gz")
 DERIVED = "0005"
 """From here on matches follow from the attempts: before it, ratings told something else."""
 
+FROZEN = "0012"
+"""From here on the public does not see who has won the races since."""
+
 
 def read_released(version: str, dialect: str) -> dict[str, Any]:
     kept = (RELEASED / f"{version}.{dialect}.json.gz").read_bytes()
@@ -61,6 +64,14 @@ def test_on_postgresql(postgres_url: str, version: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(released["dump"].encode())
     tell_the_same(postgres_url, version, released["said"])
+
+
+@pytest.mark.parametrize("path", sorted(RELEASED.glob("*.backup")), ids=lambda path: path.stem)
+def test_a_backup_on_either_database(empty_url: str, path: Path) -> None:
+    """Of a database that SQLite kept."""
+    with quick_store(empty_url) as store:
+        store.backups.restore(path)
+    tell_the_same(empty_url, path.stem, read_released(path.stem, "sqlite")["said"])
 
 
 _OPEN = """
@@ -105,6 +116,11 @@ def tell_the_same(url: str, version: str, said: dict[str, Any]) -> None:
         for name in ("races", "words", "sums"):
             if (board := said.get(f"leaderboard {name} --json")) is not None:
                 check_board(store, name, board)
+        if version >= FROZEN:
+            live, shown = (
+                store.boards.top("races", public=public)[0].agent for public in (False, True)
+            )
+            assert (live, shown) == ("erin", "bob")
         if version >= DERIVED and "ratings --json" in said:
             check_ratings(store, said["ratings --json"])
         if "traces list --json" in said:

@@ -18,7 +18,7 @@ from tallymark.challenges.challenge import ScoringRule
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.store import Store, open_store
 from tallymark.store.backups import backups
-from tallymark.store.backups.backup_file import BackupFile, BackupWriter, make_file
+from tallymark.store.backups.backup_file import BackupFile, BackupWriter, Rows, make_file
 from tallymark.store.jobs import block_tables
 from tallymark.store.traces import rule_tables, trace_tables
 from tallymark.store.webhooks import webhook_tables
@@ -102,17 +102,21 @@ def test_an_older_one_is_brought_up_to_date(played: Path, tmp_path: Path, empty_
     since = {
         each.name for module in later for each in vars(module).values() if isinstance(each, Table)
     }
-    old = msgspec.structs.replace(
-        header,
-        schema="0008",
-        tables={name: each for name, each in header.tables.items() if name not in since},
-    )
+    tables = {name: list(each) for name, each in header.tables.items() if name not in since}
+    flags = {name: tables[name].index("edition") for name in ("boards", "board_blocks")}
+    for name, nth in flags.items():  # which editions came in the place of
+        tables[name][nth] = "frozen"
+    old = msgspec.structs.replace(header, schema="0008", tables=tables)
     with make_file(tmp_path / "old") as file:
         writer = BackupWriter(file)
         writer.write(b"H", old)
         for block in BackupFile(tmp_path / "new").read_rows():
+            nth = flags.get(block.table)
+            rows = block.rows
+            if nth is not None:
+                rows = [(*each[:nth], each[nth] == 0, *each[nth + 1 :]) for each in rows]
             if block.table not in since:
-                writer.write(b"R", block)
+                writer.write(b"R", Rows(block.table, rows))
         writer.write(b"E", end)
     with quick_store(empty_url) as store:
         store.backups.restore(tmp_path / "old")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text
 from tests.effort import examples
 from tests.store.contest_samples import (
+    ORIGIN,
     a_challenge,
     agents,
     an_outcome,
@@ -22,7 +23,7 @@ from tests.store.contest_samples import (
     submitted,
 )
 
-from tallymark.challenges.attempt import Attempt, Metrics, Outcome
+from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
@@ -363,3 +364,22 @@ def test_who_reads_while_a_board_is_written_anew_sees_one_of_the_two(
     monkeypatch.setattr(figures, "find_challenge", find_and_lose)
     assert contest.figures.values("sums") == [1.0]
     assert contest.figures.values_of("sums", ["alice"]) == {"alice": 10.0}
+
+
+def test_who_is_resumed_after_the_freeze_moves_no_public_board(contests: Any) -> None:
+    with contests(freezes_at=50.0) as store:
+        play(store, "alice", an_outcome(5.0), at=10.0)
+        stopped = {"scorer": {"stopped": "paused"}}
+        failed = an_outcome(None, error="paused", ranks=False, details=stopped)
+        play(store, "mallory", failed, at=11.0)
+        store.rescorings.resume(
+            store.challenges.find("sums"),
+            lambda page: [(Evaluation(), an_outcome(9.0)) for _ in page],
+            ["mallory"],
+            at=60.0,
+            origin=ORIGIN,
+            deaths={},
+        )
+        live = [each.agent for each in store.boards.top("sums", public=False)]
+        assert live == ["mallory", "alice"]
+        assert [each.agent for each in store.boards.top("sums")] == ["alice"]

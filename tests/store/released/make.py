@@ -119,6 +119,8 @@ STORY = (
     REPORT.format("races", "dave", "elapsed_ms=1"),
     "attempt void {last} --reason 'it looked'",
     "agent disqualify carol --reason 'it copied'",
+    "challenge freeze races --reason 'the end is near'",
+    REPORT.format("races", "erin", "elapsed_ms=500"),
     "load traces traces.jsonl",
     "traces score t-1 helpful 0.75 --reason fine",
     "admin keys create viewer --owner alice",
@@ -212,6 +214,14 @@ def dump_postgresql(url: str) -> str:
     return "\n".join(line for line in said.splitlines() if not line.startswith("\\")) + "\n"
 
 
+def write_backup(dumped: str, source: Path, folder: Path, path: Path) -> None:
+    """What the old command writes of the database that was kept."""
+    with sqlite3.connect(folder / "kept.db") as connection:
+        connection.executescript(dumped)
+    connection.close()
+    OldCommand(source, folder, "sqlite:///kept.db")(f"admin backup {path}")
+
+
 def make(version: str, commit: str, postgres_url: str) -> None:
     """Makes and keeps the databases of one version."""
     with tempfile.TemporaryDirectory() as place:
@@ -230,6 +240,9 @@ def make(version: str, commit: str, postgres_url: str) -> None:
                 dumped = dump_sqlite(folder / "tally.db")
             else:
                 dumped = dump_postgresql(url)
+            dumped = dumped.replace(str(folder), "/srv/desk")
+            if dialect == "sqlite":
+                write_backup(dumped, source, folder, HERE / f"{version}.backup")
             kept = json.dumps({"said": said, "dump": dumped}).replace(str(folder), "/srv/desk")
             name = f"{version}.{dialect}.json.gz"
             (HERE / name).write_bytes(gzip.compress(kept.encode(), 9, mtime=0))

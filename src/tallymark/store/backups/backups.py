@@ -15,7 +15,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from sqlalchemy import Boolean, Double, Integer, LargeBinary, select, text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    select,
+    text,
+)
 from sqlalchemy.types import TypeDecorator
 
 from tallymark.errors import Conflict, InvalidInput, WorkFailed
@@ -32,6 +42,7 @@ from tallymark.store.backups.backup_file import (
     make_file,
 )
 from tallymark.store.column_types import FiniteFloat
+from tallymark.store.contests.contest_tables import board_blocks, boards
 from tallymark.store.database_dialects import insert_many
 from tallymark.store.named_values import secrets as sealed_secrets
 from tallymark.store.schema import (
@@ -48,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from sqlalchemy import Column, Connection, Row, Table
+    from sqlalchemy import Connection, Row
 
     from tallymark.store.database import Database
 
@@ -180,7 +191,7 @@ def _find_tables(header: Header, path: Path) -> dict[str, Table]:
             f" {header.schema}; this one knows {CURRENT})",
             hint="update Tallymark",
         )
-    known = _list_tables()
+    known = _list_tables() | _list_older_tables(header.schema)
     for name, columns in header.tables.items():
         strange = [] if name in known else [name]
         strange += [each for each in columns if name in known and each not in known[name].c]
@@ -190,6 +201,23 @@ def _find_tables(header: Header, path: Path) -> dict[str, Table]:
                 hint="name a file that tally admin backup made",
             )
     return {name: table for name, table in known.items() if name in header.tables}
+
+
+def _list_older_tables(schema: str) -> dict[str, Table]:
+    """Those that had other columns by an earlier schema; its migration makes them what they are."""
+    if schema >= "0013":
+        return {}
+    return {str(each.name): _declare_before_editions(each) for each in (boards, board_blocks)}
+
+
+def _declare_before_editions(table: Table) -> Table:
+    columns = (
+        Column("frozen", Boolean, nullable=False)
+        if each is table.c.edition
+        else Column(each.name, each.type, nullable=each.nullable)
+        for each in table.c
+    )
+    return Table(table.name, MetaData(), *columns)
 
 
 # Writing

@@ -174,6 +174,7 @@ class Rescorings(TenantRows):
             pauses.resume(connection, kept, agents, at)
             changed = 0
             if computed.rows:
+                whole_boards.freeze_if_due(connection, kept, at)
                 scoring = score_rows.add_scoring(connection, kept, "rescore", json_text(origin), at)
                 rescored_rows.stage_outcomes(connection, computed.rows)
                 stamp = ScoringStamp(scoring, at)
