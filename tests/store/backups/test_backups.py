@@ -111,10 +111,10 @@ def test_an_older_one_is_brought_up_to_date(played: Path, tmp_path: Path, empty_
         writer = BackupWriter(file)
         writer.write(b"H", old)
         for block in BackupFile(tmp_path / "new").read_rows():
-            nth = flags.get(block.table)
             rows = block.rows
-            if nth is not None:
-                rows = [(*each[:nth], each[nth] == 0, *each[nth + 1 :]) for each in rows]
+            if block.table in flags:
+                at = flags[block.table]
+                rows = [(*each[:at], each[at] == 0, *each[at + 1 :]) for each in rows]
             if block.table not in since:
                 writer.write(b"R", Rows(block.table, rows))
         writer.write(b"E", end)
