@@ -118,4 +118,4 @@ def write_input(given: object) -> tuple[str, bool]:
     try:
         return "" if given is None else compact(plain if is_data else given), is_data
     except Exception:  # noqa: BLE001 (an input may be anything, and only its text is wanted)
-        return show_value(given), is_data
+        return show_value(given), False
