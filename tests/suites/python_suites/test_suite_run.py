@@ -178,6 +178,7 @@ def test_scorers_see_what_the_test_says() -> None:
     assert ctx.output == "Hi, Hello"
     assert (ctx.expected.output, ctx.metadata) == ("Hi", {"user": "alice"})
     assert (ctx.config.threshold, ctx.config.timeout) == (0.4, 9.0)
+    assert ctx.trace.duration_ms > 0
 
 
 def test_data_that_json_cannot_say_is_seen_as_text() -> None:
@@ -190,7 +191,6 @@ def test_data_that_json_cannot_say_is_seen_as_text() -> None:
 
     assert run(Suite("s", [Test("t", ["\ud800"], scorer=look)]), lambda _: "yes").passed
     assert isinstance(seen[0], str)
-    assert ctx.trace.duration_ms > 0
 
 
 @pytest.mark.parametrize("kind", [FakeAgent, AsyncFakeAgent])
