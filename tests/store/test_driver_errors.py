@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
+from tests.store.contest_samples import a_challenge, an_outcome, play
 from tests.store.run_samples import a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
@@ -211,3 +212,18 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     with open_store(path) as store:
         assert {case for case, _ in store.result_keys("run")} >= set(ended.stdout.split())
     assert ended.stdout
+
+
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE boards RENAME COLUMN edition TO issue", "DROP TABLE boards"]
+)
+def test_a_database_that_another_version_upgraded_meanwhile(own_url: str, change: str) -> None:
+    with open_store(own_url) as store:
+        store.challenges.publish(a_challenge(), b"", at=0.0)
+        store._database.write(lambda connection: connection.exec_driver_sql(change))
+        with pytest.raises(
+            WorkFailed, match=r"no longer has the tables of .*; if another version upgraded it"
+        ):
+            store.boards.top("sums")
+        with pytest.raises(WorkFailed, match="no longer has the tables of this version"):
+            play(store, "alice", an_outcome(1.0), at=1.0)

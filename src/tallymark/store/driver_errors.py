@@ -5,6 +5,7 @@ The driver's exception is never chained: it can quote the address, and so a pass
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -47,6 +48,10 @@ _UNREACHABLE = _Meaning(
     "check its address, and that it is running",
     kind="lost",
 )
+_CHANGED = _Meaning(
+    "{db} no longer has the tables of this version of Tallymark ({why})",
+    "if another version upgraded it meanwhile, stop this one and start that",
+)
 # By the first word of SQLite's error name after `SQLITE_`.
 _SQLITE = {
     "BUSY": _LOCKED,
@@ -71,6 +76,8 @@ _POSTGRES = {
     "42501": _DENIED,
     "25006": _Meaning("{db} can be read but not written", "use a server that takes writes"),
     "28": _Meaning("{db} refused the login", "check user name and password"),
+    "42703": _CHANGED,  # no such column
+    "42P01": _CHANGED,  # no such table
     "3D000": _Meaning("there is no database at {db}", "create it with createdb"),
     "42P07": _Meaning(
         "{db} has a table that is not Tallymark's where one of its own should be ({why})",
@@ -110,6 +117,8 @@ def _make_error(meaning: _Meaning, words: str) -> TallymarkError:
 
 def _find_sqlite_meaning(cause: BaseException) -> _Meaning:
     name: str = getattr(cause, "sqlite_errorname", "")
+    if name == "SQLITE_ERROR" and re.match(r"no such (column|table)|table \S+ has no", str(cause)):
+        return _CHANGED
     return _SQLITE.get(name.removeprefix("SQLITE_").partition("_")[0], _OTHER)
 
 
