@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from tests.postgres import Postgres
 from tests.store.conformance import OpenAs, StoreConformance
-from tests.store.contest_samples import a_challenge, an_outcome, play, scored
+from tests.store.contest_samples import a_challenge, an_outcome, by, play, scored
 from tests.store.run_samples import a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
@@ -21,6 +21,7 @@ from tallymark.store.contests import whole_boards
 from tallymark.store.contests.attempt_rows import select_attempts
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.contest_tables import boards
 from tallymark.store.database_dialects import enlarge_cache
 from tallymark.store.quick_statements import QuickStatements
 
@@ -217,3 +218,21 @@ def test_the_score_of_an_attempt_is_looked_up_by_its_whole_key(shared_url: str) 
             plan = list(connection.exec_driver_sql(f"EXPLAIN {asked}".replace("%", "%%")).scalars())
         at = next(nth for nth, line in enumerate(plan) if "pk_attempt_scores" in line)
         assert "(attempt = attempts.key)" in plan[at + 1], "\n".join(plan)
+
+
+def test_an_agent_is_looked_up_by_its_key_on_a_board_that_was_just_written_anew(
+    postgres_url: str,
+) -> None:
+    """Also while PostgreSQL has counted nothing but the edition before."""
+    with open_store(postgres_url) as store:
+        store.challenges.publish(a_challenge(), b"", at=0.0)
+        loaded = (scored(f"agent-{number}", an_outcome(1.0)) for number in range(5000))
+        store.attempts.load("sums", loaded, at=20.0, rated=False)  # which counts
+        store.challenges.publish(by("first", version="v2"), b"", at=30.0)
+        board = store.challenges.find("sums").live_board
+        mine = board.rows(boards) & (boards.c.agent == "agent-7")
+        with store._database.engine.connect() as connection:
+            asked = select(boards).where(mine)
+            words = asked.compile(connection, compile_kwargs={"literal_binds": True})
+            plan = list(connection.exec_driver_sql(f"EXPLAIN {words}").scalars())
+        assert "pk_boards" in plan[0], "\n".join(plan)

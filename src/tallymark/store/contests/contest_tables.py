@@ -7,6 +7,7 @@ added to: triggers refuse anything else. See docs/decisions/0010-boards.md.
 from __future__ import annotations
 
 from sqlalchemy import (
+    DDL,
     Column,
     Double,
     ForeignKey,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     LargeBinary,
     PrimaryKeyConstraint,
     Table,
+    event,
 )
 
 from tallymark.store.column_types import (
@@ -85,6 +87,16 @@ boards = Table(
     PrimaryKeyConstraint("challenge_id", "edition", "agent", name="pk_boards"),
     Index("ix_boards_order", "challenge_id", "edition", "place", "submitted_at", "attempt"),
     sqlite_with_rowid=False,
+)
+
+# Of an edition that came since it last counted, PostgreSQL would expect no rows, and look for an
+# agent by going through all of them: it is not to count editions.
+event.listen(
+    boards,
+    "after_create",
+    DDL("ALTER TABLE boards ALTER COLUMN edition SET STATISTICS 0").execute_if(
+        dialect="postgresql"
+    ),
 )
 
 # How many rows of a board lie from this place up to the next block's: ranks are sums of these.
