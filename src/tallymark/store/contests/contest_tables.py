@@ -91,13 +91,8 @@ boards = Table(
 
 # Of an edition that came since it last counted, PostgreSQL would expect no rows, and look for an
 # agent by going through all of them: it is not to count editions.
-event.listen(
-    boards,
-    "after_create",
-    DDL("ALTER TABLE boards ALTER COLUMN edition SET STATISTICS 0").execute_if(
-        dialect="postgresql"
-    ),
-)
+_uncounted = DDL("ALTER TABLE boards ALTER COLUMN edition SET STATISTICS 0")  # type: ignore[no-untyped-call]
+event.listen(boards, "after_create", _uncounted.execute_if(dialect="postgresql"))
 
 # How many rows of a board lie from this place up to the next block's: ranks are sums of these.
 board_blocks = Table(
