@@ -22,6 +22,7 @@ from tallymark.store.contests.attempt_rows import select_attempts
 from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards
+from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database_dialects import enlarge_cache
 from tallymark.store.quick_statements import QuickStatements
 
@@ -220,19 +221,21 @@ def test_the_score_of_an_attempt_is_looked_up_by_its_whole_key(shared_url: str) 
         assert "(attempt = attempts.key)" in plan[at + 1], "\n".join(plan)
 
 
-def test_an_agent_is_looked_up_by_its_key_on_a_board_that_was_just_written_anew(
-    postgres_url: str,
-) -> None:
-    """Also while PostgreSQL has counted nothing but the edition before."""
+def test_an_agent_is_looked_up_by_its_key(postgres_url: str) -> None:
+    """Whatever PostgreSQL has counted: nothing, the edition before, or no row of the challenge."""
+
+    def explain(board: Board) -> str:
+        query = select(boards).where(board.rows(boards), boards.c.agent == "agent-7")
+        with store._database.engine.connect() as connection:
+            asked = query.compile(connection, compile_kwargs={"literal_binds": True})
+            return str(connection.exec_driver_sql(f"EXPLAIN {asked}").scalar())
+
     with open_store(postgres_url) as store:
         store.challenges.publish(a_challenge(), b"", at=0.0)
+        plans = [explain(store.challenges.find("sums").live_board)]
         loaded = (scored(f"agent-{number}", an_outcome(1.0)) for number in range(5000))
         store.attempts.load("sums", loaded, at=20.0, rated=False)  # which counts
         store.challenges.publish(by("first", version="v2"), b"", at=30.0)
-        board = store.challenges.find("sums").live_board
-        mine = board.rows(boards) & (boards.c.agent == "agent-7")
-        with store._database.engine.connect() as connection:
-            asked = select(boards).where(mine)
-            words = asked.compile(connection, compile_kwargs={"literal_binds": True})
-            plan = list(connection.exec_driver_sql(f"EXPLAIN {words}").scalars())
-        assert "pk_boards" in plan[0], "\n".join(plan)
+        plans += [explain(store.challenges.find("sums").live_board)]
+        plans += [explain(Board(store.tenant, 10**9, 1))]
+    assert ["pk_boards" in plan for plan in plans] == [True] * 3, plans

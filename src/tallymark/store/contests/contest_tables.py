@@ -89,10 +89,15 @@ boards = Table(
     sqlite_with_rowid=False,
 )
 
-# Of an edition that came since it last counted, PostgreSQL would expect no rows, and look for an
-# agent by going through all of them: it is not to count editions.
-_uncounted = DDL("ALTER TABLE boards ALTER COLUMN edition SET STATISTICS 0")  # type: ignore[no-untyped-call]
-event.listen(boards, "after_create", _uncounted.execute_if(dialect="postgresql"))
+# Of a board that came since it last counted PostgreSQL expects no more than a row, by either index,
+# and of two that promise the same takes the younger. So that it never looks for an agent by going
+# through a whole board, the key is the younger one, and what boards are known by is not counted.
+_by_the_key = DDL("""
+    ALTER TABLE boards DROP CONSTRAINT pk_boards,
+        ADD CONSTRAINT pk_boards PRIMARY KEY (challenge_id, edition, agent),
+        ALTER COLUMN challenge_id SET STATISTICS 0, ALTER COLUMN edition SET STATISTICS 0
+""")  # type: ignore[no-untyped-call]
+event.listen(boards, "after_create", _by_the_key.execute_if(dialect="postgresql"))
 
 # How many rows of a board lie from this place up to the next block's: ranks are sums of these.
 board_blocks = Table(
