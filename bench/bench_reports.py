@@ -133,8 +133,8 @@ def ways(name: str, way: Way) -> MakeSides:
 WAYS: dict[str, tuple[str, Way, tuple[int, int, int], float]] = {
     "64 at once, SQLite": (SQLITE, report_at_once, (100, 1_000, 10_000), 0.35e-3),
     "in bulk, SQLite": (SQLITE, report_in_bulk, (100, 1_000, 10_000), 0.25e-3),
-    "64 at once, PostgreSQL": (POSTGRESQL, report_at_once, (100, 1_000, 10_000), 1.5e-3),
-    "in bulk, PostgreSQL": (POSTGRESQL, report_in_bulk, (100, 1_000, 10_000), 1.2e-3),
+    "64 at once, PostgreSQL": (POSTGRESQL, report_at_once, (100, 1_000, 10_000), 0.7e-3),
+    "in bulk, PostgreSQL": (POSTGRESQL, report_in_bulk, (100, 1_000, 10_000), 0.5e-3),
     "one by one, SQLite": (SQLITE, report_one_by_one, (10, 100, 1_000), 5e-3),
 }
 """On what, how, how many, and the seconds of CPU that are promised for one."""
