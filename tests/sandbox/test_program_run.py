@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.program_run import PROGRAM_LIMITS, run_program
+from tallymark.sandbox.programs.launcher_start import read_report
 
 pytestmark = pytest.mark.skipif(not SAFE, reason="no sandbox works on this machine")
 
@@ -320,6 +322,15 @@ def test_threads_run_programs_side_by_side(backend: SafeBackend) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(answered, range(8))) == [b"%d\n" % (2 * n) for n in range(8)]
+
+
+def test_a_program_that_floods_before_its_launcher_says_a_word_has_started() -> None:
+    said = {1: b"flood", 2: b"", 3: b""}
+    talk: Any = SimpleNamespace(stdout=1, stderr=2, report=3, stopped="output", said_on=said.get)
+    assert read_report(talk) == ({}, b"")
+    talk.stopped = None
+    with pytest.raises(WorkFailed, match="could not be set up: it said nothing"):
+        read_report(talk)
 
 
 CALLER = """

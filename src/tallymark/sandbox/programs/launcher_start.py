@@ -121,7 +121,8 @@ def read_report(talk: PipeTalk) -> tuple[dict[str, Any], bytes]:
     """
     first, _, rest = talk.said_on(talk.report).partition(b"\n")
     line = json.loads(first) if first else {}
-    if "started" not in line:
+    # A program may flood its output, and be killed with its launcher, before that can say a word.
+    if "started" not in line and talk.stopped != "output":
         said = talk.said_on(talk.stderr).decode(errors="replace").strip()
         why = line.get("failed") or said or "it said nothing"
         raise WorkFailed(
