@@ -344,4 +344,6 @@ ONLY_HERE = {
 TOLD_OTHERWISE = {
     "admin invitations list": "who made one is the operator here, and the key's name there",
     "admin agents list": "an agent whose key an owner made is that owner's",
+    "traces show t-1": "who scored it is the operator here, and the key's name there",
+    "traces show t-1 --json": "so it is in JSON",
 }

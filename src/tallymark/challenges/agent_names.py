@@ -60,14 +60,18 @@ def check_handle(given: str) -> None:
 
 def propose_handle(name: str, taken: Container[str] = ()) -> str:
     """The handle that is nearest to a name, and not taken."""
-    folded = _replace_twins_of_latin(name)
-    plain = re.sub(r"[^a-z0-9._]+", "-", folded).strip("._-")[:_LONGEST_HANDLE].strip("._-")
-    base = plain if len(plain) > 1 else f"agent-{plain}".strip("-")
+    base = name if is_handle(name) else _make_handle(name)
     handle, number = base, 1
     while handle in taken or handle in _RESERVED:
         number += 1
         handle = f"{base[: _LONGEST_HANDLE - 8].rstrip('._-')}-{number}"
     return handle
+
+
+def _make_handle(name: str) -> str:
+    folded = _replace_twins_of_latin(name)
+    plain = re.sub(r"[^a-z0-9._]+", "-", folded).strip("._-")[:_LONGEST_HANDLE].strip("._-")
+    return plain if len(plain) > 1 else f"agent-{plain}".strip("-")
 
 
 def check_display_name(name: str) -> None:
