@@ -114,9 +114,11 @@ def measure_coverage(world: World, formula: str, runs: int) -> float:
     return held / runs
 
 
-def count_alarms(world: World, runs: int, worse: float = 0.0) -> dict[str, float]:
+def count_alarms(
+    world: World, runs: int, worse: float = 0.0, *, seed: int = 2
+) -> dict[str, float]:
     """How often a second run is found worse than the first, by each formula and by a t-test."""
-    rng = np.random.default_rng([world.size, world.epochs, int(100 * world.chance), 2])
+    rng = np.random.default_rng([world.size, world.epochs, int(100 * world.chance), seed])
     names = [*EVALS, "success_pct", "total_cost", "avg_latency"]
     usable = {
         name: Formula.parse(text, names)
@@ -133,6 +135,21 @@ def count_alarms(world: World, runs: int, worse: float = 0.0) -> dict[str, float
             alarms[name] += p_value is not None and p_value.p_value <= MOST_ALARMS
         alarms["t-test"] += _test_by_student(first, second, world)
     return {name: count / runs for name, count in alarms.items()}
+
+
+def judge_alarms(world: World, runs: int) -> tuple[bool, dict[str, float]]:
+    """Whether none of the formulas cries wolf, and how often each does.
+
+    Of some 250 rates one or another is far off by luck: such a world is drawn anew, ten times as
+    often, and that decides.
+    """
+    for drawn, seed in ((runs, 2), (10 * runs, 3)):
+        found = count_alarms(world, drawn, seed=seed)
+        luck = 3.5 * math.sqrt(MOST_ALARMS * (1 - MOST_ALARMS) / drawn)
+        holds = max(found[each] for each in FORMULAS if each in found) <= MOST_ALARMS + luck
+        if holds:
+            break
+    return holds, found
 
 
 def _test_by_student(
@@ -179,23 +196,22 @@ def tell_coverage(runs: int) -> tuple[bool, str]:
 
 def tell_alarms(runs: int) -> tuple[bool, str]:
     """Whether runs of the same agent are called worse too often; and a table."""
-    highest, means = 0.0, []
+    holds, means = True, []
     rows = ""
     for epochs, mixed in KINDS:
         for size in (2, 3, 5, *SIZES[:3]):
-            found = [count_alarms(World(size, epochs, each, mixed), runs) for each in CHANCES]
+            judged = [judge_alarms(World(size, epochs, each, mixed), runs) for each in CHANCES]
+            holds = holds and all(held for held, _ in judged)
             cells = []
             for formula in FORMULAS:
-                rates = [each[formula] for each in found if formula in each]
-                highest = max([highest, *rates])
+                rates = [found[formula] for _, found in judged if formula in found]
                 means += rates
                 cells.append(f"{100 * max(rates):.1f}" if rates else "-")
             rows += f"| {size} | {_name_kind(epochs, mixed)} | {' | '.join(cells)} |\n"
     head = f"| cases | epochs | {' | '.join(FORMULAS)} |\n|---|---|{'---|' * len(FORMULAS)}\n"
-    luck = 3.5 * math.sqrt(MOST_ALARMS * (1 - MOST_ALARMS) / runs)
     mean = float(np.mean(means))
     said = f"\nThe mean over all settings is {100 * mean:.1f} %.\n"
-    return highest <= MOST_ALARMS + luck and mean <= MOST_ALARMS, head + rows + said
+    return holds and mean <= MOST_ALARMS, head + rows + said
 
 
 def tell_power(runs: int) -> tuple[bool, str]:
