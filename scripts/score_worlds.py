@@ -114,9 +114,7 @@ def measure_coverage(world: World, formula: str, runs: int) -> float:
     return held / runs
 
 
-def count_alarms(
-    world: World, runs: int, worse: float = 0.0, *, seed: int = 2
-) -> dict[str, float]:
+def count_alarms(world: World, runs: int, worse: float = 0.0, *, seed: int = 2) -> dict[str, float]:
     """How often a second run is found worse than the first, by each formula and by a t-test."""
     rng = np.random.default_rng([world.size, world.epochs, int(100 * world.chance), seed])
     names = [*EVALS, "success_pct", "total_cost", "avg_latency"]
