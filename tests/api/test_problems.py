@@ -87,6 +87,8 @@ def test_odd_addresses_are_answered(path: str, shared: Server) -> None:
         ("POST", "/challenges/speed/leaderboard", "GET, HEAD"),
         ("GET", "/vars/city", "DELETE, PUT"),
         ("GET", "/challenges/speed/reports", "POST"),
+        ("PUT", "/traces/sums", "GET, HEAD"),
+        ("PUT", "/traces/settings", "GET, HEAD, PATCH"),
     ],
 )
 def test_another_method_is_405_and_says_which_there_are(

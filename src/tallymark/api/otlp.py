@@ -62,7 +62,7 @@ router = APIRouter(route_class=OtlpRoute, tags=["traces"])
     dependencies=[may(REPORTERS | COMPETITORS, "report")],
     openapi_extra={
         "requestBody": {
-            "required": True,
+            # An export without spans is no bytes in protobuf.
             "content": {
                 PROTOBUF: _BINARY,
                 JSON: {"schema": {"type": "object", "description": "ExportTraceServiceRequest"}},

@@ -192,11 +192,16 @@ async def _tell_http(request: Request, error: Exception) -> Response:
 
 
 def _list_methods(request: Request) -> set[str]:
-    """Of all routes of an address: Starlette names those of the first alone."""
+    """Of all routes with the path that is meant: Starlette names those of the first alone.
+
+    `/traces/sums` is not also the trace `sums`, though `/traces/{trace}` would take it.
+    """
     found: set[str] = set()
+    meant = None
     for each in iter_route_contexts(request.app.routes):
-        pattern = compile_path(each.path)[0] if each.path else None
-        if pattern is not None and pattern.match(request.url.path):
+        if meant is None and each.path and compile_path(each.path)[0].match(request.url.path):
+            meant = each.path
+        if meant is not None and each.path == meant:
             found |= each.methods or set()
     return found | ({"HEAD"} if "GET" in found else set())
 

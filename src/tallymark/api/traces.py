@@ -33,8 +33,7 @@ from tallymark.wire import traces as wire
 router = make_router("traces")
 _LINES = {
     "requestBody": {
-        "required": True,
-        "content": {NDJSON: {"schema": {"description": "A trace a line."}}},
+        "content": {NDJSON: {"schema": {"description": "A trace a line, or none."}}},
     }
 }
 Filter = Annotated[
