@@ -45,6 +45,12 @@ def test_a_trace_of_another_dialect_is_redacted_and_holds_together() -> None:
     assert kept.metadata == {"deep": [{"secret": REDACTED, "said": REDACTED}]}
 
 
+def test_an_answer_that_is_redacted_by_its_name_is_still_the_answer() -> None:
+    answer = Span(output="secret", output_is_answer=True)
+    trace = Redactor(["output*"], []).clean_trace(Trace(trace_id="t", spans=[answer]))
+    assert trace.answer == REDACTED
+
+
 def test_a_pattern_that_takes_too_long_costs_the_whole_text() -> None:
     slow = Redactor([], ["(x+x+)+y"])
     assert slow.clean_text("x" * 5000) == REDACTED

@@ -105,6 +105,8 @@ SAID = Span(span_id="g", parent_id="a", span_type="generation", output="said")
         ([SAID, UNSEEN], None),
         ([Span(span_type="generation")], ""),
         ([Span(span_id="a", output="told"), SAID], "said"),
+        ([Span(span_id="a", output="told", output_is_answer=True), SAID], "told"),
+        ([Span(span_id="a", output_is_answer=True), SAID], ""),
         ([Span(span_id="a", output="told"), replace(SAID, output="")], "told"),
         ([Span(span_id="a", output="told"), UNSEEN], "told"),
         # Around the agent a web server, which has no output; inside it, parts of the answer.

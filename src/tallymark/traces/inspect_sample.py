@@ -3,7 +3,9 @@
 The sample's events become spans: model calls, tool calls, errors, limits, and the solvers and
 agents that hold them. A tool's own span and its call are one. What happens inside scorers is
 not the agent's doing and is left out; the scores themselves are in the trace's metadata. Logs
-without events give the messages instead.
+without events give the messages instead. Scorers of Inspect see the sample's own question and
+answer, which a solver may have written: where the steps tell others,
+they stand in the span that holds all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from tallymark.traces.trace import Span, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tallymark.traces.chat_messages import ChatMessage
+
 _ATTACHMENT = ("attachment://", "tc://")
 _OUTSIDE = ("init", "scorer", "scorers")
 """Types of Inspect's spans that are not the agent's work."""
@@ -52,7 +56,7 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
         spans = [Span(**each) for each in list_conversation_spans(said, model)]
     task = as_label(header.get("task")) or "sample"
     identity, epoch = as_label(sample.get("id")) or "", as_count(sample.get("epoch"))
-    return Trace(
+    trace = Trace(
         trace_id=as_label(sample.get("uuid")) or f"{task}/{identity}/{epoch}",
         name=f"{task}/{identity}",
         status="error" if sample.get("error") else "ok",
@@ -60,11 +64,47 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
         metadata=_collect_metadata(sample, task, model),
         spans=_add_usage(spans, sample, model),
     )
+    return _add_whole(trace, sample)
+
+
+def _add_whole(trace: Trace, sample: dict[str, Any]) -> Trace:
+    """The trace with the sample's own question and answer, if its steps tell others."""
+    asked, answer = _read_question(sample), _read_answer(sample)
+    if asked in ("", trace.first_input) and answer in (None, trace.answer):
+        return trace
+    whole, steps = _take_whole(trace, sample)
+    whole = replace(whole, input=asked, output=answer or "", output_is_answer=answer is not None)
+    return replace(trace, spans=[whole, *steps])
+
+
+def _take_whole(trace: Trace, sample: dict[str, Any]) -> tuple[Span, list[Span]]:
+    """The span that holds all others, which are its solvers; in older logs, one for the sample."""
+    outermost = [span for span in trace.roots if span.span_type != "event"]
+    if outermost == trace.spans[:1] and outermost and outermost[0].span_type == "span":
+        return outermost[0], trace.spans[1:]
+    began, took = to_unix_ms(sample.get("started_at")), trace.duration_ms
+    return Span(span_id="sample", name=trace.name, start_ms=began, duration_ms=took), trace.spans
+
+
+def _read_question(sample: dict[str, Any]) -> str:
+    asked = sample.get("input")
+    return asked if isinstance(asked, str) else last_text(parse_messages(asked), "user")
+
+
+def _read_answer(sample: dict[str, Any]) -> str | None:
+    """What the sample says was answered; None where it says nothing."""
+    output = as_mapping(sample.get("output"))
+    said = _parse_choice(output)
+    return as_label(output.get("completion")) or (last_text(said, "assistant") if said else None)
+
+
+def _parse_choice(output: dict[str, Any]) -> list[ChatMessage]:
+    """What a model said, in the first of its choices."""
+    choices = as_list(output.get("choices"))
+    return parse_messages(as_mapping(choices[0] if choices else None).get("message"), "assistant")
 
 
 def _collect_metadata(sample: dict[str, Any], task: str, model: str | None) -> dict[str, Any]:
-    question = sample.get("input")
-    asked = question if isinstance(question, str) else last_text(parse_messages(question), "user")
     target = sample.get("target")
     targets = [each for each in (target if isinstance(target, list) else [target]) if each]
     known = {
@@ -72,7 +112,7 @@ def _collect_metadata(sample: dict[str, Any], task: str, model: str | None) -> d
         "model": model,
         "sample_id": sample.get("id"),
         "epoch": sample.get("epoch"),
-        "input": asked,
+        "input": _read_question(sample),
         "target": target,
         "choices": sample.get("choices"),
         "expected": _collect_expected(targets),
@@ -204,8 +244,7 @@ def _read_model_event(event: dict[str, Any], pool: list[Any]) -> dict[str, Any]:
     ]
     asked = parse_messages(pooled or event.get("input"))
     output = as_mapping(event.get("output"))
-    choices = as_list(output.get("choices"))
-    answer = parse_messages(as_mapping(choices[0] if choices else None).get("message"), "assistant")
+    answer = _parse_choice(output)
     model = as_label(output.get("model")) or as_label(event.get("model"))
     error = as_label(event.get("error")) or as_label(output.get("error"))
     return {

@@ -22,7 +22,9 @@ REDACTED: Final = "[redacted]"
 _SECONDS = 0.5
 _LONGEST_PATTERN = 500
 _MOST_RULES = 100
-_STRUCTURE = frozenset({"trace_id", "span_id", "parent_id", "span_type", "status"})
+_STRUCTURE = frozenset(
+    {"trace_id", "span_id", "parent_id", "span_type", "status", "output_is_answer"}
+)
 """What holds a trace together is no text of anybody."""
 
 

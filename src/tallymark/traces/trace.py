@@ -59,6 +59,8 @@ class Span(
     input_is_data: bool = False
     """True where the input was no text: then it is here as JSON. So is the next."""
     output_is_data: bool = False
+    output_is_answer: bool = False
+    """True where the source says that this is the answer, whatever a model call said last."""
     tool_name: str | None = None
     tool_input: str | None = None
     tool_output: str | None = None
@@ -162,9 +164,12 @@ class Trace(
     def answer(self) -> str | None:
         """What the agent answered; None when no answer was seen, empty when an empty one was.
 
-        It is the output of the last model call; where that has none, of the outermost span that
-        has one: an agent, or a chain.
+        It is what the source says it is, else the output of the last model call; where that has
+        none, of the outermost span that has one: an agent, or a chain.
         """
+        for span in self.spans:
+            if span.output_is_answer:
+                return span.output
         for span in reversed(self.spans):
             if span.span_type == "generation":
                 if span.output:

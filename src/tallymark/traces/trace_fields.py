@@ -182,6 +182,7 @@ _SPAN = _make_table(
         "output_seen": "flag",
         "input_is_data": "flag",
         "output_is_data": "flag",
+        "output_is_answer": "flag",
         "tool_name": "label",
         "tool_input": "text",
         "tool_output": "text",

@@ -169,6 +169,47 @@ def test_cached_input_is_part_of_the_input(
 
 
 @pytest.mark.parametrize(
+    ("said", "output", "answer"),
+    [
+        ("draft", {**answered("draft\n\nParis"), "completion": "draft\n\nParis"}, "draft\n\nParis"),
+        ("draft", answered("older logs"), "older logs"),
+        (None, answered("no model was called"), "no model was called"),
+        ("draft", answered(""), ""),
+        ("draft", {"choices": [], "completion": ""}, "draft"),
+        ("draft", None, "draft"),
+    ],
+)
+def test_the_samples_own_output_is_the_answer(
+    traced: Traced, said: str | None, output: Any, answer: str
+) -> None:
+    events = [] if said is None else [event("model", output=answered(said))]
+    trace = traced(sample(events=events, output=output))
+    assert (trace.first_input, trace.answer) == ("1+1?", answer)
+    assert len(trace.generations) == len(events)  # what a solver wrote is no model call
+
+
+def test_the_samples_own_input_is_the_question(traced: Traced) -> None:
+    prompt = {"role": "user", "content": "Answer briefly: 1+1?"}
+    events = [event("model", input=[prompt], output=answered("2"))]
+    assert traced(sample(events=events)).first_input == "1+1?"
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}]
+    assert traced(sample(events=events, input=asked)).first_input == "2+2?"
+
+
+def test_the_span_that_holds_all_others_has_question_and_answer(traced: Traced) -> None:
+    inner = {**event("model", output=answered("draft")), "span_id": "s"}
+    events = [event("span_begin", id="s", name="solvers"), inner]
+    outer, _ = traced(sample(events=events, output=answered("2"))).spans
+    assert (outer.name, outer.input, outer.output) == ("solvers", "1+1?", "2")
+
+
+def test_a_sample_that_its_spans_tell_already_is_no_span(traced: Traced) -> None:
+    question = {"role": "user", "content": "1+1?"}
+    events = [event("model", input=[question], output=answered("2"))]
+    assert len(traced(sample(events=events, output=answered("2"))).spans) == 1
+
+
+@pytest.mark.parametrize(
     ("one", "span_type", "name", "error"),
     [
         (event("model", model="m", error="rate limit", output={}), "generation", "m", "rate limit"),
@@ -184,18 +225,18 @@ def test_cached_input_is_part_of_the_input(
 def test_events_become_spans(
     traced: Traced, one: dict[str, Any], span_type: str, name: str, error: str | None
 ) -> None:
-    (span,) = traced(sample(events=[one])).spans
+    (span,) = traced(sample(events=[one], input="")).spans
     assert (span.span_type, span.name, span.error) == (span_type, name, error)
 
 
 @pytest.mark.parametrize("kind", ["state", "store", "logger", "sandbox", "score", "new_one"])
 def test_other_events_are_not_the_agents_steps(traced: Traced, kind: str) -> None:
-    assert traced(sample(events=[event(kind)], messages=[])).spans == []
+    assert traced(sample(events=[event(kind)], messages=[], input="")).spans == []
 
 
 def test_a_pending_event_is_left_out(traced: Traced) -> None:
     events = [event("model", output=answered("x"), pending=True)]
-    assert traced(sample(events=events)).spans == []
+    assert traced(sample(events=events, input="")).spans == []
 
 
 def test_what_scorers_do_is_left_out_in_spans_and_in_older_steps(traced: Traced) -> None:
