@@ -98,6 +98,14 @@ def test_it_is_the_run_of_one_process(traces: Path, store: Store, some: bool) ->
     assert stored[0] == stored[1]
 
 
+def test_workers_count_the_epochs_of_a_case(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "repeated.jsonl"
+    lines = (f'{{"trace_id":"{n}","case":"a","epoch":1,"output":"x"}}\n' for n in range(3))
+    path.write_text("".join(lines))
+    found, _, _ = score(path, store, SerialEngine())
+    assert [result.key for result in found] == [("a", 0), ("a", 1), ("a", 2)]
+
+
 def test_a_command_that_was_cut_off_goes_on_with_its_run(traces: Path, store: Store) -> None:
     engine = SerialEngine()
     engine.die_after = 25

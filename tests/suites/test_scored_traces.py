@@ -92,6 +92,48 @@ def test_no_more_traces_are_read_ahead_than_needed(way: Scorer) -> None:
     assert next(read) <= TRACES_AT_ONCE
 
 
+REPEATED = [("a", 1, "1"), ("a", 2, "1"), ("b", 1, "0"), ("b", 2, "0")]
+
+
+def repeat(case: Any, epoch: Any, output: str, number: int = 1) -> Trace:
+    return trace(output, number, metadata={"case": case, "epoch": epoch})
+
+
+def test_traces_that_say_their_case_are_its_epochs(tmp_path: Path) -> None:
+    traces = [repeat(*each, number) for number, each in enumerate(REPEATED)]
+    found = score(traces, as_said, store=tmp_path / "t.db")
+    assert [result.key for result in found.results] == [("b", 0), ("b", 1), ("a", 0), ("a", 1)]
+    assert (found.record.epochs, found.record.total) == (2, 4)
+
+
+def test_an_answer_that_is_repeated_is_no_more_evidence() -> None:
+    once = score([trace("1", 1), trace("0", 2)], as_said).record
+    again = score([repeat(*each) for each in REPEATED], as_said).record
+    assert (once.score_low, once.score_high) == (again.score_low, again.score_high)
+
+
+def test_an_epoch_that_comes_again_is_one_more(tmp_path: Path) -> None:
+    # Of two logs, and of a source that counts from 0.
+    traces = [repeat("a", epoch, "1") for epoch in (1, 2, 1, 0)]
+    found = ScoredTraces(traces, [as_said], store=tmp_path / "t.db")
+    assert [result.epoch for result in found] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"case": "a"},
+        {"epoch": 1},
+        {"case": "a", "epoch": "first"},
+        {"case": [], "epoch": 1},
+        {"case": "a", "epoch": 10**9},
+    ],
+)
+def test_a_trace_that_does_not_say_case_and_epoch_is_one_of_its_own(told: Any) -> None:
+    (found,) = ScoredTraces([trace("1", metadata=told)], [as_said])
+    assert found.key == ("#t-1", 0)
+
+
 def test_slow_scorers_score_many_traces_at_the_same_time() -> None:
     together = threading.Barrier(4)
 

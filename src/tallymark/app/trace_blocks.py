@@ -132,7 +132,7 @@ class TraceScoring:
 
         try:
             for trace, scores in judge.score_all(read()):
-                found.results.append(judge.judge(name_trace(trace), trace, scores))
+                found.results.append(judge.judge(name_trace(trace), 0, trace, scores))
         except TraceError:
             if not found.broken:
                 raise

@@ -36,6 +36,7 @@ from tallymark.suites.python_suites.suite_document import (
     write_definition,
 )
 from tallymark.traces import Trace
+from tallymark.traces.lenient_json import as_count, as_label, as_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +50,8 @@ RESULTS_SHOWN = 20
 MOST_CASES = 50_000
 """Traces that are counted one by one; others are counted together, which bounds the memory."""
 _NOTHING = Expected()
+_MOST_EPOCHS = 1_000_000
+"""What counts further counts something else."""
 
 
 class TraceJudge:
@@ -93,10 +96,10 @@ class TraceJudge:
         # Many traces at the same time, their results in the order of the traces.
         yield from score_in_loop(scorers, self._make_contexts(traces), self._config.timeout)
 
-    def judge(self, case: str, trace: Trace, found: list[Score]) -> CaseResult:
+    def judge(self, case: str, epoch: int, trace: Trace, found: list[Score]) -> CaseResult:
         """The result of a trace by its scores."""
         try:
-            return judge_trace(case, 0, self.thresholds, trace, found)
+            return judge_trace(case, epoch, self.thresholds, trace, found)
         except (TypeError, AttributeError):
             check_trace(trace)  # says which of its values is of the wrong kind
             raise
@@ -171,7 +174,10 @@ class ScoredTraces:
         """Whether the run was begun before."""
         self._ongoing: OngoingRun | None = None
         self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
-        self._cases: set[str] = set()
+        self._keys: set[str | tuple[str, int]] = set()
+        """What there is a result of: a case, or beyond its first epoch both."""
+        self._last_epochs: dict[str, int] = {}
+        """Of the cases that traces say."""
         self._count = 0
 
     def _make_record(self, name: str, chosen_by: str) -> RunRecord:
@@ -210,7 +216,10 @@ class ScoredTraces:
                     ongoing.add(result)
                     yield result
                 ongoing.ending = "finished"
-                ongoing.record = msgspec.structs.replace(ongoing.record, total=self._count)
+                epochs = max(self._last_epochs.values(), default=0) + 1
+                ongoing.record = msgspec.structs.replace(
+                    ongoing.record, total=self._count, epochs=epochs
+                )
 
     @property
     def run(self) -> Run:
@@ -230,21 +239,33 @@ class ScoredTraces:
 
     def _judge_all(self) -> Iterator[CaseResult]:
         for trace, scores in self._judge.score_all(self._traces):
-            yield self._judge.judge(self._name_case(trace), trace, scores)
+            yield self._judge.judge(*self._find_key(trace), trace, scores)
 
-    def _name_case(self, trace: Trace) -> str:
-        """A trace is a row of the eval that it has the name of: `refunds[t-17]`."""
+    def _find_key(self, trace: Trace) -> tuple[str, int]:
+        """The case of a trace, and which of its epochs it is."""
         self._count += 1
         if trace.trace_id in self._judge.expected:
             self._met.add(trace.trace_id)
+        stated = read_case(trace)
+        if stated is not None:
+            return self._take_epoch(*stated)
         row = trace.trace_id or str(self._count)
         case = name_trace(trace, row)
         if self._store is None:
-            return case
-        if case in self._cases:  # an id that is used twice must not cost a result
+            return case, 0
+        if case in self._keys:  # an id that is used twice must not cost a result
             case = f"{trace.name}[{row} {self._count}]" if trace.name else f"#{row} {self._count}"
-        self._cases.add(case)
-        return case
+        self._keys.add(case)
+        return case, 0
+
+    def _take_epoch(self, case: str, epoch: int) -> tuple[str, int]:
+        """An epoch that is there already, as in the log of another run, is one more."""
+        last = self._last_epochs.get(case, 0)
+        if ((case, epoch) if epoch else case) in self._keys:
+            epoch = last + 1
+        self._keys.add((case, epoch) if epoch else case)
+        self._last_epochs[case] = max(last, epoch)
+        return case, epoch
 
     def _show(self, result: CaseResult) -> None:
         """Keeps the failed ones furthest below a threshold, and the first of the others."""
@@ -293,11 +314,29 @@ class JudgedTraces(ScoredTraces):
     def _judge_all(self) -> Iterator[CaseResult]:
         for result in self.results:
             trace = Trace() if result.trace is None else result.trace
-            yield msgspec.structs.replace(result, case=self._name_case(trace))
+            case, epoch = self._find_key(trace)
+            yield msgspec.structs.replace(result, case=case, epoch=epoch)
+
+
+def read_case(trace: Trace) -> tuple[str, int] | None:
+    """The case that a trace says it is of, with its epoch; None where it does not say both.
+
+    Sources count epochs from 1, results from 0.
+    """
+    told = as_mapping(trace.metadata)
+    if "case" not in told:
+        return None
+    case, epoch = as_label(told["case"]), as_count(told.get("epoch"))
+    if case is None or epoch is None or epoch > _MOST_EPOCHS:
+        return None
+    return case, max(0, epoch - 1)
 
 
 def name_trace(trace: Trace, row: str = "") -> str:
-    """A trace is a row of the eval that it has the name of: `refunds[t-17]`."""
+    """The case that a trace says, or a row of the eval that it has the name of: `refunds[t-17]`."""
+    stated = read_case(trace)
+    if stated is not None:
+        return stated[0]
     row = row or trace.trace_id
     return f"{trace.name}[{row}]" if trace.name else f"#{row}"
 

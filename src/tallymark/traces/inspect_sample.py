@@ -56,12 +56,13 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
         spans = [Span(**each) for each in list_conversation_spans(said, model)]
     task = as_label(header.get("task")) or "sample"
     identity, epoch = as_label(sample.get("id")) or "", as_count(sample.get("epoch"))
+    case = f"{task}/{identity}"
     trace = Trace(
-        trace_id=as_label(sample.get("uuid")) or f"{task}/{identity}/{epoch}",
-        name=f"{task}/{identity}",
+        trace_id=as_label(sample.get("uuid")) or f"{case}/{epoch}",
+        name=case,
         status="error" if sample.get("error") else "ok",
         duration_ms=(as_amount(sample.get("total_time")) or 0.0) * 1000,
-        metadata=_collect_metadata(sample, task, model),
+        metadata={"case": case, **_collect_metadata(sample, task, model)},
         spans=_add_usage(spans, sample, model),
     )
     return _add_whole(trace, sample)
