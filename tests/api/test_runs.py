@@ -83,6 +83,18 @@ def test_runs_are_scored_again_beside_and_compared(server: Server) -> None:
     assert server.v1("victor", "GET", f"/compare?run={old}&run=nothing").status_code == 404
 
 
+def test_a_suite_that_asks_something_else_says_so(server: Server) -> None:
+    queued = start(server).json()
+    server.service.tenant("default").jobs.wait(queued["job"], 60)
+    other = SUITE.replace("[{prompt", "[{prompt: say ho, checks: [match: ho]}, {prompt", 1)
+    path = f"/runs/{queued['run']['id']}/rescore"
+    told = server.v1("alice", "POST", path, json={"suite": other}).json()
+    assert told["notes"] == ["1 case without an answer when it was rescored: #1 say ho"]
+    assert (told["after"]["status"], told["after"]["score"]) == ("partial_failure", 100.0)
+    kept = server.v1("ada", "GET", f"/runs/{told['saved_as']}").json()["run"]
+    assert kept["tags"]["rescore_notes"] == told["notes"]
+
+
 def test_a_reporter_starts_nothing_and_a_suite_reaches_nothing_of_the_operators(
     server: Server,
 ) -> None:

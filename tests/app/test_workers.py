@@ -338,6 +338,19 @@ def test_rescore_run_keeps_another_run(app: App) -> None:
     assert app.store.run(better.result["run"]).score == 100.0
 
 
+def test_rescore_run_asks_with_the_prompt_of_the_run(app: App) -> None:
+    suite = "prompts: {bare: hi, led: ho}\nevals: [{name: hi, checks: [match: hi]}]"
+    submitted = RemoteRuns(app, RemoteRules()).submit(suite, ["echo/me"])
+    with Workers(app, 2):
+        for record, job in submitted:
+            wait(app, job)
+            by_suite = {"run": record.id, "suite": suite.replace("match: hi", "match: h*")}
+            done = wait(app, add(app, "rescore_run", record.id, **by_suite))
+            again = app.store.run(done.result["run"])
+            assert (again.score, again.tags["prompt"]) == (100.0, record.tags["prompt"])
+            assert "rescore_notes" not in again.tags
+
+
 MODEL = """
 import pathlib, time
 def answer(prompt):

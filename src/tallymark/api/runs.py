@@ -202,7 +202,12 @@ def rescore_run(
     before, after = services.remote_runs.rescore(run, formula=body.formula, suite=suite)
     keep = not (preview or validate_only)
     saved = services.app.runs.save_as_new(after).id if keep else None
-    told = {"before": describe_run(before), "after": describe_run(after), "saved_as": saved}
+    told = {
+        "before": describe_run(before),
+        "after": describe_run(after),
+        "saved_as": saved,
+        "notes": list(after.rescore_notes),
+    }
     return answer(told, 201 if keep else 200)
 
 

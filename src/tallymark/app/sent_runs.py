@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.runs.case_verdict import THRESHOLD_ROUNDING, find_error, judge_case
 from tallymark.runs.ongoing_run import derive_id, make_id
-from tallymark.runs.record import SENT_TAG, CaseResult, CheckResult, RunRecord
+from tallymark.runs.record import NOTES_TAG, SENT_TAG, CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.text import clean_line
@@ -37,7 +37,10 @@ MOST_RESULTS = 200_000
 _MOST_NAME = 500
 _MOST_TAGS = 100
 _MOST_DEFINITION = 2_000_000
-_OWN_TAGS = ("door", "folder", "chosen", "limit", "epochs", "rescored_from", SENT_TAG)
+_OWN_TAGS = (
+    *("door", "folder", "chosen", "limit", "epochs", "rescored_from"),
+    *(NOTES_TAG, SENT_TAG),
+)
 """What tags of a run say to our own code: nobody else may."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}").fullmatch
 _ID = re.compile(r"[rg][0-9a-hjkmnp-tv-z]{10}").fullmatch

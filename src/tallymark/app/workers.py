@@ -164,7 +164,8 @@ def _rescore_run(task: Task) -> Any:
     given, service = task.job.payload, RunService(task.app, task.rules)
     suite = None
     if (text := given.get("suite")) is not None:
-        suite = service.resolve_suite(task.rules.load_suite(text), RunOptions())
+        record = task.app.store.run(given["run"])
+        suite = service.resolve_like(record, task.rules.load_suite(text), RunOptions())
     _, after = service.rescore_run(given["run"], formula=given.get("formula"), suite=suite)
     return {"run": service.save_as_new(after).id, "rescored_from": given["run"]}
 

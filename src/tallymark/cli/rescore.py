@@ -131,7 +131,8 @@ def _rescore_run(
         found = desk.runs.rescore(run, formula=formula, suite=suite, save=save, on_progress=update)
     before, after, saved = found.before, found.after, found.saved_as
     if as_json:
-        print_runs({"before": before, "after": after, "saved_as": saved})
+        notes = list(after.rescore_notes)
+        print_runs({"before": before, "after": after, "saved_as": saved, "notes": notes})
         return
     say(*summary_lines(after))
     say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})")

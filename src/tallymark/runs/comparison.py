@@ -14,6 +14,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.differences import Difference, SharedCases
+from tallymark.runs.paired_cases import list_prompts, pair_unnamed
 from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run, pick_cases
@@ -192,35 +193,15 @@ def compare(
 
 
 def _pair_unnamed(first: Run, second: Run) -> Run:
-    """The second run, its unnamed cases under the keys that the first has for the same prompts.
-
-    So evals may be moved about between two versions of a suite (decision 0025).
-    """
+    """The second run, its unnamed cases under the keys that the first has for the same prompts."""
     if first.record.definition_hash == second.record.definition_hash:
         return second
-    known, prompts = _list_prompts(first), _list_prompts(second)
-    # Where a prompt stands several times, a case that has not moved keeps its place.
-    keys = {case: case for case, asked in prompts.items() if known.get(case) == asked}
-    free: dict[str, list[str]] = {}
-    for case, asked in reversed(known.items()):
-        if case not in keys:
-            free.setdefault(asked, []).append(case)
-    for case, asked in prompts.items():
-        if case not in keys and (places := free.get(asked)):
-            keys[case] = places.pop()
-    taken = set(keys.values())
-    keys |= {case: f"{case} (new)" for case in prompts if case not in keys and case in taken}
-    if all(case == key for case, key in keys.items()):
+    pairs = pair_unnamed(list_prompts(first), list_prompts(second))
+    if all(case == key for case, key in pairs.items()):
         return second
+    keys = {case: f"{case} (new)" if key is None else key for case, key in pairs.items()}
     moved = [msgspec.structs.replace(r, case=keys.get(r.case, r.case)) for r in second.results]
     return Run(second.record, moved)
-
-
-def _list_prompts(run: Run) -> dict[str, str]:
-    """What the unnamed cases of a suite in YAML ask; traces have their ids for names."""
-    if "door" in run.record.tags:
-        return {}
-    return {r.case: r.input for r in run.results if r.input and r.case.startswith("#")}
 
 
 def compare_all(

@@ -10,9 +10,12 @@ from tallymark.text import clean_line, format_beside, format_value
 
 def name_case(result: CaseResult, most: int = 60) -> str:
     """What people call a case: its name or, without one, its number and what it asks."""
-    if not result.input or not result.case.startswith("#"):
-        return result.case
-    return f"{result.case} {clean_line(result.input, most)}"
+    return name_question(result.case, result.input, most)
+
+
+def name_question(case: str, prompt: str, most: int = 60) -> str:
+    """The same of a case that was perhaps never asked."""
+    return f"{case} {clean_line(prompt, most)}" if prompt and case.startswith("#") else case
 
 
 def name_model(record: RunRecord) -> str:

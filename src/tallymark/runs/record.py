@@ -21,6 +21,8 @@ RunStatus = Literal[
 """`interrupted` is what a run is called that nobody works on, though it never came to an end."""
 SENT_TAG = "sent"
 """A tag of runs that came from elsewhere: nothing that they name is run here."""
+NOTES_TAG = "rescore_notes"
+"""A tag of runs rescored by a suite: where its questions are others than those that were asked."""
 CaseStatus = Literal["passed", "failed", "error"]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
-from tallymark.runs.record import CaseResult, CaseStatus, RunRecord, RunStatus
+from tallymark.runs.record import NOTES_TAG, CaseResult, CaseStatus, RunRecord, RunStatus
 from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
 from tallymark.runs.statistics import Interval, NoInterval
@@ -121,6 +121,13 @@ def pick_cases(results: Sequence[CaseResult], names: Collection[str]) -> Iterato
     if isinstance(results, KeptResults):
         return results.read_cases(names)
     return (result for result in results if result.case in names)
+
+
+def list_cases(results: Sequence[CaseResult]) -> Iterable[str]:
+    """Every case once, in order."""
+    if isinstance(results, KeptResults):
+        return results.names
+    return dict.fromkeys(result.case for result in results)
 
 
 @dataclass(slots=True)
@@ -284,6 +291,11 @@ class Run:
         return f"{of}chosen by {chosen.get('by')}"
 
     @property
+    def rescore_notes(self) -> Sequence[str]:
+        """Where the suite that it was rescored by asks something else, a sentence each."""
+        return read_notes(self.record)
+
+    @property
     def missing(self) -> int:
         """Results that the run should have and has not."""
         return max(0, self.record.total - self.tally.finished)
@@ -413,6 +425,12 @@ class Run:
         from tallymark.runs.reports.json_report import run_document  # noqa: PLC0415 (it reads runs)
 
         return run_document(self)
+
+
+def read_notes(record: RunRecord) -> list[str]:
+    """What a record says of the suite that it was rescored by."""
+    found = record.tags.get(NOTES_TAG)
+    return [str(each) for each in found] if isinstance(found, list | tuple) else []
 
 
 def _make_term_row(term: Term, room: int) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import finalize
 
 import msgspec
@@ -14,7 +14,7 @@ from tallymark.errors import InvalidInput
 from tallymark.event_loops import run_to_end
 from tallymark.models.model import Answer, Request
 from tallymark.runs.case_verdict import find_error, judge_case
-from tallymark.runs.record import CaseResult, CaseStatus, CheckResult
+from tallymark.runs.record import NOTES_TAG, CaseResult, CaseStatus, CheckResult
 from tallymark.runs.run import (
     KeptResults,
     Run,
@@ -25,7 +25,8 @@ from tallymark.runs.run import (
     scan_results,
     scan_whole,
 )
-from tallymark.runs.tally import Tally, eval_of
+from tallymark.runs.tally import Tally
+from tallymark.suites.other_questions import OtherQuestions
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
@@ -128,33 +129,52 @@ def rescore(
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> Run:
     """A run as another formula or suite sees it."""
-    record, results = before.record, before.results
-    if suite is None:
-        tally = before.tally
-    else:
-        results, tally = run_to_end(lambda: recheck(suite, before.results, on_progress))
-        if not tally.finished:
-            raise InvalidInput(f"the suite has no case of the run {record.id}")
-        before.tell_origin(tally)
-    text = formula or (record.formula if suite is None else suite.definition.formula)
-    undefined = suite.definition.undefined if suite is not None else None
-    summary = outcome(tally.formula(text, also=record.metrics), tally, undefined=undefined)
-    after = replace(record, **summary)
     if suite is not None:
-        definition = suite.definition
-        after = replace(
-            after,
-            definition=definition.to_json(),
-            definition_hash=definition.hash,
-            total=len(results),
-        )
-        after = replace(after, status=final_status(after, stopped=False))
-    return Run(after, results, tally)
+        return _rescore_by_suite(before, suite, formula, on_progress)
+    record, tally = before.record, before.tally
+    parsed = tally.formula(formula or record.formula, also=record.metrics)
+    return Run(replace(record, **outcome(parsed, tally)), before.results, tally)
+
+
+def _rescore_by_suite(
+    before: Run,
+    suite: FilledSuite,
+    formula: str | None,
+    on_progress: Callable[[int, int | None], None] | None,
+) -> Run:
+    record, definition = before.record, suite.definition
+    questions = OtherQuestions(suite, before)
+    results, tally = run_to_end(lambda: recheck(suite, before, questions, on_progress))
+    if not tally.finished:
+        raise InvalidInput(f"the suite has no case of the run {record.id}")
+    before.tell_origin(tally)
+    # What has no answer in the run has a name all the same, and no value.
+    known = (*record.metrics, *definition.names.words)
+    parsed = tally.formula(formula or definition.formula, also=known)
+    after = replace(
+        record,
+        **outcome(parsed, tally, undefined=definition.undefined),
+        definition=definition.to_json(),
+        definition_hash=definition.hash,
+        total=len(results) + questions.count_missing(before, set(results.keys)),
+        tags=_make_tags(before, suite, questions),
+    )
+    return Run(replace(after, status=final_status(after, stopped=False)), results, tally)
+
+
+def _make_tags(before: Run, suite: FilledSuite, questions: OtherQuestions) -> dict[str, Any]:
+    """Those of the run, with what is to be known of the suite that it has now."""
+    tags = {key: value for key, value in before.record.tags.items() if key != NOTES_TAG}
+    if "folder" in tags:  # its datasets are found from there
+        tags["folder"] = str(suite.definition.folder.resolve())
+    notes = questions.tell(before)
+    return {**tags, NOTES_TAG: notes} if notes else tags
 
 
 async def recheck(
     suite: FilledSuite,
-    results: Sequence[CaseResult],
+    before: Run,
+    questions: OtherQuestions,
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> tuple[RecheckedResults, Tally]:
     """The results of the cases that the suite still has, checked by it. Errors stay errors.
@@ -163,16 +183,15 @@ async def recheck(
 
     Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
     """
-    cases = {case.key: case for case in suite.definition.cases}
-    rechecked = RecheckedResults(suite, results)
+    rechecked = RecheckedResults(suite, questions.place(before))
     tally = Tally()
-    for number, result in enumerate(scan_whole(results)):
+    for number, given in enumerate(scan_whole(before.results)):
         if on_progress is not None:
-            on_progress(number, len(results))
-        # Of scored traces, each is a row of the eval that it has the name of.
-        asked = cases.get(result.case) or cases.get(eval_of(result.case) or "")
+            on_progress(number, len(before.results))
+        asked = questions.find(given)
         if asked is None:
             continue
+        result = questions.move(given)
         if result.status == "error" and not result.checks:
             rechecked.put(result, None)
             tally.add(result)

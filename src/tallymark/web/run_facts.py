@@ -8,10 +8,18 @@ from typing import Any
 import msgspec
 
 from tallymark.runs.problems import describe_check, list_problems, name_case, name_model
-from tallymark.runs.record import CaseResult, CaseStatus, CheckResult, RunRecord, RunStatus
+from tallymark.runs.record import (
+    NOTES_TAG,
+    CaseResult,
+    CaseStatus,
+    CheckResult,
+    RunRecord,
+    RunStatus,
+)
+from tallymark.runs.run import read_notes
 from tallymark.text import clean_line, format_count, format_money
 
-_OWN_TAGS = {"folder", "limit", "epochs", "chosen", "door", "prompt", "rescored_from"}
+_OWN_TAGS = {"folder", "limit", "epochs", "chosen", "door", "prompt", "rescored_from", NOTES_TAG}
 """What a run keeps to go on with, besides its suite's tags."""
 
 
@@ -40,6 +48,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     door: str | None
     tags: dict[str, str]
     error: str | None
+    rescore_notes: list[str]
 
     @property
     def ran(self) -> int:
@@ -75,6 +84,7 @@ def describe_run(record: RunRecord) -> RunFacts:
         door=record.tags.get("door"),
         tags=_read_tags(record.tags),
         error=record.error,
+        rescore_notes=read_notes(record),
     )
 
 

@@ -155,11 +155,15 @@ class RunRescore(Asked):
 
 
 class RescoredRun(Told):
-    """A run as it was and as it is by another rule; `saved_as` names the new run."""
+    """A run as it was and as it is by another rule; `saved_as` names the new run.
+
+    `notes` say where another suite asks something else than the run did.
+    """
 
     before: Run
     after: Run
     saved_as: str | None
+    notes: list[str] = Field(default_factory=list)
 
 
 class Comparison(Told):

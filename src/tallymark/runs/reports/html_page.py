@@ -114,6 +114,7 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "status": record.status,
         "error": record.error and clean_line(record.error, 1000),
         "part": view.part and clean_line(view.part, 1000),
+        "rescore_notes": [clean_line(note, 1000) for note in view.rescore_notes],
         "score": _write_score(record.score),
         "interval": view.describe_interval(),
         "formula": clean_line(record.formula, 4096),

@@ -119,6 +119,8 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
         yield "prompt", str(record.tags["prompt"])
     if run.part is not None:
         yield "cases", run.part
+    if run.rescore_notes:
+        yield "rescored", "; ".join(run.rescore_notes)
     if run.gates is not None:
         yield "gate", "failed" if run.gates else "passed"
     yield "score_formula", record.formula

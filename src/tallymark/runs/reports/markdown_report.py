@@ -97,6 +97,8 @@ def _write_notes(view: Run) -> Iterator[str]:
     record, model = view.record, _write_model(view)
     if view.part is not None:
         yield f"- {model} ran a part of its cases: {write_code_span(clean_line(view.part, 500))}"
+    for note in view.rescore_notes:
+        yield f"- {model} was rescored: {write_code_span(clean_line(note, 500))}"
     if record.score is None:
         why = clean_line(view.explain_no_score(), 500)
         yield f"- {model} has no score: {write_code_span(why)}"

@@ -147,6 +147,8 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
     yield from wrap_lines(f"Run: {identity}, {status} ({suite} on {model})")
     if "chosen" in record.tags and run.part is not None:
         yield from wrap_lines(f"Cases: {clean(run.part)}", "yellow")
+    for note in run.rescore_notes:
+        yield from wrap_lines(f"  {clean(note)}", "yellow", indent=2)
     if record.error is not None:
         yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
     if run.gates is not None:
