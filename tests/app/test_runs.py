@@ -27,7 +27,7 @@ from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.formula import Formula
 from tallymark.runs import ongoing_run
 from tallymark.runs.ongoing_run import make_id, sort_by_suite
-from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.record import CaseResult, RunRecord, RunStatus
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.suites import rechecks
@@ -489,6 +489,27 @@ def test_the_latest_that_can_go_on_is_neither_done_nor_of_another_door(
         other = replace(record, created_at=record.created_at + number, **changes)
         app.store.create_run(other)
     assert app.runs.resume("latest", RunOptions(), Silent()).record.id == "wanted"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "wanted"),
+    [
+        (("cancelled", "partial_failure"), 1),
+        (("cancelled", "failed"), 1),
+        (("partial_failure", "interrupted"), 1),
+        (("cancelled", "partial_failure", "completed"), 0),
+        (("cancelled", "interrupted", "completed"), 1),
+    ],
+)
+def test_the_newest_goes_on_if_it_has_errors_and_an_older_one_if_it_was_stopped(
+    app: App, tmp_path: Path, statuses: tuple[RunStatus, ...], wanted: int
+) -> None:
+    (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
+    for number, status in enumerate(statuses):
+        created = record.created_at + number + 1
+        app.store.create_run(replace(record, id=f"r{number}", status=status, created_at=created))
+    found = app.runs.resume("latest", RunOptions(), Silent()).record
+    assert found.id == f"r{wanted}"
 
 
 LATE = """

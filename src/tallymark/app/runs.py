@@ -250,10 +250,10 @@ class RunService:
         """The latest run that has something left to ask and that nobody works on."""
         kept = self.app.store.runs(limit=None)
         asked = [record for record in kept if not {"door", SENT_TAG} & record.tags.keys()]
-        # What was stopped, or else the newest: errors of older runs are old news.
-        stopped = [each for each in asked if each.status in ("interrupted", "cancelled")]
-        for record in (*stopped, *asked[:1]):
-            if record.status not in ("running", "completed"):
+        for place, record in enumerate(asked):  # the newest first
+            # Errors of older runs are old news.
+            errors = not place and record.status not in ("running", "completed")
+            if errors or record.status in ("interrupted", "cancelled"):
                 return record.id
         going = [record.id for record in kept if record.status == "running"]
         ended = f"the latest, {asked[0].id}, is complete" if asked else "none is kept"
