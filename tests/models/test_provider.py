@@ -62,6 +62,7 @@ def test_an_answer_has_its_numbers_and_a_span(server: ProviderServer, reference:
         name,
     )
     assert (span.input_tokens, span.output_tokens, span.cost) == (11, 7, answer.cost)
+    assert answer.latency is not None
     assert 0 < span.duration_ms <= answer.latency * 1000
 
 

@@ -85,6 +85,7 @@ def test_the_model_calls_real_tools(
 def test_the_latency_has_the_tools_in_it(server: ProviderServer, sums: McpServer) -> None:
     server.on("sum", Reply("", tools=(("add", {"a": 2, "b": 40}),)), Reply("It is 42."))
     (answer,) = ask(CHAT, asked("sum", sums))
+    assert answer.latency is not None
     assert answer.latency * 1000 >= sum(span.duration_ms for span in answer.spans) - 1e-6
 
 

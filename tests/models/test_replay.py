@@ -63,7 +63,7 @@ def test_all_numbers_of_a_line_are_reported(tmp_path: Path) -> None:
 def test_what_a_line_does_not_say_is_counted_or_unknown(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", {"prompt": "hi", "output": "hello"})
     answer = ask("replay/a", "hi", folder=tmp_path)
-    assert (answer.latency, answer.cost, answer.tokens_counted_by) == (0.0, None, "local")
+    assert (answer.latency, answer.cost, answer.tokens_counted_by) == (None, None, "local")
 
 
 def test_pricing_overrides_a_lines_cost(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What came back. None means not known: an unknown price is never a zero."""
 
     output: str
-    latency: float
+    latency: float | None
     """Seconds from the request to the whole answer: neither waiting in our own queue is in it, nor
-    loading, nor counting tokens."""
+    loading, nor counting tokens. None where a replay does not say it."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens_counted_by: Literal["provider", "local"] | None = None

@@ -55,7 +55,7 @@ async def finish_answer(request: Request, draft: Answer, pricing: Pricing | None
     )
 
 
-def draft_answer(data: Mapping[str, Any], latency: float) -> Answer:
+def draft_answer(data: Mapping[str, Any], latency: float | None) -> Answer:
     """What a mapping says; a value of the wrong kind is a WrongShape that names its key."""
     sent, received, cost = read_usage(data)
     known = (sent, received) != (None, None)
@@ -209,7 +209,12 @@ def trace_of(request: Request, answer: Answer) -> Trace:
     spans = list(answer.spans)
     if not any(span.span_type == "generation" for span in spans):
         spans.append(_make_generation(request, answer))
-    return Trace(name=answer.model or "", duration_ms=answer.latency * 1000, spans=spans)
+    return Trace(name=answer.model or "", duration_ms=_find_duration(answer), spans=spans)
+
+
+def _find_duration(answer: Answer) -> float:
+    """In ms; a trace has 0 where it is not known."""
+    return (answer.latency or 0.0) * 1000
 
 
 def _make_generation(request: Request, answer: Answer) -> Span:
@@ -220,7 +225,7 @@ def _make_generation(request: Request, answer: Answer) -> Span:
         input=request.prompt,
         output=answer.output,
         model=answer.model,
-        duration_ms=answer.latency * 1000,
+        duration_ms=_find_duration(answer),
         input_tokens=answer.input_tokens,
         output_tokens=answer.output_tokens,
         cost=answer.cost,

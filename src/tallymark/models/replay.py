@@ -171,7 +171,7 @@ def _read_answer(data: Mapping[str, Any]) -> Answer | str:
     error = data.get("error")
     if error is not None:
         return one_line(error)
-    draft = draft_answer(data, read_amount(data, "latency") or 0.0)
+    draft = draft_answer(data, read_amount(data, "latency"))
     counted_by = data.get("tokens_counted_by", draft.tokens_counted_by)
     if counted_by not in ("provider", "local", None):
         raise WrongShape(f"tokens_counted_by must be 'provider' or 'local', not {counted_by!r:.40}")

@@ -215,7 +215,7 @@ def _restore_answer(result: CaseResult) -> Answer:
     """The last answer; of a conversation, with the tokens of its last turn."""
     answer = Answer(
         output=result.output,
-        latency=result.latency or 0.0,
+        latency=result.latency,
         input_tokens=result.input_tokens,
         output_tokens=result.output_tokens,
         tokens_counted_by=result.tokens_counted_by,

@@ -250,7 +250,7 @@ class _ConversationTotal:
         before = self.answer
         self.answer = replace(
             answer,
-            latency=add_known((before.latency, answer.latency)) or 0.0,
+            latency=add_known((before.latency, answer.latency)),
             cost=add_known((before.cost, answer.cost)),
             input_tokens=add_known((before.input_tokens, answer.input_tokens)),
             output_tokens=add_known((before.output_tokens, answer.output_tokens)),

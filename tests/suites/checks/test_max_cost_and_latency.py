@@ -21,6 +21,14 @@ def test_reasons() -> None:
     assert checked("max_cost", 0.01, cost=0.00025).reason == "$0.00025; at most $0.0100 asked"
 
 
+def test_a_latency_that_is_not_known_is_no_pass() -> None:
+    result = checked("max_latency", 1, latency=None)
+    assert result.passed is False
+    assert result.error == (
+        "max_latency: the latency is not known; a replay says it as `latency`, in seconds"
+    )
+
+
 def test_a_cost_that_is_not_known_is_no_pass() -> None:
     result = checked("max_cost", 1, cost=None)
     assert result.passed is False

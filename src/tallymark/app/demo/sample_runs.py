@@ -69,7 +69,8 @@ class SampleAgent:
         found = await chosen.answer(request)
         factor = 0.75 + luck[1] / 512
         cost = None if found.cost is None else round(found.cost * factor, 6)
-        return replace(found, latency=round(found.latency * factor, 3), cost=cost)
+        latency = None if found.latency is None else round(found.latency * factor, 3)
+        return replace(found, latency=latency, cost=cost)
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -1,4 +1,4 @@
-"""`max_latency`: did the answer come in time?"""
+"""`max_latency`: did the answer come in time? A time that is not known is an error, not a pass."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from tallymark.text import format_beside, format_number, format_seconds
 if TYPE_CHECKING:
     from tallymark.suites.checks.answer_under_check import Subject
 
+_UNKNOWN = CheckResult(
+    kind="max_latency",
+    passed=False,
+    error="max_latency: the latency is not known; a replay says it as `latency`, in seconds",
+)
+
 
 def _build(seconds: float, _: CheckSetting) -> QuickCheck:
     asked = f"at most {format_number(seconds)} s asked"
 
     def check(subject: Subject) -> CheckResult:
         taken = subject.answer.latency
+        if taken is None:
+            return _UNKNOWN
         reason = f"{format_beside(format_seconds, taken, seconds)}; {asked}"
         return CheckResult(kind="max_latency", passed=taken <= seconds, reason=reason)
 
