@@ -53,6 +53,17 @@ reference: reference.json
     "sums/numbers.json": "[20, 22]",
     "sums/truth.json": '{"sum": 42, "n": 2}',
     "sums/reference.json": '{"sum": 42, "n": 2}',
+    "drawn/challenge.yaml": """
+name: drawn
+goal: Say the number.
+data: {generate: generate.py}
+evaluator: {type: deterministic, fields: {number: {dimension: correctness}}}
+scoring: {strategy: custom, dimensions: {correctness: 1}}
+""",
+    "drawn/generate.py": """
+def generate(seed):
+    return {"public": {"number.json": str(seed)}, "truth": {"number": seed}}
+""",
     "broken/challenge.yaml": "name: broken\ngoal: x\nevaluatr: {type: reported}\n",
     "unready/challenge.yaml": """
 name: unready
@@ -91,6 +102,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         "challenge publish unready",
         "challenge publish speed --force",
         "challenge publish sums",
+        "challenge publish drawn --force",
         "~ challenge publish sums --json",
         "~ challenge list",
         "~ challenge list --json",
@@ -98,6 +110,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         "~ challenge show sums --json",
         "~ challenge show smus",
         "challenge show 'a/b %ü'",
+        "challenge show drawn",
         "challenge close speed --reason 'a test'",
         "~ challenge close speed --reason 'a test'",
         "~ challenge close nothing --reason 'a test'",

@@ -23,6 +23,7 @@ def test_a_challenge_is_read_without_its_truth(hall: Hall) -> None:
     assert told["answer"]["json_schema"] == {"type": "object", "required": ["number"]}
     assert [each["key"] for each in told["dimensions"]] == ["correctness", "speed"]
     assert (told["attempts_made"], told["open_attempt"]) == (0, None)
+    assert told["rated"] == "until_won"
     assert "enter_challenge" in told["next_step"]
     assert "expected" not in str(told)
 

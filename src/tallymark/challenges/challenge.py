@@ -118,7 +118,7 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     difficulty: Tier = "contender"
     kind: Literal["solo", "versus"] = "solo"
     rated: Rated | None = None
-    """Which of an agent's attempts are matches; None is as `MatchTerms.rule` says."""
+    """Which of an agent's attempts are matches; None leaves it to `match_rule`."""
     time_limit_s: float = 3600.0
     attempts: int | None = None
     """How many attempts an agent may make in all; None means as many as it likes."""
@@ -145,9 +145,17 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     one_per: OnePer = "agent"
     """What the board shows: every agent, or of each owner the best one."""
 
+    @property
+    def match_rule(self) -> Rated | None:
+        """Which of an agent's attempts move its rating; None where none does."""
+        solo = self.kind == "solo"
+        return MatchTerms(rated=self.rated, generate=self.generate).rule if solo else None
+
     def to_public(self) -> dict[str, Any]:
         """What a competitor may know: no evaluator options, which may hold the truth."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
+        # The rule goes by `generate` too, which is not told.
+        told = msgspec.structs.replace(self, rated=self.match_rule)
+        document: dict[str, Any] = msgspec.to_builtins(told)
         document["evaluator"] = {"type": self.evaluator.type}
         if self.versus is not None:
             document["versus"]["judge"] = {"type": self.versus.judge.type}

@@ -155,7 +155,6 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a published challenge: its goal, its limits and how it is scored."""
-    from tallymark.challenges.challenge import MatchTerms
     from tallymark.challenges.constraints import list_bounds
 
     with open_desk(db, server) as desk:
@@ -168,7 +167,7 @@ def show(
         ("difficulty", challenge.difficulty),
         ("time limit", f"{format_number(challenge.time_limit_s)} s"),
         ("attempts", _describe_quota(challenge)),
-        ("rated", _RATED[MatchTerms(rated=challenge.rated, generate=challenge.generate).rule]),
+        ("rated", _RATED[challenge.match_rule]),
         ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
         ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
         ("scored by", _describe_scoring(challenge)),
@@ -259,6 +258,7 @@ _RATED = {
     "every": "every attempt",
     "until_won": "every attempt until one is won",
     "first": "the first attempt",
+    None: "no attempt",
 }
 _EFFECTS = {"note": "is noted", "zero": "a score of 0, and a loss", "fail": "no score, and a loss"}
 

@@ -129,6 +129,7 @@ def read_challenge(ctx: Ctx, challenge: ChallengeName, agent: Agent = None) -> T
             attempts_allowed=rule.attempts,
             attempts_allowed_a_day=rule.attempts_per_day,
             attempts_made=None if handle is None else 0 if newest is None else newest.number,
+            rated=rule.match_rule,
             answer=_tell_form(rule),
             judged_by=rule.evaluator.type,
             scored_by=_tell_scoring(rule),

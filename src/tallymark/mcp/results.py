@@ -71,6 +71,10 @@ class ToldChallenge(BaseModel):
     attempts_allowed: int | None = Field(description="In all; null for any number.")
     attempts_allowed_a_day: int | None
     attempts_made: int | None = Field(None, description="By your agent.")
+    rated: str | None = Field(
+        description="Which attempts move your rating: `every` one, those `until_won`, or the"
+        " `first` alone; null where none does."
+    )
     answer: AnswerForm
     judged_by: str
     scored_by: str

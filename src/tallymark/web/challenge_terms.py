@@ -111,8 +111,9 @@ def _list_terms(challenge: Challenge) -> Iterable[Term]:
         yield Term("Limits", f"{', '.join(bounds)}; an attempt beyond {effect}")
     if challenge.trajectory != "none":
         yield Term("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
-    tier = challenge.difficulty
-    yield Term("Rating", f"against tier {tier}, {tier_rating(tier)}; {_describe_rated(challenge)}")
+    if rule := challenge.match_rule:
+        tier = challenge.difficulty
+        yield Term("Rating", f"against tier {tier}, {tier_rating(tier)}; {_RATED[rule]}")
 
 
 def _list_versus_terms(challenge: Challenge, versus: Versus) -> Iterable[Term]:
@@ -133,11 +134,6 @@ def _list_sight(challenge: Challenge, what: str) -> Iterable[Term]:
         seen = "private: those who are signed in; to others it does not exist"
     yield Term("Who sees it", f"{seen}; {private}")
     yield Term("Version", challenge.version[:12])
-
-
-def _describe_rated(challenge: Challenge) -> str:
-    usual = "every" if challenge.generate is not None else "until_won"
-    return _RATED[challenge.rated or usual]
 
 
 def _describe_quota(challenge: Challenge) -> str:

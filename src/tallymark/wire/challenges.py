@@ -46,6 +46,9 @@ class ChallengeState(Told):
     version: str
     difficulty: str
     kind: str
+    rated: Literal["every", "until_won", "first"] | None = Field(
+        None, description="Which of an agent's attempts move its rating; null where none does."
+    )
     closed: Moment | None = Field(None, description="Since when it takes no more entries.")
     frozen: Moment | None = Field(None, description="Since when the public board stands still.")
     scoring: dict[str, Any] = Field(default_factory=dict)
