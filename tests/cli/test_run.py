@@ -70,6 +70,34 @@ def test_two_models_are_compared(tally: Tally) -> None:
     assert "is worse: cases that passed fail now" in gate.stderr
 
 
+def test_reports_of_a_comparison_hold_it_and_go_by_its_formula(tally: Tally) -> None:
+    tally("run", "suites/support-desk.yaml")
+    careful, hasty = (run["id"] for run in tally.json("runs", "--sort", "score")["runs"])
+    files = ("c.json", "c.md", "c.html", "c.csv", "c.xml")
+    reports = [word for file in files for word in ("--report", file)]
+    asked = ("compare", careful, hasty, "--formula", "success_pct * 0 + 7")
+    said = tally.json(*asked, *reports)
+    told = json.loads((tally.folder / "c.json").read_text(encoding="utf-8"))
+    assert told["comparisons"] == said["comparisons"]
+    assert [(run["id"], run["score"]) for run in told["runs"]] == [(careful, 7), (hasty, 7)]
+    text = (tally.folder / "c.md").read_text(encoding="utf-8")
+    assert f"### `replay/hasty` (`{hasty}`) against `replay/careful` (`{careful}`)" in text
+    assert "| Score | 7.00 | 7.00 | 0.00 |" in text
+    assert "Broken (passed before): " in text
+    assert "success_pct * 0 + 7" in (tally.folder / "c.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_a_run_holds_its_comparison_with_the_baseline(tally: Tally) -> None:
+    suite = ("run", "suites/support-desk.yaml", "-q", "-m")
+    tally(*suite, "replay/careful")
+    before = tally.json("runs")["runs"][0]["id"]
+    reports = ("--report", "s.md", "--report", "s.json")
+    said = tally.json(*suite, "replay/hasty", "--baseline", before, *reports)["comparison"]
+    told = json.loads((tally.folder / "s.json").read_text(encoding="utf-8"))
+    assert told["comparisons"] == [said]
+    assert f"(`{before}`)\n" in (tally.folder / "s.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("option", ["--fail-under", "--alpha", "--tolerance"])
 def test_a_bound_that_nothing_is_under_is_refused(tally: Tally, option: str) -> None:
     asked = ("suites/my-eval-suite.yaml", "-m", "replay/careful")

@@ -41,7 +41,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare runs case by case: what changed, and whether the score's difference is real."""
-    from tallymark.runs.comparison import RegressionRule, compare_all, verdict
+    from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
     from tallymark.runs.reports.comparison_report import comparison_lines
 
     gates = Gates(None, fail_on_regression, alpha, tolerance, strict, max_errors)
@@ -52,7 +52,9 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         with show_progress("comparing"):
             loaded = [desk.runs.load(run, traces=bool(report)) for run in runs]
             compared = compare_all(loaded, formula=formula, rule=rule)
-        write_reports(report or [], loaded)
+        if report:
+            alike = score_alike(loaded, compared[0].formula)
+            write_reports(report, alike, compared)
         failures = gates.find_unrun(loaded[1:])
     if as_json:
         print_json({"comparisons": [each.to_dict() for each in compared]})

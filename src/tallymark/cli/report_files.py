@@ -14,6 +14,7 @@ from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.text import escape, say
 
 if TYPE_CHECKING:
+    from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
 
@@ -52,7 +53,9 @@ def print_runs(document: Any) -> None:
     sys.stdout.write("\n")
 
 
-def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
+def write_reports(
+    paths: Sequence[Path], runs: Sequence[Run], comparisons: Sequence[Comparison] = ()
+) -> None:
     """Writes each report whole or not at all."""
     for path in paths:
         from tallymark.runs.result_files import open_whole_file
@@ -61,7 +64,7 @@ def write_reports(paths: Sequence[Path], runs: Sequence[Run]) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open_whole_file(path) as file:
-                for piece in [kind.write(runs)] if kind.stream is None else kind.stream(runs):
+                for piece in kind.list_pieces(runs, comparisons):
                     file.write(piece.encode())
         except OSError as error:
             raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None

@@ -128,7 +128,7 @@ class RunEnd:
             for run in runs:
                 run.gates = failures
         if self.reports:
-            write_reports(self.reports, runs)
+            write_reports(self.reports, runs, () if against is None else (against,))
         self.show(runs, facts or {}, against)
         for failure in failures:
             say(f"tally: {failure}", err=True)

@@ -7,7 +7,7 @@ as a regression, and why, is in `docs/comparing-runs.md`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,7 +17,7 @@ from tallymark.runs.differences import Difference, SharedCases
 from tallymark.runs.paired_cases import list_prompts, pair_unnamed
 from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, RunRecord
-from tallymark.runs.run import Run, pick_cases
+from tallymark.runs.run import Run, outcome, pick_cases
 from tallymark.runs.tally import CaseCounts, Tally
 from tallymark.scoring.score import make_json_safe
 from tallymark.text import (
@@ -222,6 +222,18 @@ def compare_all(
         msgspec.structs.replace(each, p_value=p_value, compared=len(found))
         for each, p_value in zip(found, adjusted, strict=True)
     ]
+
+
+def score_alike(runs: Sequence[Run], formula: str) -> list[Run]:
+    """The runs as one formula for all of them sees them."""
+    names = {name for run in runs for name in (*run.tally.evals, *run.tally.scorers, *run.metrics)}
+    return [run if run.record.formula == formula else _score(run, formula, names) for run in runs]
+
+
+def _score(run: Run, formula: str, names: Collection[str]) -> Run:
+    parsed = run.tally.formula(formula, also=names)
+    record = msgspec.structs.replace(run.record, **outcome(parsed, run.tally))
+    return Run(record, run.results, run.tally, formula=parsed, kept=run.kept)
 
 
 def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:

@@ -6,11 +6,12 @@ endings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
 
 
@@ -26,14 +27,21 @@ class ReportFormat(NamedTuple):
 class ReportKind(NamedTuple):
     """A report as its own file describes it."""
 
-    write: Callable[[Sequence[Run]], str]
-    """A pure function from runs to text."""
+    write: Callable[..., str]
+    """A pure function from runs to text, and from comparisons of them where it `compares`."""
     reader: str
     """For the docs: who reads it."""
     gives: str
     """For the docs: what stands in it."""
-    stream: Callable[[Sequence[Run]], Iterator[str]] | None = None
+    stream: Callable[..., Iterator[str]] | None = None
     """Of a report that has every result: the same text in small pieces."""
+    compares: bool = False
+    """Whether it has a place for comparisons."""
+
+    def list_pieces(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterable[str]:
+        """The text, in small pieces where it has every result."""
+        given = (runs, comparisons) if self.compares else (runs,)
+        return [self.write(*given)] if self.stream is None else self.stream(*given)
 
 
 REPORT_FORMATS = {

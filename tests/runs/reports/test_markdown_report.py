@@ -56,9 +56,18 @@ def test_every_run_has_a_row() -> None:
     assert "1 could not run" in text
 
 
+def test_runs_of_one_model_are_told_apart_by_their_ids() -> None:
+    record, results = parts(two_cases())
+    text = markdown_report([two_cases(), Run(replace(record, id="again"), results)])
+    assert f"| `replay/careful` (`{record.id}`) | **" in text
+    assert "| `replay/careful` (`again`) | **" in text
+    assert "### `replay/careful` (`again`): 1 failed" in text
+
+
 def test_formulas_that_differ_are_all_named() -> None:
-    text = markdown_report([two_cases(), two_cases("success_pct")])
-    assert "- `replay/careful` is scored by `success_pct / total_cost`" in text
+    one = two_cases()
+    text = markdown_report([one, two_cases("success_pct")])
+    assert f"- `replay/careful` (`{one.record.id}`) is scored by `success_pct / total_cost`" in text
     assert "- `replay/careful` is scored by `success_pct`" in text
 
 

@@ -6,16 +6,14 @@ wrote stands in code spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tallymark.runs.comparison import CHANGE_KINDS, Comparison, verdict
-from tallymark.runs.reports.comparison_report import HEADER, list_rows
+from tallymark.runs.comparison import Comparison, verdict
+from tallymark.runs.reports.comparison_markdown import write_comparison
 from tallymark.runs.reports.markdown_report import markdown_report, write_code_span
 from tallymark.runs.run import Run
 from tallymark.text import clean_line, format_score
 
-MOST_CASES = 10
-"""Of each kind of change."""
 _LONGEST = 60_000
 """GitHub takes 65,536 characters."""
 
@@ -38,7 +36,7 @@ def comment_report(
         scores = ", ".join(format_score(run.record.score) for run in runs)
         lines += [f"Score: {scores}. There is no run of the base to compare with yet.", ""]
     else:
-        lines += [*_write_comparison(comparison), ""]
+        lines += [*write_comparison(comparison, ("base", "this")), ""]
     lines += [f"- {write_code_span(clean_line(each, 500))}" for each in failures]
     if page is not None:
         lines += ["", f"[Look closer]({page})"]
@@ -59,23 +57,3 @@ def _write_headline(suite: str, comparison: Comparison | None, failures: Sequenc
     if comparison.of_kind("broken") or round(comparison.score.difference.value or 0.0, 2) < 0:
         return f"⚠️ {named} may be worse than its base, or it is luck"
     return f"✅ {named} is not worse than its base"
-
-
-def _write_comparison(comparison: Comparison) -> Iterator[str]:
-    yield f"| {' | '.join(('', 'base', 'this', *HEADER[3:]))} |"
-    yield f"|:--|{'--:|' * (len(HEADER) - 1)}"
-    for row in list_rows(comparison):
-        yield f"| {' | '.join(row)} |"
-    said = verdict(comparison)
-    word = "Regression" if said.regression else "No regression"
-    yield from ("", f"**{word}**: {clean_line(said.reason, 500)}")
-    yield from (f"Careful: {clean_line(each, 500)}" for each in comparison.warnings)
-    for kind, title in CHANGE_KINDS.items():
-        changes = comparison.of_kind(kind)
-        if changes:
-            yield from ("", f"{title}: {len(changes):,}")
-        for change in changes[:MOST_CASES]:
-            why = f": {write_code_span(clean_line(change.reason, 200))}" if change.reason else ""
-            yield f"- {write_code_span(clean_line(change.name, 100))}{why}"
-        if len(changes) > MOST_CASES:
-            yield f"- and {len(changes) - MOST_CASES:,} more"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,17 +14,22 @@ from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import KeptResults, Run
 from tallymark.runs.score_matrix import make_matrix
 
+if TYPE_CHECKING:
+    from tallymark.runs.comparison import Comparison
 
-def json_report(runs: Sequence[Run]) -> str:
+
+def json_report(runs: Sequence[Run], comparisons: Sequence[Comparison] = ()) -> str:
     """All runs as the text `{"runs": [...]}`."""
-    return "".join(stream_json(runs))
+    return "".join(stream_json(runs, comparisons))
 
 
-def stream_json(runs: Sequence[Run]) -> Iterator[str]:
+def stream_json(runs: Sequence[Run], comparisons: Sequence[Comparison] = ()) -> Iterator[str]:
     """The same, result by result."""
     document: dict[str, Any] = {"runs": list(runs)}
     if len(runs) > 1 and (matrix := make_matrix(runs)) is not None:
         document["matrix"] = matrix.to_dict()
+    if comparisons:
+        document["comparisons"] = [each.to_dict() for each in comparisons]
     yield from stream_document(document)
     yield "\n"
 
@@ -147,7 +152,8 @@ def describe_case(result: CaseResult) -> dict[str, Any]:
 REPORT = ReportKind(
     write=json_report,
     reader="scripts",
-    gives='`{"runs": [...]}` with `score`, `score_formula`, `score_error` and every result;'
-    " `run_document` gives one run as a dict",
+    gives='`{"runs": [...]}` with `score`, `score_formula`, `score_error` and every result,'
+    " `comparisons` where runs are compared; `run_document` gives one run as a dict",
     stream=stream_json,
+    compares=True,
 )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
 from tallymark.runs.report_formats import ReportKind
@@ -23,31 +25,40 @@ from tallymark.text import (
     format_seconds,
 )
 
+if TYPE_CHECKING:
+    from tallymark.runs.comparison import Comparison
+
 MOST_CASES_SHOWN = 50
 """Failed cases in all runs together that are shown; CI systems refuse more than a megabyte."""
 _MOST_TEXT = 1_500
 
 
-def markdown_report(views: Sequence[Run]) -> str:
-    """A table with a row for each run, then the cases that failed or could not run."""
+def markdown_report(views: Sequence[Run], comparisons: Sequence[Comparison] = ()) -> str:
+    """A row for each run, how they compare, and the cases that failed or could not run."""
+    names = _name_runs(views)
     suites = dict.fromkeys(clean_line(view.record.suite, 100) for view in views)
     lines = [
         f"## {', '.join(write_code_span(suite) for suite in suites)}",
         "",
         *_write_matrix(views),
-        *_write_table(views),
+        *_write_table(views, names),
         "",
     ]
     formulas = {view.record.formula for view in views}
     if len(formulas) == 1:
         lines += [f"Score: {_write_formula(views[0])}", ""]
     else:
-        lines += [f"- {_write_model(view)} is scored by {_write_formula(view)}" for view in views]
-    lines += [line for view in views for line in _write_notes(view)]
+        lines += [
+            f"- {name} is scored by {_write_formula(view)}"
+            for name, view in zip(names, views, strict=True)
+        ]
+    for name, view in zip(names, views, strict=True):
+        lines += _write_notes(view, name)
+    lines += _write_comparisons(comparisons)
     room = MOST_CASES_SHOWN
-    for view in views:
+    for name, view in zip(names, views, strict=True):
         failed, unrun = (_list_cases(view, status) for status in ("failed", "error"))
-        lines += _write_failures(view, failed, unrun, room)
+        lines += _write_failures(view, name, failed, unrun, room)
         room = max(0, room - len(failed) - len(unrun))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -75,13 +86,23 @@ def write_cell(text: str) -> str:
     return write_code_span(clean_line(text, 100)).replace("|", "\\|")
 
 
-def _write_table(views: Sequence[Run]) -> Iterator[str]:
+def _write_comparisons(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    if comparisons:
+        from tallymark.runs.reports.comparison_markdown import (  # noqa: PLC0415 (numpy is heavy)
+            write_section,
+        )
+
+        for each in comparisons:
+            yield from write_section(each)
+
+
+def _write_table(views: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
     yield "| Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |"
     yield "|:--|--:|:-:|--:|--:|--:|--:|"
-    for view in views:
+    for view, name in zip(views, names, strict=True):
         tally, total = view.tally, view.tally.all
         cells = (
-            _write_model(view).replace("|", "\\|"),
+            name.replace("|", "\\|"),
             f"**{format_score(view.record.score)}**",
             "-" if view.interval is None else str(view.describe_interval()),
             f"{format_percent(view.metrics['success_pct'])} ({total.passed:,}/{total.ran:,})",
@@ -92,9 +113,9 @@ def _write_table(views: Sequence[Run]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _write_notes(view: Run) -> Iterator[str]:
+def _write_notes(view: Run, model: str) -> Iterator[str]:
     """What the table cannot say: why there is no score, and that a run did not end well."""
-    record, model = view.record, _write_model(view)
+    record = view.record
     if view.part is not None:
         yield f"- {model} ran a part of its cases: {write_code_span(clean_line(view.part, 500))}"
     for note in view.rescore_notes:
@@ -116,13 +137,13 @@ def _list_cases(view: Run, status: str) -> list[str]:
 
 
 def _write_failures(
-    view: Run, failed: Sequence[str], unrun: Sequence[str], most: int
+    view: Run, name: str, failed: Sequence[str], unrun: Sequence[str], most: int
 ) -> Iterator[str]:
     if not failed and not unrun:
         return
     counts = [f"{len(failed):,} failed"] if failed else []
     counts += [f"{len(unrun):,} could not run"] if unrun else []
-    yield from ("", f"### {_write_model(view)}: {', '.join(counts)}", "")
+    yield from ("", f"### {name}: {', '.join(counts)}", "")
     wrong = [*failed, *unrun]
     for case in view.read_cases(wrong[:most]).values():
         yield from _write_details(case)
@@ -149,8 +170,14 @@ def _write_details(case: CaseView) -> Iterator[str]:
     yield ""
 
 
-def _write_model(view: Run) -> str:
-    return write_code_span(clean_line(name_model(view.record), 100))
+def _name_runs(views: Sequence[Run]) -> list[str]:
+    """What each run is called: its model, and its id where several have the same."""
+    models = [clean_line(name_model(view.record), 100) for view in views]
+    count = Counter(models)
+    return [
+        write_code_span(model) + (f" ({write_code_span(view.record.id)})" * (count[model] > 1))
+        for view, model in zip(views, models, strict=True)
+    ]
 
 
 def _write_formula(view: Run) -> str:
@@ -171,5 +198,6 @@ def _escape_code(line: str) -> str:
 REPORT = ReportKind(
     write=markdown_report,
     reader="a CI job's summary",
-    gives="a table with a row for each run, what went wrong in folded blocks",
+    gives="a table with a row for each run, how they compare, what went wrong in folded blocks",
+    compares=True,
 )
