@@ -503,8 +503,28 @@ def test_a_signal_prints_the_results_so_far(tmp_path: Path, signal: str, code: i
             "        time.sleep(60)",
         ).replace("scorers={", "parallelism=1, scorers={")
     )
-    done = score("stop_eval.py")
+    done = score("stop_eval.py", "-o", "out.csv")
     assert done.returncode == code
+    assert "what is done is kept; out.csv is not written\n" in done.stderr
+    assert not (tmp_path / "out.csv").exists()
     assert "Success Rate: 100.0% (1 passed, 0 failed, 1 not run)\n" in done.stdout
     assert ", cancelled (desk on python/stop_eval:agent)\n  stopped by hand\n" in done.stdout
     assert "cancelled" in Tally(tmp_path)("runs").stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+def test_a_file_that_is_there_after_ctrl_c_is_the_one_before(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    lines = (json.dumps({"trace_id": f"t{n}", "output": "x" * 99}) for n in range(6_000))
+    (tmp_path / "big.jsonl").write_text("\n".join(lines))
+    (tmp_path / "late.py").write_text(
+        "import os, signal\n\nfrom tallymark import scorer\n\n@scorer\ndef late(ctx):\n"
+        "    if ctx.trace.trace_id == 't5900':\n"
+        f"        os.kill({'os.getppid()' if workers else 'os.getpid()'}, signal.SIGINT)\n"
+        "    return 1.0\n"
+    )
+    (tmp_path / "out.csv").write_text("before")
+    done = score("big.jsonl", "--scorer", "late.py:late", "-o", "out.csv", *workers)
+    assert (done.returncode, (tmp_path / "out.csv").read_text()) == (130, "before")
+    assert "; out.csv is not written\n" in done.stderr

@@ -190,6 +190,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             done = "what is done is kept" if options.keep else "nothing is kept"
             if options.keep and options.engine is not None:
                 done += "; type the same again to go on"
+            if options.output is not None:
+                done += f"; {options.output} is not written"
             say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
         if outcome.failures:
@@ -246,16 +248,13 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         read = partial(_read_chosen, options, seen, broken, update)
         scored, scoring_there = _open_scoring(options, read, scorers, how, broken, update)
         with scoring_there as forget_blocks:
-            with writer as write:
-                results, interrupted = _take_results(scored, write, whole=options.whole)
-                # Of many traces the run itself has only some results at hand.
-                run = scored.run
-                if results:
-                    run = Run(run.record, results, kept=options.keep)
-                if not run.tally.finished and not interrupted:
-                    raise _explain_nothing(options, seen)
+            results, interrupted = _take_results(scored, writer, options, seen)
             if not interrupted:  # and the file has its name: the same again is another run
                 forget_blocks()
+            # Of many traces the run itself has only some results at hand.
+            run = scored.run
+            if results:
+                run = Run(run.record, results, kept=options.keep)
     broken.tell()
     if scored.goes_on:
         said = "the run was begun before by the same command, and was gone on with"
@@ -273,16 +272,22 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
 
 
 def _take_results(
-    scored: ScoredTraces, write: WriteResult, *, whole: bool
+    scored: ScoredTraces,
+    writer: AbstractContextManager[WriteResult],
+    options: _ScoreOptions,
+    seen: Mapping[str, None],
 ) -> tuple[list[CaseResult], bool]:
     """Writes all results; those that are wanted at the end, and whether Ctrl-C came before it."""
     results: list[CaseResult] = []
-    try:
-        with closing(iter(scored)) as scoring:
-            for result in scoring:
-                write(result)
-                if whole:
-                    results.append(result)
+    try:  # Ctrl-C goes through the writer: a file that is there is complete
+        with writer as write:
+            with closing(iter(scored)) as scoring:
+                for result in scoring:
+                    write(result)
+                    if options.whole:
+                        results.append(result)
+            if not scored.run.tally.finished:
+                raise _explain_nothing(options, seen)
     except KeyboardInterrupt:
         return results, True
     return results, False
@@ -404,15 +409,7 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.runs.gates import find_shortfall, find_weak_scorers
 
     suites = _choose_suites(options)
-    runs: list[Run] = []
-    names = list(dict.fromkeys(name for suite in suites for name in suite.scorer_names))
-    with show_progress("running") as update, _open_writer(options.output, names) as write:
-        for suite in suites:
-            runs.append(_run_suite(suite, options, app, update))
-            for result in runs[-1].results:
-                write(result)
-            if runs[-1].interrupted:
-                break
+    runs = _run_each(suites, options, app)
     gates: list[str] = []
     least = options.fail_under
     for suite, run in zip(suites, runs, strict=False):  # after Ctrl-C, some have no run
@@ -428,6 +425,24 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         elif (said := find_shortfall(run, least)) is not None:
             gates.append(said)
     return _ScoreOutcome(runs, gates, [], {"passed": not gates}, interrupted=runs[-1].interrupted)
+
+
+def _run_each(suites: Sequence[Suite], options: _ScoreOptions, app: App) -> list[Run]:
+    """Their runs; after Ctrl-C those that were begun, and no file of results."""
+    runs: list[Run] = []
+    names = list(dict.fromkeys(name for suite in suites for name in suite.scorer_names))
+    try:
+        with show_progress("running") as update, _open_writer(options.output, names) as write:
+            for suite in suites:
+                runs.append(_run_suite(suite, options, app, update))
+                for result in runs[-1].results:
+                    write(result)
+                if runs[-1].interrupted:
+                    raise KeyboardInterrupt  # noqa: TRY301 (so that no file gets its name)
+    except KeyboardInterrupt:
+        if not runs or not runs[-1].interrupted:
+            raise
+    return runs
 
 
 def _choose_suites(options: _ScoreOptions) -> list[Suite]:

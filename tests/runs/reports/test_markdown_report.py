@@ -65,10 +65,10 @@ def test_runs_of_one_model_are_told_apart_by_their_ids() -> None:
 
 
 def test_formulas_that_differ_are_all_named() -> None:
-    one = two_cases()
-    text = markdown_report([one, two_cases("success_pct")])
-    assert f"- `replay/careful` (`{one.record.id}`) is scored by `success_pct / total_cost`" in text
-    assert "- `replay/careful` is scored by `success_pct`" in text
+    one, (record, results) = two_cases(), parts(two_cases("success_pct"))
+    text = markdown_report([one, Run(replace(record, model="replay/hasty"), results)])
+    assert "- `replay/careful` is scored by `success_pct / total_cost`" in text
+    assert "- `replay/hasty` is scored by `success_pct`" in text
 
 
 def test_a_run_that_broke_off_says_so() -> None:
