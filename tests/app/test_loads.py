@@ -37,6 +37,7 @@ from tallymark.errors import Conflict, InvalidInput, TallymarkError
 from tallymark.runs.record import RunRecord
 from tallymark.store import Store
 from tallymark.store.reviews.reviews import CaseKey, GivenScore
+from tallymark.traces import Trace
 
 
 @pytest.fixture
@@ -189,6 +190,29 @@ def test_runs_traces_and_scores_are_as_they_were(old: Store, new: Store, tmp_pat
     again = [replace(each, at=0.0, created_at=0.0) for each in stream_scores(new)]
     assert again == [replace(each, at=0.0, created_at=0.0) for each in stream_scores(old)]
     assert (load_results(new, paths[0]).runs, load_scores(new, paths[2])) == (0, 0)
+    assert not new.check_all().differences
+
+
+def keep_traces(store: Store, traces: Iterable[Trace], at: float) -> list[tuple[float, int]]:
+    """The moment and version of each trace that there is then."""
+    store.prepare()
+    TraceIntake(store, clock=lambda: at).load(traces)
+    while store.traces.settle(9e9):
+        pass
+    return [(each.record.started_at, each.record.version) for each in stream_traces(store)]
+
+
+def test_a_trace_without_times_keeps_the_moment_that_its_file_tells(
+    new: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "traces.parquet"
+    undated = Trace.from_dict({"trace_id": "t", "input": "q", "output": "a"})
+    with quick_store(f"sqlite:///{tmp_path / 'first.db'}") as first:
+        was = keep_traces(first, [undated], 1000.25)
+        write_table(path, TRACES, stream_traces(first))
+        assert was == keep_traces(first, open_traces(path), 2000.0) == [(1000.25, 1)]
+    for at in (3000.0, 4000.0):  # what is loaded again adds nothing
+        assert keep_traces(new, open_traces(path), at) == was
     assert not new.check_all().differences
 
 

@@ -21,7 +21,7 @@ from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.result_files import open_whole_file
 from tallymark.scoring.score import make_json_safe
 from tallymark.traces import Trace
-from tallymark.traces.trace_facts import read_facts
+from tallymark.traces.trace_facts import TOLD_START, read_facts
 
 T = TypeVar("T")
 SUFFIX = ".parquet"
@@ -296,7 +296,10 @@ def _read_trace(row: dict[str, Any]) -> Trace:
     trace = Trace.from_dict(document)
     if trace.trace_id != row["trace_id"]:
         trace = msgspec.structs.replace(trace, trace_id=row["trace_id"] or "")
-    read_facts(trace)  # what cannot be counted cannot be kept
+    facts = read_facts(trace)  # what cannot be counted cannot be kept
+    if facts.started_at is None and row["started_at"] is not None:
+        told = {**trace.metadata, TOLD_START: row["started_at"]}
+        trace = msgspec.structs.replace(trace, metadata=told)
     return trace
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tallymark.errors import Busy, InvalidInput, suggest
+from tallymark.errors import Busy, InvalidInput, NotFound, suggest
 from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -20,7 +20,7 @@ from tallymark.traces.otel_traces import assemble_counted
 from tallymark.traces.otlp_export import SpanGroup, read_export
 from tallymark.traces.redaction import Redactor
 from tallymark.traces.span_limits import LIMITS, Lost
-from tallymark.traces.trace_facts import read_facts
+from tallymark.traces.trace_facts import TOLD_START, read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -186,6 +186,8 @@ class TraceIntake:
     def _make_whole(self, trace: Trace, redactor: Redactor | None) -> TracePiece:
         if redactor is not None:
             trace = redactor.clean_trace(trace)
+        if TOLD_START in trace.metadata:
+            trace = self._forget_known_start(trace)
         lost = Lost()
         extra = len(trace.spans) - self._limits.spans_per_trace
         if extra > 0:
@@ -199,6 +201,16 @@ class TraceIntake:
             facts=read_facts(trace),
             lost=lost,
         )
+
+    def _forget_known_start(self, trace: Trace) -> Trace:
+        """A trace without its start, if it is there like that: it would be another version."""
+        metadata = {key: value for key, value in trace.metadata.items() if key != TOLD_START}
+        bare = msgspec.structs.replace(trace, metadata=metadata)
+        try:
+            known = self._store.traces.load(trace.trace_id)
+        except NotFound:
+            return trace
+        return bare if known == bare else trace
 
     def _make_item(
         self, pieces: list[TracePiece], at: float, settings: TraceSettings

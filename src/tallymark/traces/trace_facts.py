@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.text import shorten
-from tallymark.traces.lenient_json import as_label, as_list, as_mapping
+from tallymark.traces.lenient_json import as_amount, as_label, as_list, as_mapping
 from tallymark.traces.trace import Status, sum_known
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _LONGEST_LABEL = 200
 _MOST_LABELS = 50
 _FAR = 4e9
 """Seconds since 1970 beyond which a start is not one."""
+TOLD_START = "tally.started_at"
+"""Of a trace whose spans have no times: seconds since 1970, by the database that it comes from."""
 _FIELDS = {
     "session.id": "session",
     "session_id": "session",
@@ -141,7 +143,7 @@ def read_facts(trace: Trace) -> TraceFacts:
     spent = trace.sum_spending()
     answered = trace.answer
     return TraceFacts(
-        started_at=begin / 1000 if end else None,
+        started_at=begin / 1000 if end else _read_told_start(trace),
         duration=(trace.duration_ms or max(0.0, end - begin if end else 0.0)) / 1000,
         status=trace.status,
         has_root=has_root,
@@ -164,6 +166,11 @@ def read_facts(trace: Trace) -> TraceFacts:
         asked=asked,
         answered=shorten(answered, _LONGEST) if answered else None,
     )
+
+
+def _read_told_start(trace: Trace) -> float | None:
+    told = as_amount(trace.metadata.get(TOLD_START))
+    return told if told and told < _FAR else None
 
 
 def _gather(said: dict[str, Any], metadata: dict[str, Any]) -> None:
