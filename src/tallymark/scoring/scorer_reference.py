@@ -8,6 +8,7 @@ Options are literal values: text in quotes, numbers, true, false, null, lists an
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from typing import Any
 
@@ -18,6 +19,14 @@ from tallymark.importing import import_object, parse_alone
 from tallymark.scoring.score import show_value
 
 _LITERAL_WORDS = {"true": True, "false": False, "null": None}
+_WRAPS = {
+    "autoevals": "scorer",
+    "deepeval": "metric",
+    "inspect": "scorer",
+    "pydantic_evals": "evaluator",
+}
+"""Adapters, and the option of each that names what it wraps."""
+_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
 
 class ScorerReference(msgspec.Struct, frozen=True):
@@ -46,6 +55,27 @@ class ScorerReference(msgspec.Struct, frozen=True):
             )
         options = _parse_options(text, len(head)) if bracket else {}
         return cls(name, home or None, options)
+
+    @property
+    def score_name(self) -> str:
+        """What formulas call its value; told without loading the scorer."""
+        own = self.options.get("name", self.name)
+        wraps = _WRAPS.get(self.name) if self.home is None else None
+        if wraps is None or {wraps, "name"} <= self.options.keys():
+            return str(own)
+        return name_wrapped(str(self.options.get(wraps, own)))
+
+
+def name_wrapped(thing: str) -> str:
+    """The name of a scorer that wraps the thing of this name: `pattern_match` for a metric."""
+    if "{{" in thing:  # only its template tells it
+        return thing
+    return snake_case(thing.rpartition("/")[2]).removesuffix("_metric")
+
+
+def snake_case(name: str) -> str:
+    """`ExactMatchMetric` as `exact_match_metric`, `JSONDiff` as `json_diff`."""
+    return _BREAKS.sub("_", name).strip("_").lower()
 
 
 def _parse_options(text: str, at: int) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from tallymark.scorers.adapters.library_scorer import (
     import_library,
     make_plain,
     pick_result,
-    snake_case,
     wrap_scorer,
 )
 from tallymark.scoring import Score
+from tallymark.scoring.scorer_reference import snake_case
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tallymark.errors import ScorerError, WorkFailed, suggest
 from tallymark.importing import find_version
 from tallymark.scoring import Score, Scorer
 from tallymark.scoring.score import show_value
+from tallymark.scoring.scorer_reference import name_wrapped, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
 
 _SECRET = re.compile(r"api_?key|secret|password|credential|(^|_)token$", re.IGNORECASE)
-_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
 
 def import_library(module: str, package: str) -> Any:
@@ -35,10 +35,13 @@ def import_library(module: str, package: str) -> Any:
 
 
 def choose_wrapped(given: Any, name: str | None, adapter: str) -> tuple[Any, str | None]:
-    """What to wrap, and the name asked for; a name alone says what to wrap."""
+    """What to wrap, and what to call it where that is told; a name alone says what to wrap."""
     if given is None and name is None:
         raise ScorerError(f"{adapter} needs what it should wrap, or its name")
-    return (name, None) if given is None else (given, name)
+    if given is None:
+        given, name = name, None
+    # As a suite in YAML calls it, which goes by the text alone.
+    return given, name_wrapped(given) if name is None and isinstance(given, str) else name
 
 
 def find_class(module: Any, name: str, base: type) -> Any:
@@ -110,11 +113,6 @@ def make_plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted((make_plain(each) for each in value), key=repr)
     return getattr(value, "__qualname__", type(value).__qualname__)
-
-
-def snake_case(name: str) -> str:
-    """`ExactMatchMetric` as `exact_match_metric`, `JSONDiff` as `json_diff`."""
-    return _BREAKS.sub("_", name).strip("_").lower()
 
 
 def pick_result(results: Mapping[str, Any], key: str | None, what: str) -> Any:

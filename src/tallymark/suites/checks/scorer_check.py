@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,
@@ -54,7 +56,8 @@ def scorer_name(config: Any) -> str | None:
     name = given.get("name")
     if name is None and not has_templates(given["use"]):
         reference = ScorerReference.parse(given["use"])
-        name = str(reference.options.get("name", reference.name))
+        options = reference.options | given.get("options", {})
+        name = msgspec.structs.replace(reference, options=options).score_name
     return None if name is None or has_templates(name) else name
 
 
