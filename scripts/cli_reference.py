@@ -28,7 +28,7 @@ COMMANDS = [
     *("challenge init", "challenge check", "challenge publish", "challenge list", "challenge show"),
     *("challenge close", "challenge reopen", "challenge freeze", "challenge unfreeze"),
     *("attempt enter", "attempt submit", "attempt withdraw", "attempt report", "attempt settle"),
-    *("attempt list", "attempt show", "attempt void", "attempt unvoid"),
+    *("attempt list", "attempt show", "attempt submission", "attempt void", "attempt unvoid"),
     *("agent name", "agent disqualify", "agent reinstate", "log"),
     "compete",
     *("leaderboard", "ratings", "versus submit", "versus settle", "serve", "worker", "mcp"),

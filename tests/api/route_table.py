@@ -236,6 +236,7 @@ ROUTES = (
     Row("GET", "/attempts/{scored}", EVERYBODY),
     Row("GET", "/attempts/{open}/token", COMPETITORS),
     Row("GET", "/attempts/{open}/form", COMPETITORS),
+    Row("GET", "/attempts/{bobs}/submission", COMPETITORS),
     Row(
         "POST",
         "/attempts/{open}/submission",

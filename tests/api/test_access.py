@@ -32,6 +32,7 @@ def names(shared: Server) -> dict[str, str]:
     return {
         "run": shared.v1("ada", "GET", "/runs").json()["items"][0]["id"],
         "scored": board["items"][0]["attempt"],
+        "bobs": board["items"][1]["attempt"],
         "open": entered.json()["attempt"]["id"],
         "trace": shared.v1("ada", "GET", "/traces").json()["items"][0]["id"],
         "session": "s-none",

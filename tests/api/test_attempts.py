@@ -16,6 +16,7 @@ FIELDS = (
     *("score", "score_breakdown", "result", "submission_warnings", "constraint_violations"),
     *("harness_warning", "rating", "rank"),
 )
+STEPS = '{"trace_id": "t-1", "output": "x"}'
 
 
 @pytest.fixture
@@ -118,6 +119,28 @@ def test_those_who_compete_see_no_truth_no_seed_and_no_answers(sums: Server) -> 
             assert "42" not in json.dumps(json.loads(told).get("challenge", {}).get("evaluator"))
             assert "truth" not in told
             assert "secret-words" not in told or who == "bob"
+
+
+def test_what_was_submitted_is_read_by_its_agent_and_by_organisers_alone(sums: Server) -> None:
+    attempt = enter(sums)
+    sent = {"answer": {"sum": 123456789012345}, "metadata": {"model": "m"}, "trajectory": STEPS}
+    path = f"/attempts/{attempt}/submission"
+    early = sums.v1("bob", "GET", path)
+    assert (early.status_code, "nothing was submitted" in early.json()["detail"]) == (404, True)
+    assert sums.v1("bob", "POST", path, json=sent).status_code == 200
+    for who in ("bob", "alice", "ada"):
+        kept = sums.v1(who, "GET", path).json()["submission"]
+        assert kept["answer"] == {"sum": 123456789012345}
+        assert (kept["metadata"], kept["trajectory"]) == ({"model": "m"}, STEPS)
+        assert (kept["format"], kept["agent"], kept["attempt"]) == ("json", "bob", attempt)
+    picked = sums.v1("bob", "GET", f"{path}?fields=answer").json()
+    assert picked == {"submission": {"answer": {"sum": 123456789012345}}}
+    close = sums.v1("alice", "PATCH", "/challenges/sums", json={"closed": True, "reason": "x"})
+    assert close.status_code == 200, close.text
+    codes = {"charlie": 403, "rita": 403, "victor": 403, "nobody": 401, "oscar": 404}
+    for who, code in codes.items():
+        refused = sums.v1(who, "GET", path)
+        assert (refused.status_code, "123456789012345" in refused.text) == (code, False), who
 
 
 def test_giving_up_is_a_loss_and_void_counts_no_more(sums: Server) -> None:

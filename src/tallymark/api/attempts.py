@@ -35,6 +35,7 @@ from tallymark.api.api_route import keeps_idempotency, make_router
 from tallymark.app.rivals import describe_place
 from tallymark.app.sight import (
     find_attempt,
+    find_submission,
     find_visible,
     is_public,
     sees_live,
@@ -257,6 +258,19 @@ def submit(
     response = answer(document | {"job": None if job is None else job.id}, 202, **place)
     response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
     return response
+
+
+@router.get(
+    "/attempts/{attempt}/submission",
+    response_model=wire.OneSubmission,
+    dependencies=[may(COMPETITORS)],
+)
+def get_submission(
+    attempt: str, caller: Who, services: Services, fields: Fields = None
+) -> Response:
+    """What was submitted: for the agent that sent it and for organisers, and for nobody else."""
+    found = msgspec.to_builtins(find_submission(services, caller, attempt))
+    return answer({"submission": pick(found, fields)}, cache_control="no-store")
 
 
 @router.post(

@@ -38,6 +38,7 @@ from tallymark.challenges.evaluators import (
     find_evaluator,
 )
 from tallymark.challenges.evaluators.submission_intake import refuse_unusable
+from tallymark.challenges.kept_submission import KeptSubmission, keep_submission
 from tallymark.challenges.plugins import SandboxedPlugin
 from tallymark.challenges.rescore_plan import (
     RescorePlan,
@@ -208,6 +209,13 @@ class Competition:
     def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
         """What an agent's attempt is submitted to: its form and its limits."""
         return self._rulings.find_version(self.store.attempts.get_own(attempt_id, agent))
+
+    def read_submission(self, attempt_id: str) -> KeptSubmission:
+        """What was submitted with an attempt: for its agent and for organisers."""
+        attempt = self.store.attempts.get(attempt_id)
+        payload = self.store.attempts.payload(attempt.id)
+        form = self._rulings.find_version(attempt).submission
+        return keep_submission(attempt, form.format, payload)
 
     def submit(
         self,

@@ -9,6 +9,7 @@ import msgspec
 from tallymark.app.callers import ORGANISERS, Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
+from tallymark.challenges.kept_submission import KeptSubmission
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
@@ -68,7 +69,7 @@ def is_public(caller: Caller, live: bool | None) -> bool:
 
 def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bool:
     """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
-    if sees_live(caller) or (caller.agent is not None and caller.agent == attempt.agent):
+    if sees_live(caller) or is_own(caller, attempt):
         return True
     return tells_words(services, attempt.challenge)
 
@@ -111,12 +112,25 @@ def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> A
     attempt = services.store.attempts.get(identifier)
     if caller.role == "anonymous":
         find_visible(services, caller, attempt.challenge)
-    if sees_live(caller) or (caller.agent is not None and caller.agent == attempt.agent):
+    if sees_live(caller) or is_own(caller, attempt):
         return attempt
     if attempt.state == "entered" and caller.role in ("agent", "anonymous"):
         # That somebody is at it now is nobody else's business.
         raise NotFound(f"there is no attempt {identifier!r}", hint="check the id")
     return services.store.attempts.get(identifier, public=True)
+
+
+def find_submission(services: TenantServices, caller: Caller, identifier: str) -> KeptSubmission:
+    """What was sent with an attempt: for its agent and for organisers, and never for others."""
+    attempt = find_attempt(services, caller, identifier)
+    if not (sees_live(caller) or is_own(caller, attempt)):
+        raise NotAllowed("what was submitted is for its agent and for organisers")
+    return services.competition.read_submission(attempt.id)
+
+
+def is_own(caller: Caller, attempt: Attempt) -> bool:
+    """Whether the caller is the agent whose attempt it is."""
+    return caller.agent is not None and caller.agent == attempt.agent
 
 
 def speak_for(caller: Caller, agent: str | None) -> str:

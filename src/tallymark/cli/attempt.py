@@ -24,6 +24,7 @@ from tallymark.text import (
     Table,
     align,
     clean_line,
+    format_count,
     format_digits,
     format_moment,
     format_number,
@@ -31,9 +32,10 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
+    from tallymark.challenges.kept_submission import KeptSubmission
     from tallymark.desk.desk import Desk
 
 app = typer.Typer(
@@ -296,6 +298,34 @@ def show(
 
 
 @app.command()
+def submission(
+    attempt: AttemptArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PATH", help="A file; where files, a folder."),
+    ] = None,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what was submitted: to the agent that sent it, and to organisers."""
+    import msgspec
+
+    with open_desk(db, server) as desk:
+        kept = desk.attempts.read_submission(attempt)
+    files = kept.list_files()
+    if output is not None:
+        many = kept.format == "files" and kept.reported is None
+        folder, named = (output, files) if many else _name_file(output, files)
+        _write_files(folder, named)
+        say(f"{format_count(len(files), 'file')} of {kept.attempt} in {output}", err=as_json)
+    if as_json:
+        print_json(msgspec.to_builtins(kept))
+    elif output is None:
+        say(*_list_texts(kept, files))
+
+
+@app.command()
 def void(
     attempt: AttemptArgument,
     reason: Reason,
@@ -468,6 +498,24 @@ def _read_metrics(given: list[str]) -> Metrics:
         return msgspec.convert(values, Metrics)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"the metrics do not fit: {error}") from None
+
+
+def _name_file(output: Path, files: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
+    """The one file of an answer under the name that was chosen for it."""
+    (text,) = files.values()
+    return output.parent, {output.name: text}
+
+
+def _list_texts(kept: KeptSubmission, files: Mapping[str, str]) -> Iterator[str]:
+    """Files by their names where there are several, and what was said of the answer."""
+    for name, text in files.items():
+        if len(files) > 1 or kept.format == "files":
+            yield f"{clean_line(name)}:"
+        yield text.rstrip("\n")
+    if kept.metadata:
+        yield f"\nSaid of it: {json.dumps(kept.metadata, ensure_ascii=False)}"
+    if kept.trajectory is not None:
+        yield "\nA trajectory came with it: --json shows it"
 
 
 def _write_files(folder: Path, files: Mapping[str, Any]) -> None:

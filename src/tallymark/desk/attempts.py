@@ -12,6 +12,7 @@ import msgspec
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics, read_public
 from tallymark.challenges.challenge import Challenge, Submission
+from tallymark.challenges.kept_submission import KeptSubmission
 from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission, require_versus
 from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
@@ -101,6 +102,9 @@ class AttemptDesk(Protocol):
 
     def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
         """One with everything; for an `organiser`, also what may hold the truth."""
+
+    def read_submission(self, attempt: str) -> KeptSubmission:
+        """What was submitted, for its agent and for organisers."""
 
     def void(self, attempt: str, reason: str) -> Attempt:
         """Lets it count no more."""
@@ -203,6 +207,11 @@ class LocalAttempts:
             reason=None if evaluation is None else evaluation.reason,
             explanation=explain_score(store.challenges.get(found.challenge), found),
         )
+
+    def read_submission(self, attempt: str) -> KeptSubmission:
+        """What was submitted."""
+        with JudgedHere().open(self.app) as competition:
+            return competition.read_submission(attempt)
 
     def void(self, attempt: str, reason: str) -> Attempt:
         """Lets it count no more."""
@@ -317,6 +326,11 @@ class RemoteAttempts:
             reason=more.get("reason") if organiser else None,
             explanation=more.get("explanation"),
         )
+
+    def read_submission(self, attempt: str) -> KeptSubmission:
+        """What was submitted, where the key may read it."""
+        told = self.client.attempts.submission(attempt)
+        return msgspec.convert(told.model_dump(), KeptSubmission)
 
     def void(self, attempt: str, reason: str) -> Attempt:
         """Lets it count no more."""

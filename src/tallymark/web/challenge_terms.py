@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,7 +30,6 @@ _FORMS = {
     "files": "files",
     "agent": "the name of a model that is then asked",
 }
-_MOST_SHOWN = 1_200
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -38,17 +37,6 @@ class Term(msgspec.Struct, frozen=True):
 
     name: str
     says: str
-
-
-class DataFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that competitors get."""
-
-    name: str
-    size: int | None = None
-    """Bytes; None before it is yours, where that differs."""
-    excerpt: str = ""
-    cut: bool = False
-    """Whether the excerpt is only its beginning."""
 
 
 class ChallengeTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,23 +128,3 @@ def _describe_quota(challenge: Challenge) -> str:
     most = "as many as you like" if challenge.attempts is None else f"{challenge.attempts:,}"
     daily = challenge.attempts_per_day
     return most if daily is None else f"{most}, at most {daily:,} a day"
-
-
-def write_file(content: Any) -> bytes:
-    """A file of an attempt's data as it is downloaded."""
-    text = content if isinstance(content, str) else json.dumps(content, indent=2)
-    return text.encode()
-
-
-def list_files(data: Mapping[str, Any]) -> list[DataFile]:
-    """Each with its size and its beginning."""
-    found = []
-    for name, content in data.items():
-        raw = write_file(content)
-        text = raw.decode()
-        found.append(
-            DataFile(
-                name=name, size=len(raw), excerpt=text[:_MOST_SHOWN], cut=len(text) > _MOST_SHOWN
-            )
-        )
-    return found

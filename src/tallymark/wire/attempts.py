@@ -105,6 +105,30 @@ class AttemptForm(Told):
     submission: dict[str, Any]
 
 
+class SubmissionState(Told):
+    """What was submitted with an attempt."""
+
+    attempt: str = Field(examples=["a000000000042"])
+    challenge: str
+    agent: str
+    submitted_at: Moment | None = None
+    format: Literal["json", "text", "files", "agent"] = Field(
+        description="In which the answer was taken."
+    )
+    answer: Any = Field(description="A JSON value, a text, or names with texts of files.")
+    metadata: dict[str, Any]
+    trajectory: str | None = Field(None, description="A trace, as its text.")
+    reported: dict[str, Any] | None = Field(
+        None, description="The metrics that a trusted system sent in the place of an answer."
+    )
+
+
+class OneSubmission(Told):
+    """What was submitted with an attempt."""
+
+    submission: SubmissionState
+
+
 class AttemptPage(Listed[AttemptState]):
     """Attempts, newest first."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +18,7 @@ from tests.web.test_site import Elements
 
 from tallymark.app.app import App
 from tallymark.challenges.attempt import Evaluation, Outcome, Payload
-from tallymark.challenges.challenge import Evaluator
+from tallymark.challenges.challenge import Evaluator, Submission
 from tallymark.store import Store
 
 WORDS = "the evaluator said so"
@@ -177,6 +179,53 @@ def test_a_trajectory_is_a_waterfall_for_its_competitor_and_for_organisers_alone
         client = browse_as(traced, role, agent)
         assert client.get("/attempts/a1?format=json").json()["spans"] == []
         assert "step 1" not in client.get("/attempts/a1").text
+
+
+FILES = {"solve.py": "<script>alert('x')</script>", "more/notes.txt": "grün"}
+
+
+@pytest.fixture
+def answered(tmp_path: Path) -> Iterator[App]:
+    """An attempt of bob's with files that a browser must not run."""
+
+    def fill(store: Store) -> None:
+        maze = a_maze(submission=Submission(format="files"))
+        store.challenges.publish(maze, b"", at=NOW - 9 * DAY)
+        sent = store.attempts.enter("maze", "bob", at=NOW - DAY, seed=7)
+        payload = Payload(submission=FILES, metadata={"model": "m-1"})
+        store.attempts.submit(sent.id, "bob", payload, at=NOW - DAY + 9)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        yield app
+
+
+def test_what_was_submitted_shows_to_its_agent_and_to_organisers_alone(answered: App) -> None:
+    for client in (browse_as(answered, "agent", "bob"), browse(answered)):
+        page = client.get("/attempts/a1").text
+        assert "What was submitted" in page
+        assert "&lt;script&gt;alert" in page
+        assert "<script>alert" not in page
+        assert "m-1" in page
+        assert "grün" in page
+    answered.store.challenges.close("maze", at=NOW - 1, reason="over")
+    for role, agent in (("agent", "alice"), ("viewer", None), ("reporter", None)):
+        client = browse_as(answered, role, agent)
+        assert client.get("/attempts/a1?format=json").json()["submitted"] == []
+        assert "alert" not in client.get("/attempts/a1").text
+        for name in ("solve.py", "all.zip", "nothing"):
+            assert client.get(f"/attempts/a1?file={name}").status_code == 403
+
+
+def test_submitted_files_are_kept_and_never_run(answered: App) -> None:
+    client = browse_as(answered, "agent", "bob")
+    kept = client.get("/attempts/a1?file=solve.py")
+    assert kept.text == FILES["solve.py"]
+    assert kept.headers["content-disposition"].startswith("attachment")
+    assert kept.headers["content-type"] == "application/octet-stream"
+    assert kept.headers["x-content-type-options"] == "nosniff"
+    packed = zipfile.ZipFile(io.BytesIO(client.get("/attempts/a1?file=all.zip").content))
+    assert {name: packed.read(name).decode() for name in packed.namelist()} == FILES
+    assert client.get("/attempts/a1?file=nothing").status_code == 404
 
 
 # Every state

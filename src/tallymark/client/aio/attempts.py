@@ -43,6 +43,13 @@ class AsyncAttempts(AsyncResource):
         path, params = ("attempts", attempt, "form"), {"agent": agent}
         return await self._ask(wire.AttemptForm, "GET", *path, params=params, **options)
 
+    async def submission(
+        self, attempt: str, **options: Unpack[CallOptions]
+    ) -> wire.SubmissionState:
+        """What was submitted: for the agent that sent it and for organisers."""
+        path = ("attempts", attempt, "submission")
+        return (await self._ask(wire.OneSubmission, "GET", *path, **options)).submission
+
     async def submit(
         self,
         attempt: str,

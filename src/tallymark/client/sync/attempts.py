@@ -45,6 +45,11 @@ class Attempts(Resource):
         path, params = ("attempts", attempt, "form"), {"agent": agent}
         return self._ask(wire.AttemptForm, "GET", *path, params=params, **options)
 
+    def submission(self, attempt: str, **options: Unpack[CallOptions]) -> wire.SubmissionState:
+        """What was submitted: for the agent that sent it and for organisers."""
+        path = ("attempts", attempt, "submission")
+        return (self._ask(wire.OneSubmission, "GET", *path, **options)).submission
+
     def submit(
         self,
         attempt: str,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +19,10 @@ from tallymark.challenges.submitted_files import parse_json, parse_sent
 from tallymark.challenges.trajectory import MAX_BYTES
 from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from tallymark.text import format_utc_moment
-from tallymark.web.challenge_terms import (
-    ChallengeTerms,
-    DataFile,
-    describe_terms,
-    list_files,
-    write_file,
-)
+from tallymark.web.challenge_terms import ChallengeTerms, describe_terms
+from tallymark.web.file_list import ARCHIVE, DataFile, list_files, pick_file
 from tallymark.web.page import Moved, Outcome, Page
-from tallymark.web.view import Download, View
+from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
@@ -37,7 +30,6 @@ if TYPE_CHECKING:
 
 WAITED_S = 3.0
 """For so long the page waits for a score; after that it shows that it comes."""
-_ARCHIVE = "all.zip"
 
 
 class AnswerView(View, frozen=True, kw_only=True):
@@ -75,7 +67,7 @@ def gather(visit: Visit) -> View:
         return _describe(visit, attempt, {})
     data = visit.services.competition.open_entry(attempt.id, attempt.agent).data
     wanted = visit.get("file")
-    return _pick_file(data, wanted) if wanted else _describe(visit, attempt, data)
+    return pick_file(data, wanted) if wanted else _describe(visit, attempt, data)
 
 
 def _find_own(visit: Visit) -> Attempt:
@@ -104,21 +96,9 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
         open=attempt.state == "entered" and visit.now < attempt.expires_at,
         terms=describe_terms(challenge),
         files=list_files(data),
-        archive=_ARCHIVE if len(data) > 1 else "",
+        archive=ARCHIVE if len(data) > 1 else "",
         longest_trajectory=MAX_BYTES,
     )
-
-
-def _pick_file(data: Mapping[str, Any], wanted: str) -> Download:
-    if wanted == _ARCHIVE and wanted not in data:
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in data.items():
-                archive.writestr(name, write_file(content))
-        return Download(title=wanted, content=packed.getvalue(), media_type="application/zip")
-    if wanted not in data:
-        raise NotFound(f"this attempt has no file {wanted[:80]!r}", hint="see the list on its page")
-    return Download(title=wanted.rpartition("/")[2], content=write_file(data[wanted]))
 
 
 def _read_sent(visit: Visit, submission: Submission) -> Payload:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.sight import sees_words, withhold_errors, withhold_words
+from tallymark.app.sight import find_submission, sees_words, withhold_errors, withhold_words
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import read_trajectory
-from tallymark.errors import TallymarkError
+from tallymark.errors import NotFound, TallymarkError
 from tallymark.text import clean_line, format_digits
 from tallymark.web.attempt_above import Above, find_above
 from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details
 from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
+from tallymark.web.file_list import ARCHIVE, DataFile, list_files, pick_file
 from tallymark.web.page import Page
 from tallymark.web.rating_sums import Sum, write_sums
 from tallymark.web.score_parts import FormulaTree
@@ -27,6 +29,7 @@ from tallymark.web.visit import Visit
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Outcome
     from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.kept_submission import KeptSubmission
 
 LEVELS = {
     "none": "No trajectory was sent.",
@@ -41,6 +44,8 @@ FURTHER = {
     "witnessed": "Nothing of it could be made up afterwards.",
 }
 """What the level is worth, and what it leaves open."""
+_MOST_SHOWN = 20_000
+"""Characters of a file that was submitted; all of it can be kept."""
 
 
 class PastScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +118,11 @@ class AttemptView(View, frozen=True, kw_only=True):
     spans: list[SpanLine]
     """Of the trajectory, which only its competitor and organisers see."""
     span_seconds: float
+    submitted: list[DataFile]
+    """The answer as files, for the same."""
+    archive: str
+    said: str
+    """What its competitor says of it."""
     scorer: str
     scorer_version: str
     version: str
@@ -133,11 +143,18 @@ class AttemptView(View, frozen=True, kw_only=True):
             yield from ({"metric": name, "value": value} for name, value in self.metrics.items())
 
 
-def gather(visit: Visit) -> AttemptView:
-    """The attempt that the address names."""
+def gather(visit: Visit) -> View:
+    """The attempt that the address names, or a file that was submitted with it."""
+    found = visit.find_attempt(visit.params["attempt"])
+    wanted = visit.get("file")
+    if wanted:
+        sent = find_submission(visit.services, visit.caller, found.id)
+        return pick_file(sent.list_files(), wanted)
+    return _describe(visit, found)
+
+
+def _describe(visit: Visit, found: Attempt) -> AttemptView:
     store, public = visit.app.store, visit.public
-    wanted = visit.params["attempt"]
-    found = visit.find_attempt(wanted)
     told = sees_words(visit.services, visit.caller, found)
     attempt = found if told else withhold_words(found)
     kept = store.challenges.find(attempt.challenge)
@@ -153,7 +170,9 @@ def gather(visit: Visit) -> AttemptView:
     origin = None if outcome is None else outcome.origin
     history = store.attempts.history(attempt.id, public=public)
     mine = visit.visitor.agent == attempt.agent
-    falls = _lay_out_trajectory(visit, attempt, allowed=mine or visit.visitor.may_organise)
+    sent = _find_sent(visit, attempt) if mine or visit.visitor.may_organise else None
+    falls = _lay_out_trajectory(sent)
+    files = {} if sent is None else sent.list_files()
     parts = _list_parts(challenge, outcome)
     level = "none" if outcome is None else outcome.trajectory_level
     return AttemptView(
@@ -202,6 +221,9 @@ def gather(visit: Visit) -> AttemptView:
         sources=list_sources(challenge, attempt, parts),
         spans=falls.lines,
         span_seconds=falls.seconds,
+        submitted=list_files(files, _MOST_SHOWN),
+        archive=ARCHIVE if len(files) > 1 else "",
+        said="" if sent is None else _write_said(sent.metadata),
         scorer=strategy.name if origin is None else origin.scorer,
         scorer_version="" if origin is None else origin.version[:12],
         version=attempt.version[:12],
@@ -246,15 +268,24 @@ def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[Dimension
     ]
 
 
-def _lay_out_trajectory(visit: Visit, attempt: Attempt, *, allowed: bool) -> Waterfall:
+def _find_sent(visit: Visit, attempt: Attempt) -> KeptSubmission | None:
     """What was sent with an attempt is for its competitor and for organisers, for good."""
-    if not allowed or attempt.submitted_at is None:
-        return lay_out_spans(None)
     try:
-        sent = visit.app.store.attempts.payload(attempt.id).trajectory
-        return lay_out_spans(None if sent is None else read_trajectory(sent))
-    except TallymarkError:  # scored elsewhere, or not to be read: its level says so
+        return find_submission(visit.services, visit.caller, attempt.id)
+    except NotFound:  # nothing was as yet, or it was scored elsewhere
+        return None
+
+
+def _lay_out_trajectory(sent: KeptSubmission | None) -> Waterfall:
+    text = None if sent is None else sent.trajectory
+    try:
+        return lay_out_spans(None if text is None else read_trajectory(text))
+    except TallymarkError:  # not to be read: its level says so
         return lay_out_spans(None)
+
+
+def _write_said(metadata: Mapping[str, Any]) -> str:
+    return json.dumps(metadata, indent=2, ensure_ascii=False) if metadata else ""
 
 
 def _list_problems(outcome: Outcome | None) -> list[str]:

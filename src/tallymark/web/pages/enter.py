@@ -11,7 +11,8 @@ from tallymark.app.callers import COMPETITORS
 from tallymark.app.sight import speak_for
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.errors import NotAllowed, WorkFailed
-from tallymark.web.challenge_terms import ChallengeTerms, DataFile, describe_terms, list_files
+from tallymark.web.challenge_terms import ChallengeTerms, describe_terms
+from tallymark.web.file_list import DataFile, list_files
 from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.challenges import ChallengeState, find_state
 from tallymark.web.view import View
