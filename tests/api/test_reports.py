@@ -59,6 +59,18 @@ def test_empty_lines_and_returns_are_no_lines(speed: Server) -> None:
     assert read(bulk(speed, b"")) == read(bulk(speed, b"\n\n")) == []
 
 
+@pytest.mark.parametrize("name", ["tokens_total", "elapsed_ms", "created_at", "cost", "calls"])
+def test_what_used_less_than_nothing_is_refused_and_not_stored(speed: Server, name: str) -> None:
+    body = {"agent": "bob", "metrics": {"succeeded": True, "rating": 8, name: -1}}
+    for query in ("", "?validate_only=true"):
+        told = speed.v1("rita", "POST", f"{SPEED}{query}", json=body)
+        assert told.status_code == 422
+        assert told.json()["errors"][0]["field"] == f"metrics.{name}"
+        lines = read(bulk(speed, json.dumps(body).encode(), query))
+        assert [each["status"] for each in lines] == [422]
+    assert count(speed) == 0
+
+
 def test_all_or_none(speed: Server) -> None:
     wrong = bulk(speed, b"\n".join([line(), line(rating="x"), line()]), "?atomic=true")
     assert wrong.status_code == 422

@@ -140,6 +140,7 @@ _CHAPTERS: dict[str, tuple[str, ...]] = {
         "attempt report speed --agent dora --metric succeeded=true --metric rating=2",
         "~ attempt report speed --agent bob --metric raiting=7",
         "~ attempt report speed --agent bob --metric rating=true",
+        f"~ attempt report speed --agent bob {WON} --metric elapsed_ms=-1",
         "attempt list sums",
         "export attempts sums -o attempts.parquet",
         "~ attempt list speed --agent bob --json",

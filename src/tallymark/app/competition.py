@@ -24,7 +24,14 @@ import msgspec
 from tallymark.app.rulings import Rulings, scores_quickly
 from tallymark.app.settlers import Reported, Settlers
 from tallymark.app.witnessed import read_witnessed
-from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
+from tallymark.challenges.attempt import (
+    Attempt,
+    Evaluation,
+    Metrics,
+    Outcome,
+    Payload,
+    find_below_zero,
+)
 from tallymark.challenges.attempt_scores import elapsed_ms, score_attempts
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_data import make_attempt_data
@@ -62,6 +69,7 @@ from tallymark.errors import (
     Conflict,
     InvalidInput,
     OrganiserFault,
+    Place,
     RuleChanged,
     TallymarkError,
     WorkFailed,
@@ -716,6 +724,9 @@ def _refuse_report(metrics: Metrics, challenge: Challenge) -> None:
         close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
         hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
         raise InvalidInput(f"{challenge.name} knows no metric {unknown!r}", hint=hint)
+    if (below := find_below_zero(metrics)) is not None:
+        place = Place(source=f"metrics.{below}")
+        raise InvalidInput(f"{getattr(metrics, below)} is below zero", place=place)
 
 
 def _refuse_other_kind(challenge: Challenge, wish: str) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
 from tallymark.challenges.agent_names import check_handle
+from tallymark.challenges.attempt import find_below_zero
 from tallymark.errors import InvalidInput, NotFound, TallymarkError
 from tallymark.runs.run import final_status, outcome
 from tallymark.runs.tally import Tally
@@ -64,7 +65,8 @@ def load_attempts(store: Store, path: Path, challenge: str | None, *, at: float)
             agents.add(each.agent)
         if not 1 <= each.number <= _MOST_ATTEMPTS:
             raise file.refuse(rows, f"number: {each.number} counts no attempt")
-        if (below := _find_below_zero(each)) is not None:
+        below = None if each.outcome is None else find_below_zero(each.outcome.metrics)
+        if below is not None:
             raise file.refuse(rows, f"{below} is below zero")
         ended += _has_ended(each)
     if challenge is None and len(names) > 1:
@@ -76,15 +78,6 @@ def load_attempts(store: Store, path: Path, challenge: str | None, *, at: float)
     given = _Chosen(file)
     new = store.loads.attempts(challenge or names.pop(), given, agents, at=at)
     return LoadedAttempts(new, ended - new, rows - ended)
-
-
-def _find_below_zero(attempt: Attempt) -> str | None:
-    """What was used up less than not at all, which would win where little is best."""
-    if attempt.outcome is not None:
-        for name in ("tokens_total", "elapsed_ms", "cost", "calls"):
-            if (getattr(attempt.outcome.metrics, name) or 0) < 0:
-                return name
-    return None
 
 
 def _has_ended(attempt: Attempt) -> bool:

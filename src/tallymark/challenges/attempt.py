@@ -54,6 +54,18 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An evaluator's own numbers, by names that a formula can use."""
 
 
+COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
+NEVER_BELOW_ZERO = (*COUNTS, "cost")
+
+
+def find_below_zero(metrics: Metrics) -> str | None:
+    """What was used up less than not at all, which would win where little is best."""
+    for name in NEVER_BELOW_ZERO:
+        if (getattr(metrics, name) or 0) < 0:
+            return name
+    return None
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an evaluator found: before any weighing, the same for the same submission and seed."""
 

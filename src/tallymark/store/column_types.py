@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _encode = msgspec.json.Encoder(enc_hook=str).encode
+_decode_numbers = msgspec.json.Decoder(dict[str, float | None]).decode
 
 metadata = MetaData()
 """All tables are in it."""
@@ -103,6 +104,11 @@ def json_text(value: Any) -> str:
 def read_json_mapping(text: str | None) -> dict[str, Any]:
     """The mapping in a column that is NULL when it is empty."""
     return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
+def read_numbers(text: str | None) -> dict[str, float | None]:
+    """The numbers in such a column: each a float, however it was written."""
+    return {} if text is None else _decode_numbers(text)
 
 
 def _clean(value: Any) -> Any:

@@ -34,12 +34,12 @@ class SentMetrics(Asked):
     model_config = ConfigDict(extra="allow", strict=True)
 
     succeeded: bool = False
-    tokens_total: int | None = Field(None, examples=[1200])
-    elapsed_ms: int | None = Field(None, examples=[5400])
+    tokens_total: int | None = Field(None, ge=0, examples=[1200])
+    elapsed_ms: int | None = Field(None, ge=0, examples=[5400])
     rating: float | int | None = Field(None, examples=[8])
-    created_at: int | None = Field(None, description="Milliseconds since 1970.")
-    cost: float | int | None = None
-    calls: int | None = None
+    created_at: int | None = Field(None, ge=0, description="Milliseconds since 1970.")
+    cost: float | int | None = Field(None, ge=0)
+    calls: int | None = Field(None, ge=0)
 
 
 class Report(Asked):

@@ -75,6 +75,7 @@ def test_a_competitor_cannot_report(tmp_path: Path) -> None:
         ({"succeeded": 1}, "succeeded is true or false, not 1"),
         ({"tokens_total": -1}, "tokens_total is a whole number, 0 or more, not -1"),
         ({"tokens_total": 1.5}, "tokens_total is a whole number, 0 or more, not 1.5"),
+        ({"cost": -0.5}, "cost is a finite number, 0 or more, not -0.5"),
         ({"rating": True}, "rating is a finite number, not True"),
         ({"rating": "8"}, "rating is a finite number, not '8'"),
         ({"dimensions": []}, "dimensions is a mapping, not []"),

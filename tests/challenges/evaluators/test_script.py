@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.challenges.challenge_folders import attempt_at, challenge_in, judged
 
@@ -63,6 +64,14 @@ def test_the_script_scores(tmp_path: Path) -> None:
     assert score_attempt(challenge, found, attempt=attempt_at(challenge)).score == 500
 
 
+def test_metrics_are_what_the_store_gives_back(tmp_path: Path) -> None:
+    """Else an attempt is scored by one number, and scored again by another."""
+    metrics = "{'km': 2**53 + 1, 'own': 0, 'least': -0.0, 'rating': 7, 'tokens_total': 3.0}"
+    _, found = with_answer(tmp_path, f"return {{'metrics': {metrics}}}")
+    assert repr(found) == repr(msgspec.json.decode(msgspec.json.encode(found), type=Evaluation))
+    assert found.metrics.tokens_total == 3
+
+
 def test_the_same_submission_is_judged_alike(tmp_path: Path) -> None:
     challenge = challenge_in(tmp_path, TEXT, FILES)
     assert judged(challenge, tmp_path, {"x": [1]}) == judged(challenge, tmp_path, {"x": [1]})
@@ -87,6 +96,9 @@ def with_answer(folder: Path, body: str) -> tuple[Challenge, Evaluation]:
         ("return {'dimensions': {'correctness': True}}", "correctness: expected a number, but tr"),
         ("return {'dimensions': {'speed': 1}}", "'speed' is measured by the server"),
         ("return {'metrics': [1]}", "metrics: expected a mapping, each value a number or null"),
+        ("return {'metrics': {'tokens_total': 1.5}}", "tokens_total is a whole number, 0 or more"),
+        ("return {'metrics': {'calls': -1}}", "evaluate.py: calls is a whole number, 0 or more"),
+        ("return {'metrics': {'cost': -0.1}}", "cost is a finite number, 0 or more, not -0.1"),
         ("return {'succeeded': 1}", "succeeded: expected true or false, but 1 is a number"),
         ("return {'warnings': 'x'}", "warnings: expected a list, each of text or a ma"),
         ("return {'warnings': [{'message': 'x', 'severity': 'bad'}]}", "severity: 'bad' is not kn"),

@@ -109,6 +109,17 @@ def test_what_was_changed_by_hand_is_found(played: Path, tmp_path: Path, what: s
     assert all(str(each) for each in report.differences)
 
 
+def test_numbers_that_are_equal_are_no_difference(played: Path, tmp_path: Path) -> None:
+    """A metric was stored as it was written, `0` or `0.0`, and is computed again as a float."""
+    path = tmp_path / "tally.db"
+    shutil.copyfile(played, path)
+    with closing(sqlite3.connect(path)) as other, other:
+        written = "more = replace(more, '.0', '')"
+        changed = other.execute(f"UPDATE attempt_scores SET {written} WHERE more LIKE '%.0%'")
+        assert changed.rowcount
+    assert not check(path).differences
+
+
 def test_a_page_is_looked_up_and_not_looked_for(played: Path) -> None:
     """Else each page goes through all attempts of its challenge, or the whole log."""
     asked: list[tuple[str, tuple[object, ...]]] = []

@@ -10,7 +10,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tallymark.challenges.attempt import Evaluation, Metrics
+import msgspec
+
+from tallymark.challenges.attempt import COUNTS, NEVER_BELOW_ZERO, Evaluation, Metrics
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape
@@ -149,7 +151,26 @@ def metrics_of(submitted: Submitted, **found: Any) -> Metrics:
         "cost": submitted.cost,
         "calls": submitted.calls,
     }
-    return Metrics(**known | found)
+    # By their types, as the store gives them back: what is scored again is scored by the same.
+    return msgspec.convert(known | found, Metrics)
+
+
+def read_metric(name: str, value: object, problems: list[Problem]) -> float | None:
+    """A number that somebody measured; one that it cannot be is noted among the problems."""
+    if value is None:
+        return None
+    whole, bounded = name in COUNTS, name in NEVER_BELOW_ZERO
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and not (bounded and value < 0)
+        and not (whole and value != int(value))
+    ):
+        return int(value) if whole else float(value)
+    wanted = f"a {'whole' if whole else 'finite'} number{', 0 or more' if bounded else ''}"
+    problems.append(Problem(f"{name} is {wanted}, not {show_value(value)}"))
+    return None
 
 
 def raw_score(exactly: Fraction) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.evaluators.evaluator_kind import EvaluatorKind, metrics_of
+from tallymark.challenges.attempt import COUNTS, Evaluation
+from tallymark.challenges.evaluators.evaluator_kind import EvaluatorKind, metrics_of, read_metric
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import make_json_safe, show_value
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
 
-COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
 NUMBERS = ("rating", "cost")
 MAPPINGS = ("more", "dimensions", "details")
 
@@ -51,7 +49,7 @@ def read_reported(submitted: Submitted, challenge: Challenge) -> Evaluation:
                 problems.append(Problem(f"succeeded is true or false, not {show_value(value)}"))
         elif name in (*COUNTS, *NUMBERS, *own):
             into = more if name in own else found
-            into[name] = _read_number(name, value, problems)
+            into[name] = read_metric(name, value, problems)
         else:
             problems.append(
                 _describe_unknown(name, [*COUNTS, *NUMBERS, "succeeded", *MAPPINGS, *own])
@@ -68,19 +66,6 @@ def read_reported(submitted: Submitted, challenge: Challenge) -> Evaluation:
 def _get_mapping(given: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = given.get(name)
     return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _read_number(name: str, value: object, problems: list[Problem]) -> float | None:
-    if value is None:
-        return None
-    whole = name in COUNTS
-    wanted = "a whole number, 0 or more" if whole else "a finite number"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        problems.append(Problem(f"{name} is {wanted}, not {show_value(value)}"))
-        return None
-    if whole and (value < 0 or value != int(value)):
-        problems.append(Problem(f"{name} is {wanted}, not {show_value(value)}"))
-    return int(value) if whole else float(value)
 
 
 def _describe_unknown(name: object, known: list[str]) -> Problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     fill_options,
     make_warning,
     metrics_of,
+    read_metric,
 )
 from tallymark.challenges.evaluators.evaluator_options import TRUTH, FileNameShape, limits
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
@@ -38,7 +40,7 @@ from tallymark.documents.shapes import (
     TextShape,
     read_value,
 )
-from tallymark.errors import InvalidInput, Problem
+from tallymark.errors import InvalidInput, Place, Problem
 from tallymark.sandbox import Limits
 
 if TYPE_CHECKING:
@@ -116,8 +118,12 @@ def _read_evaluation(found: Any, where: str, submitted: Submitted) -> Evaluation
     if measured := sorted(MEASURED_DIMENSIONS & dimensions.keys()):
         message = f"the dimension {measured[0]!r} is measured by the server, not scored by a script"
         raise InvalidInput(f"{where}: {message}")
-    known = {name: metrics[name] for name in METRICS if metrics.get(name) is not None}
-    more = {name: value for name, value in metrics.items() if name not in METRICS}
+    problems: list[Problem] = []
+    read = {name: read_metric(name, value, problems) for name, value in metrics.items()}
+    if problems:
+        raise InvalidInput([replace(each, place=Place(source=where)) for each in problems])
+    known = {name: value for name, value in read.items() if name in METRICS and value is not None}
+    more = {name: value for name, value in read.items() if name not in METRICS}
     return Evaluation(
         metrics=metrics_of(submitted, succeeded=given.get("succeeded", False), **known, more=more),
         dimensions={key: float(value) for key, value in dimensions.items()},

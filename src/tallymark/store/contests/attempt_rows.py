@@ -19,7 +19,7 @@ from tallymark.challenges.attempt import (
 )
 from tallymark.errors import Conflict, InvalidInput, NotFound
 from tallymark.scoring import Origin
-from tallymark.store.column_types import make_storable, read_json_mapping
+from tallymark.store.column_types import make_storable, read_json_mapping, read_numbers
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -157,7 +157,7 @@ def _to_outcome(row: Row[Any]) -> Outcome:
         score=score,
         result=row.result,
         ranks=row.ranks,
-        metrics=Metrics(**metrics, more=read_json_mapping(row.more)),
+        metrics=Metrics(**metrics, more=read_numbers(row.more)),
         dimensions=read_json_mapping(row.dimensions),
         details=read_json_mapping(row.details),
         trajectory_level=row.trajectory_level,

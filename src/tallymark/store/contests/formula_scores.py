@@ -12,7 +12,13 @@ from sqlalchemy import Column, MetaData, Table, insert, literal, select, text, u
 from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.attempt_formula import METRICS, challenge_formula, total_of
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, read_json_mapping
+from tallymark.store.column_types import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    read_json_mapping,
+    read_numbers,
+)
 from tallymark.store.contests.attempt_tables import (
     attempt_scores,
     attempts,
@@ -176,5 +182,5 @@ def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     if row.more or row.dimensions:
         dimensions: dict[str, float] = read_json_mapping(row.dimensions)
         total = total_of(challenge, dimensions) if "total" in rule.formula.names else None
-        found = {**found, "total": total, **read_json_mapping(row.more), **dimensions}
+        found = {**found, "total": total, **read_numbers(row.more), **dimensions}
     return rule.formula.evaluate(rule.read_values(found))

@@ -22,7 +22,7 @@ from sqlalchemy import func, select
 from tallymark.challenges.attempt_formula import METRICS
 from tallymark.challenges.sorted_rows import SortedRows
 from tallymark.errors import InvalidInput
-from tallymark.store.column_types import read_json_mapping
+from tallymark.store.column_types import read_json_mapping, read_numbers
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -518,6 +518,6 @@ def _read_scored(connection: Connection, keys: Sequence[int]) -> Sequence[Row[An
 
 def _make_row(columns: ScoreColumns, row: Row[Any]) -> tuple[Any, ...]:
     found: Mapping[Any, Any] = row._mapping  # noqa: SLF001  so SQLAlchemy calls it
-    own = {**read_json_mapping(row.more), **read_json_mapping(row.dimensions)}
+    own = {**read_numbers(row.more), **read_json_mapping(row.dimensions)}
     numbers = [found[each] if each in _METRICS else own.get(each) for each in columns.numbers]
     return (_number_of(columns, row.agent), row.attempt, row.submitted_at, *numbers)

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, exists, insert, select
 
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.scoring import Origin
-from tallymark.store.column_types import json_text, make_storable, read_json_mapping
+from tallymark.store.column_types import json_text, make_storable, read_json_mapping, read_numbers
 from tallymark.store.contests import score_rules
 from tallymark.store.contests.attempt_tables import (
     attempt_scores,
@@ -113,7 +113,7 @@ def to_outcome(row: dict[str, Any], details: str | None, level: Any, origin: str
         score=row["score"],
         result=row["result"],
         ranks=row["ranks"],
-        metrics=Metrics(**metrics, more=read_json_mapping(row["more"])),
+        metrics=Metrics(**metrics, more=read_numbers(row["more"])),
         dimensions=read_json_mapping(row["dimensions"]),
         details=read_json_mapping(details),
         trajectory_level=level,
