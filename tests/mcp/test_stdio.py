@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -47,6 +48,13 @@ def test_a_servers_tools_are_handed_on_with_its_key(hall: Hall) -> None:
     assert found.structured_content["agent"] == "bob"
 
 
+def test_it_ends_when_nobody_writes_any_more(hall: Hall) -> None:
+    with listening(hall.server) as address:
+        environment = {"TALLY_SERVER": address, "TALLY_KEY": hall.server.keys["bob"]}
+        ended = start([], environment)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "words"),
     [
@@ -62,18 +70,24 @@ def test_what_cannot_be_served_is_said_in_one_sentence(
     assert words in said
 
 
+def start(
+    arguments: list[str], environment: dict[str, str], folder: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """The process that ended, whose standard input was closed from the start."""
+    return subprocess.run(
+        [TALLY, "mcp", *arguments],
+        check=False,
+        capture_output=True,
+        cwd=folder,
+        env=dict(os.environ) | environment,
+        stdin=subprocess.DEVNULL,
+        timeout=300,  # no verdict on its speed: one that never ends would keep all others waiting
+    )
+
+
 def serve(folder: Path, arguments: list[str], environment: dict[str, str]) -> str:
     """What it says of why it does not serve, in one line."""
-
-    async def work() -> Any:
-        return await anyio.run_process(
-            [str(TALLY), "mcp", *arguments],
-            check=False,
-            cwd=folder,
-            env=dict(os.environ) | environment,
-        )
-
-    ended = anyio.run(work)
+    ended = start(arguments, environment, folder)
     said: str = ended.stderr.decode()
     assert ended.returncode in (2, 3)
     assert len(said.strip().splitlines()) == 1

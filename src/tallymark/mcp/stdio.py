@@ -66,8 +66,9 @@ async def _forward(address: str, key: str) -> None:
         anyio.create_task_group() as group,
     ):
         group.start_soon(_pass_on, heard, answered)
-        await _pass_on(asked, told)
-        group.cancel_scope.cancel()
+        async with answered:  # as long as it is open, standard output waits for more
+            await _pass_on(asked, told)
+            group.cancel_scope.cancel()
 
 
 async def _pass_on(source: Any, target: Any) -> None:
