@@ -168,7 +168,9 @@ ROUTES = (
         {"name": "spring", "challenges": ["speed"]},
         wrong=({}, {"name": "x", "challenges": []}, {"name": "x", "challenges": ["speed"] * 2}),
     ),
+    Row("GET", "/tracks", EVERYBODY),
     Row("GET", "/tracks/spring/leaderboard", EVERYBODY),
+    Row("DELETE", "/tracks/none", ORGANISERS, does=False),
     Row(
         "POST",
         "/tracks/leaderboard",

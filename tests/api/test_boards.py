@@ -125,6 +125,38 @@ def test_what_is_private_is_in_no_rating_and_no_track_of_the_public(server: Serv
         assert "hidden" not in answered.text
         assert "'spring'?" not in answered.text
     assert server.v1("bob", "GET", "/tracks/spring/leaderboard").json()["agents"] == 2
+    server.v1("alice", "POST", "/tracks", json={"name": "plain", "challenges": ["open"]})
+    assert list_track_names(server, "nobody") == ["plain"]
+    assert list_track_names(server, "bob") == ["plain", "spring"]
+
+
+def list_track_names(server: Server, who: str, query: str = "") -> list[str]:
+    """Of the tracks that somebody is told of."""
+    return [each["name"] for each in server.v1(who, "GET", f"/tracks{query}").json()["items"]]
+
+
+def test_tracks_are_listed_in_pages_and_removed_by_organisers(server: Server) -> None:
+    publish(server, name="open", scoring_formula="rating")
+    for name in ("b", "a", "c"):
+        track = {"name": name, "title": name.upper(), "challenges": ["open"]}
+        server.v1("alice", "POST", "/tracks", json=track)
+    first = server.v1("bob", "GET", "/tracks?limit=2").json()
+    assert [each["title"] for each in first["items"]] == ["A", "B"]
+    assert list_track_names(server, "bob", f"?limit=2&cursor={first['next']}") == ["c"]
+    assert server.v1("bob", "DELETE", "/tracks/b").status_code == 403
+    assert server.v1("alice", "DELETE", "/tracks/b").json()["track"]["name"] == "b"
+    assert list_track_names(server, "bob") == ["a", "c"]
+    assert server.v1("alice", "DELETE", "/tracks/b").status_code == 404
+
+
+def test_a_track_has_a_name_that_an_address_can_have(server: Server) -> None:
+    publish(server, name="open", scoring_formula="rating")
+    for name in ("spring/2026", ".."):
+        answered = server.v1(
+            "alice", "POST", "/tracks", json={"name": name, "challenges": ["open"]}
+        )
+        assert answered.status_code == 422
+        assert "no address can name" in answered.text
 
 
 QUICK = ("", "?limit=2", "?around=bob")

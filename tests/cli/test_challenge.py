@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
+
+from tallymark.app.app import App
+from tallymark.challenges.tracks import Track
 
 SUMS = """
     name: sums
@@ -158,6 +162,15 @@ def test_a_track_is_a_board_over_several_challenges(tally: Tally) -> None:
     board = tally.json("leaderboard", "track.yaml")
     assert [each["agent"] for each in board["standings"]] == ["alice", "bob"]
     assert board["standings"][0]["scores"] == {"sums": None, "reports": 100.0}
+
+
+def test_a_track_that_is_kept_is_shown_by_its_name(tally: Tally) -> None:
+    tally("challenge", "publish", "reports")
+    tally("attempt", "report", "reports", "--agent", "alice", "--metric", "succeeded=true")
+    with closing(App(str(tally.folder / ".tally" / "tally.db"))) as app:
+        app.store.tracks.put(Track(name="all", title="All", challenges=("reports",)), at=1.0)
+    assert tally.json("leaderboard", "all")["standings"][0]["value"] == 100.0
+    assert "All (1 agent), sum" in tally("leaderboard", "all").stdout
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from tallymark.challenges.challenge import (
 )
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack, pack_files
+from tallymark.challenges.tracks import Track
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
@@ -205,10 +206,20 @@ def fill_contests(store: Store, odd: str = "") -> None:
     for place, agent in enumerate(("alice", "bob")):
         metrics = Metrics(succeeded=True, tokens_total=100 * (place + 1), elapsed_ms=2000)
         play(store, "frugal", agent, 900.0 - 100 * place, at=NOW - DAY, metrics=metrics)
+    fill_tracks(store, odd)
     fill_versus(store, odd)
     store.attempts.enter("maze", "erin", at=NOW - 30, seed=1)
     publish_beans(store, odd)
     store.attempts.enter("bean-counter", "erin", at=NOW - 30, seed=1)
+
+
+def fill_tracks(store: Store, odd: str = "") -> None:
+    """One over what everybody sees, and one with a challenge that strangers do not know of."""
+    everybody = Track(name="spring", title=f"Spring cup{odd}", challenges=("maze",))
+    store.tracks.put(everybody, at=NOW - DAY)
+    names = ("maze", "frugal")
+    both = Track(name="both", title="Both", challenges=names, combine="maze + 2 * frugal")
+    store.tracks.put(both, at=NOW - DAY)
 
 
 def publish_beans(store: Store, odd: str = "", **fields: object) -> Challenge:
@@ -355,6 +366,10 @@ def list_addresses(store: Store) -> list[str]:
         "/challenges/frugal",
         "/challenges/guard",
         "/challenges/guard?category=leak",
+        "/tracks",
+        "/tracks/spring",
+        "/tracks/both?around=dave&limit=1",
+        "/tracks/both?part=board",
         "/attempts/a1",
         "/attempts/a4",
         "/attempts/a5",

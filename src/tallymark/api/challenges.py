@@ -45,10 +45,16 @@ from tallymark.app.rescoring import (
     queue_rescoring,
 )
 from tallymark.app.service import TenantServices
-from tallymark.app.sight import find_visible, is_public, list_visible
+from tallymark.app.sight import (
+    find_visible,
+    find_visible_track,
+    is_public,
+    list_visible,
+    list_visible_tracks,
+)
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.challenges.tracks import Track
-from tallymark.errors import Conflict, NotFound
+from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire
 
@@ -269,11 +275,36 @@ def publish_track(
 ) -> Response:
     """Several challenges as one contest; said again, it replaces the track of that name."""
     track = services.publishing.read_track(body.model_dump(exclude_none=True))
+    if "/" in track.name or track.name in {".", ".."}:
+        hint = "leave / out: its page and its board have the name in their address"
+        raise InvalidInput(f"no address can name {track.name!r}", hint=hint)
     for each in track.challenges:
         if services.store.challenges.find(each).challenge.kind == "versus":
             raise Conflict(f"{each} is played red against blue, and has no scores to combine")
     services.store.tracks.put(track, at=find_service(request).clock())
     return answer({"track": msgspec.to_builtins(track)}, 201)
+
+
+@router.get("/tracks", response_model=wire.TrackPage, dependencies=[may(PUBLIC)])
+def list_tracks(
+    caller: Who, services: Services, limit: Limit = 100, cursor: Cursor = None
+) -> Response:
+    """Tracks by name; without a key, those all of whose challenges are public."""
+    after = read_cursor(cursor, str)
+    found = list_visible_tracks(services, caller)
+    left = [each for each in found if after is None or each.name > after[0]]
+    more = write_cursor(left[limit - 1].name) if len(left) > limit else None
+    return answer({"items": msgspec.to_builtins(left[:limit]), "next": more})
+
+
+@router.delete(
+    "/tracks/{name}", response_model=wire.OneTrack, dependencies=[may(ORGANISERS, "write")]
+)
+def remove_track(name: str, services: Services) -> Response:
+    """Forget a track; its challenges and their boards stay."""
+    return answer(
+        {"track": msgspec.to_builtins(services.store.tracks.remove(name, at=services.now))}
+    )
 
 
 @router.get(
@@ -289,15 +320,7 @@ def get_track_board(
     live: Live = None,
 ) -> Response:
     """The board of a track, from the boards of its challenges."""
-    try:
-        track = services.store.tracks.get(name)
-        for each in track.challenges:
-            find_visible(services, caller, each)
-    except NotFound:
-        if caller.role != "anonymous":
-            raise
-        # What is suggested, or missing, may be private.
-        raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
+    track = find_visible_track(services, caller, name)
     return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
 
 

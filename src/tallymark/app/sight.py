@@ -10,6 +10,7 @@ from tallymark.app.callers import ORGANISERS, Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.kept_submission import KeptSubmission
+from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
@@ -53,6 +54,26 @@ def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallen
         for each in services.store.challenges.all()
         if caller.role != "anonymous" or each.challenge.visibility == "public"
     ]
+
+
+def find_visible_track(services: TenantServices, caller: Caller, name: str) -> Track:
+    """A track all of whose challenges the caller may know of."""
+    try:
+        track = services.store.tracks.get(name)
+        for each in track.challenges:
+            find_visible(services, caller, each)
+    except NotFound:
+        if caller.role != "anonymous":
+            raise
+        # What is suggested, or missing, may be private.
+        raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
+    return track
+
+
+def list_visible_tracks(services: TenantServices, caller: Caller) -> list[Track]:
+    """All such tracks, by name."""
+    known = {each.challenge.name for each in list_visible(services, caller)}
+    return [each for each in services.store.tracks.all() if known.issuperset(each.challenges)]
 
 
 def sees_live(caller: Caller) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -10,7 +11,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Live, Server, open_desk
 from tallymark.cli.streams import print_csv, print_json
-from tallymark.errors import InvalidInput, suggest
+from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.text import (
     Table,
     format_digits,
@@ -70,7 +71,10 @@ class _BoardPage:
 
 def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     name: Annotated[
-        str, typer.Argument(metavar="CHALLENGE", help="A published challenge, or a track.yaml.")
+        str,
+        typer.Argument(
+            metavar="CHALLENGE", help="A published challenge or track, or a track.yaml."
+        ),
     ],
     agent: Annotated[
         str | None, typer.Option(help="Show the places around this agent instead of the top.")
@@ -91,12 +95,7 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
         if name.endswith((".yaml", ".yml")):
             document, parts = _show_track(desk, Path(name), page)
         else:
-            challenge, state = desk.challenges.find(name)
-            show = _show_versus if challenge.kind == "versus" else _show_board
-            document, parts = show(desk, challenge, page)
-            if not live and "frozen" in state:
-                document["frozen_at"] = state["frozen"]
-                parts.append(f"\nFrozen since {format_moment(state['frozen'])} UTC.")
+            document, parts = _show_named(desk, name, page)
     if as_json:
         print_json(document)
     elif as_csv:
@@ -104,6 +103,22 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_csv(_list_rows(document), ("rank", *who))
     else:
         say(*parts)
+
+
+def _show_named(desk: Desk, name: str, page: _BoardPage) -> Shown:
+    """A challenge, or where there is none of that name, a track."""
+    try:
+        challenge, state = desk.challenges.find(name)
+    except NotFound:
+        with suppress(NotFound):
+            return _show_track(desk, name, page)
+        raise
+    show = _show_versus if challenge.kind == "versus" else _show_board
+    document, parts = show(desk, challenge, page)
+    if not page.live and "frozen" in state:
+        document["frozen_at"] = state["frozen"]
+        parts.append(f"\nFrozen since {format_moment(state['frozen'])} UTC.")
+    return document, parts
 
 
 def _list_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -238,13 +253,13 @@ def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
     )
 
 
-def _show_track(desk: Desk, path: Path, page: _BoardPage) -> Shown:
+def _show_track(desk: Desk, named: Path | str, page: _BoardPage) -> Shown:
     import msgspec
 
-    track, found, frozen = desk.boards.track(path, live=page.live)
+    track, found, frozen = desk.boards.track(named, live=page.live)
     shown = page.cut(found)
     if page.agent is not None and not shown:
-        raise page.refuse_agent(str(path), [each.agent for each in found])
+        raise page.refuse_agent(str(named), [each.agent for each in found])
     document: dict[str, Any] = {
         "track": track.name,
         "combine": track.combine,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from tallymark.challenges.versus.standings import VersusStanding
     from tallymark.client.sync.client import Client
     from tallymark.desk.attempts import Side
+    from tallymark.wire.challenges import TrackBoard
+
+_MOST_LINES = 1000
+"""Of a board in one answer."""
 
 
 class BoardPart(NamedTuple):
@@ -49,8 +54,8 @@ class BoardDesk(Protocol):
     def versus(self, challenge: str, side: Side, *, live: bool) -> list[VersusStanding]:
         """The players of a side, all of them."""
 
-    def track(self, path: Path, *, live: bool) -> TrackPart:
-        """The track that a file describes."""
+    def track(self, named: Path | str, *, live: bool) -> TrackPart:
+        """The track that a file describes, or that is published by a name."""
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
         """Strengths of agents and difficulties of challenges, as `RatingTable.to_dict` has it."""
@@ -82,10 +87,14 @@ class LocalBoards:
         with closing(self.app.competition()) as competition:
             return competition.arena(challenge).standings(side, public=not live)
 
-    def track(self, path: Path, *, live: bool) -> TrackPart:
-        """The track that a file describes."""
+    def track(self, named: Path | str, *, live: bool) -> TrackPart:
+        """The track that a file describes, or that is published by a name."""
         with closing(self.app.competition()) as competition:
-            track, lines = competition.track(path, public=not live)
+            if isinstance(named, Path):
+                track, lines = competition.track(named, public=not live)
+            else:
+                track = self.app.store.tracks.get(named)
+                lines = competition.track_board(track, public=not live)
         frozen = [] if live else self.app.store.challenges.frozen(time.time())
         return TrackPart(track, lines, [each for each in track.challenges if each in frozen])
 
@@ -124,25 +133,31 @@ class RemoteBoards:
 
         return [read_told(each, VersusStanding) for each in found]
 
-    def track(self, path: Path, *, live: bool) -> TrackPart:
-        """The track that a file here describes, over the boards there."""
+    def track(self, named: Path | str, *, live: bool) -> TrackPart:
+        """The track that a file here describes, over the boards there; or one kept there."""
+        from tallymark.challenges.tracks import Track, TrackStanding  # noqa: PLC0415 (formulas)
+
+        read = self._find_track_reader(named, live=live)
+        board = read(cursor=None)
+        lines = [*board.items]
+        while board.next is not None:
+            board = read(cursor=board.next)
+            lines += board.items
+        told = [read_told(each, TrackStanding) for each in lines]
+        return TrackPart(read_told(board.track, Track), told, board.frozen)
+
+    def _find_track_reader(self, named: Path | str, *, live: bool) -> Callable[..., TrackBoard]:
+        how: Any = {"limit": _MOST_LINES, "live": live}
+        if isinstance(named, str):
+            return partial(self.client.tracks.board, named, **how)
         import msgspec  # noqa: PLC0415 (with what follows)
 
         from tallymark.challenges.tracks import load_track  # noqa: PLC0415
         from tallymark.wire.challenges import NewTrack  # noqa: PLC0415
 
-        track, lines = load_track(path), []
+        track = load_track(named)
         given = NewTrack(**msgspec.to_builtins(track) | {"challenges": [*track.challenges]})
-        board = self.client.tracks.suppose_board(given, limit=1000, live=live)
-        lines += board.items
-        while board.next is not None:
-            board = self.client.tracks.suppose_board(
-                given, limit=1000, cursor=board.next, live=live
-            )
-            lines += board.items
-        from tallymark.challenges.tracks import TrackStanding  # noqa: PLC0415 (formulas)
-
-        return TrackPart(track, [read_told(each, TrackStanding) for each in lines], board.frozen)
+        return partial(self.client.tracks.suppose_board, given, **how)
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
         """Strengths of agents and difficulties of challenges."""

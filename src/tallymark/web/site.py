@@ -40,6 +40,8 @@ from tallymark.web.pages import (
     trace_comparison,
     trace_session,
     traces,
+    track,
+    tracks,
 )
 from tallymark.web.pages.organiser import agent as organised_agent
 from tallymark.web.pages.organiser import attempt as organised_attempt
@@ -57,6 +59,8 @@ PAGES: tuple[Page, ...] = (
     formula.PAGE,
     challenges.PAGE,
     challenge.PAGE,
+    tracks.PAGE,
+    track.PAGE,
     attempt.PAGE,
     agents.PAGE,
     agent.PAGE,

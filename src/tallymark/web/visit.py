@@ -9,8 +9,14 @@ from urllib.parse import urlencode
 from tallymark.app.app import App
 from tallymark.app.callers import Caller, Role
 from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import find_attempt, find_newest_visible
+from tallymark.app.sight import (
+    find_attempt,
+    find_newest_visible,
+    find_visible_track,
+    list_visible_tracks,
+)
 from tallymark.challenges.attempt import Attempt
+from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.web.form import Form
@@ -109,6 +115,17 @@ class Visit:
         found = self.app.store.challenges.all() if self.app.store.exists else []
         known = self.visitor.is_known
         return [each for each in found if known or each.challenge.visibility == "public"]
+
+    def find_track(self, name: str) -> Track:
+        """A track that the visitor may know of."""
+        if not self.app.store.exists:
+            raise NotFound(f"there is no track {name[:80]!r}", hint="there are none yet")
+        return find_visible_track(self.services, self.caller, name)
+
+    def list_tracks(self) -> list[Track]:
+        """All that the visitor may know of."""
+        there = self.app.store.exists
+        return list_visible_tracks(self.services, self.caller) if there else []
 
     def find_attempt(self, identifier: str) -> Attempt:
         """An attempt as the visitor may see it."""

@@ -147,6 +147,13 @@ class Track(Told):
     title: str
     challenges: list[str]
     combine: str
+    missing: Literal["skip", "zero", "last"] | None = Field(
+        None, description="What no score counts for, where it was said."
+    )
+
+
+class TrackPage(Listed[Track]):
+    """Tracks by name."""
 
 
 class TrackStanding(Told):

@@ -40,6 +40,8 @@ METHODS = {
     "POST /challenges/{name}/attempts": "challenges.enter attempt",
     "GET /challenges/{name}/attempts": "challenges.list_attempts",
     "POST /tracks": "tracks.publish",
+    "GET /tracks": "tracks.list",
+    "DELETE /tracks/{name}": "tracks.remove",
     "POST /tracks/leaderboard": "tracks.suppose_board",
     "GET /pauses": "challenges.pauses",
     "POST /challenges/{name}/resume": "challenges.resume",
@@ -345,6 +347,11 @@ def test_tracks_tenants_and_exports(server: Server) -> None:
     assert client.tracks.publish("both", ["speed", "secret"]).challenges == ["speed", "secret"]
     board = client.tracks.board("both", live=True)
     assert board.items[0].rank == 1
+    assert [each.name for each in client.tracks.list()] == ["both"]
+    first = client.tracks.board("both", limit=1)
+    assert client.tracks.board("both", limit=1, cursor=first.next).items[0].rank == 2
+    assert client.tracks.remove("both").title == "both"
+    assert list(client.tracks.list()) == []
     assert {each.name for each in client.accounts.tenants()} == {"default", "elsewhere"}
     rows = list(client.export("board", challenge="speed"))
     assert [each["agent"] for each in rows][:1] == ["charlie"]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Metrics
+from tallymark.challenges.tracks import Track
 from tallymark.documents.reader import read_plain
 from tallymark.errors import TallymarkError
 
@@ -27,6 +28,7 @@ BEANS, RACE, WORDS, GUARD = (
 )
 QUICK = ("bean-counter", "prompt-race", "fewest-words")
 """Folders of challenges that run nobody's code."""
+CUP = Track(name="sample-cup", title="Sample cup", challenges=(BEANS, WORDS))
 _DAYS = 10
 _DAY = 86_400.0
 _ALREADY_OPEN = 3
@@ -95,6 +97,7 @@ class SampleField:
             competition.publish(each)
             if each.name not in QUICK:
                 self._play_samples(competition, table, each)
+        competition.store.tracks.put(CUP, at=table.now)
         for at, player, challenge in self._plan(now):
             table.now = at
             if challenge == BEANS:

@@ -247,6 +247,12 @@ class Challenges(Resource):
 class Tracks(Resource):
     """Several challenges as one contest."""
 
+    def list(
+        self, *, limit: int | None = None, **options: Unpack[CallOptions]
+    ) -> Iterator[wire.Track]:
+        """Tracks by name."""
+        return self._page(wire.Track, "tracks", limit=limit, **options)
+
     def publish(
         self,
         name: str,
@@ -281,11 +287,16 @@ class Tracks(Resource):
         name: str,
         *,
         limit: int = 100,
+        cursor: str | None = None,
         around: str | None = None,
         live: bool | None = None,
         **options: Unpack[CallOptions],
     ) -> wire.TrackBoard:
-        """Its first so many places, or those around an agent."""
-        path, params = ("tracks", name, "leaderboard"), {"limit": limit, "around": around}
-        params |= {"live": live}
+        """So many places from the first or a cursor, or those around an agent."""
+        path, params = ("tracks", name, "leaderboard"), {"limit": limit, "cursor": cursor}
+        params |= {"around": around, "live": live}
         return self._ask(wire.TrackBoard, "GET", *path, params=params, **options)
+
+    def remove(self, name: str, **options: Unpack[CallOptions]) -> wire.Track:
+        """Forgets it; its challenges and their boards stay."""
+        return (self._ask(wire.OneTrack, "DELETE", "tracks", name, **options)).track

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from tallymark.challenges.tracks import Track
 from tallymark.errors import NotFound, suggest
@@ -17,7 +17,7 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import dialect_insert
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 _decode = msgspec.json.Decoder(Track).decode
 
@@ -41,11 +41,23 @@ class Tracks(TenantRows):
 
         self._database.write(work)
 
+    def remove(self, name: str, *, at: float) -> Track:
+        """Forgets a track; its challenges and their boards stay."""
+        track = self.get(name)
+        note = {"track": name, "challenges": list(track.challenges)}
+        entry = AuditEntry(at=at, actor=ORGANISER, event="track removed", note=note)
+
+        def work(connection: Connection) -> None:
+            if connection.execute(delete(table).where(*self._named(name))).rowcount:
+                audit_log.write_agent_entry(connection, self._tenant, entry)
+
+        self._database.write(work)
+        return track
+
     def get(self, name: str) -> Track:
         """The track of this name."""
-        mine = (table.c.tenant == self._tenant, table.c.name == name)
         with self._database.read() as connection:
-            found = connection.scalar(select(table.c.definition).where(*mine))
+            found = connection.scalar(select(table.c.definition).where(*self._named(name)))
         if found is None:
             near = suggest(name, [each.name for each in self.all()])
             hint = f"did you mean {near!r}?" if near else "publish it first"
@@ -57,3 +69,6 @@ class Tracks(TenantRows):
         query = select(table.c.definition).where(table.c.tenant == self._tenant)
         with self._database.read() as connection:
             return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]
+
+    def _named(self, name: str) -> tuple[ColumnElement[bool], ...]:
+        return (table.c.tenant == self._tenant, table.c.name == name)

@@ -9,6 +9,7 @@ import msgspec
 
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page
+from tallymark.web.pages.tracks import TrackLine, list_tracks
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
@@ -44,6 +45,7 @@ class ChallengesView(View, frozen=True, kw_only=True):
     """All challenges."""
 
     challenges: list[ChallengeLine]
+    tracks: list[TrackLine]
     total: int
     state: str
 
@@ -84,6 +86,7 @@ def gather(visit: Visit) -> ChallengesView:
     return ChallengesView(
         title="Challenges",
         challenges=[each for each in lines if wanted in ("", each.state)],
+        tracks=list_tracks(visit),
         total=len(found),
         state=wanted,
     )

@@ -17,6 +17,7 @@ from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
 from tallymark.web.page import Page
 from tallymark.web.pages.runs import SuiteLine, list_suites
+from tallymark.web.pages.tracks import TrackLine, list_tracks
 from tallymark.web.run_facts import describe_run
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _NEWS = 12
 _SUITES = 8
 _BOARDS = 4
+_TRACKS = 4
 _PLACES = 5
 _MINE = 5
 _REVIEWS = 200
@@ -94,6 +96,7 @@ class HomeView(View, frozen=True, kw_only=True):
     waiting: list[Waiting]
     news: list[News]
     suites: list[SuiteLine]
+    tracks: list[TrackLine]
     boards: list[BoardGlimpse]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -121,6 +124,7 @@ def gather(visit: Visit) -> HomeView:
         waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
         news=news,
         suites=suites,
+        tracks=list_tracks(visit)[:_TRACKS],
         boards=boards,
     )
 

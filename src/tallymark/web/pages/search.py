@@ -1,9 +1,10 @@
-"""Search: runs, challenges and agents by name, and sections of the documentation."""
+"""Search: runs, challenges, tracks and agents by name, and sections of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -59,6 +60,10 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
             yield Found(
                 kind="Challenge", name=each.title, link=f"/challenges/{each.name}", about=each.name
             )
+    for track in visit.list_tracks():
+        if text.casefold() in f"{track.name} {track.title}".casefold():
+            link = f"/tracks/{quote(track.name, safe='')}"
+            yield Found(kind="Track", name=track.title, link=link, about=track.name)
     known = store.figures.agents(text=text, limit=_MOST) if visit.visitor.is_known else ()
     for agent in known:
         yield Found(
