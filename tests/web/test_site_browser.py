@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -162,6 +162,17 @@ def test_a_formula_is_answered_as_it_is_typed(address: str, page: Page) -> None:
     page.wait_for_selector(".total >> text=25.00")
     assert "formula=success_pct+%2F+2" in page.url
     assert page.get_attribute("#formula", "aria-invalid") == "false"
+
+
+def test_what_a_long_term_lost_is_seen_without_scrolling(address: str, page: Page) -> None:
+    rule = "succeeded * max(0, 1000 - 100 * (number - 1) - elapsed_s / 10)"
+    page.goto(f"{address}/attempts/a5?{urlencode({'formula': rule})}")
+    table = page.locator("#by-rule .tree")
+    assert "Lost" in table.inner_text()
+    box = table.locator("xpath=..")
+    for width in (1280, 1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert box.evaluate("box => box.scrollWidth - box.clientWidth") <= 0, width
 
 
 def test_the_theme_is_kept(address: str, page: Page) -> None:

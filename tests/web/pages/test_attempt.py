@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
-from tests.web.page_samples import DAY, NOW, a_maze, a_trace, play
+from tests.web.page_samples import DAY, NO_FILES, NOW, a_maze, a_trace, play
 from tests.web.test_site import Elements
 
 from tallymark.app.app import App
-from tallymark.challenges.attempt import Evaluation, Outcome, Payload
+from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import Evaluator, Submission
 from tallymark.store import Store
 
@@ -42,6 +42,18 @@ def test_the_one_above_is_compared_by_dimension(client: TestClient) -> None:
 def test_a_formula_is_shown_with_its_values(client: TestClient) -> None:
     tree = client.get("/attempts/a5?format=json").json()["tree"]
     assert tree["substituted"] == "1000 - 100"
+
+
+def test_metrics_of_the_challenges_own_stand_among_the_others(tmp_path: Path) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), NO_FILES, at=NOW - DAY)
+        metrics = Metrics(succeeded=True, more={"tests_passed": 20.0})
+        play(store, "maze", "alice", 900.0, at=NOW - 60, metrics=metrics)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        told = browse(app).get("/attempts/a1?format=json").json()["metrics"]
+    assert told["tests_passed"] == 20.0
+    assert "more" not in told
 
 
 def test_an_open_attempt_has_no_seed(client: TestClient) -> None:

@@ -161,7 +161,6 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
     challenge, outcome = kept.challenge, attempt.outcome
     standing = store.boards.standing(attempt.challenge, attempt.agent, public=public)
     is_best = standing is not None and standing.attempt == attempt.id
-    metrics = {} if outcome is None else msgspec.to_builtins(outcome.metrics)
     strategy = STRATEGIES[challenge.scoring.strategy]
     details = {} if outcome is None else outcome.details
     frozen = public and kept.is_frozen(visit.now)
@@ -204,7 +203,7 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
         parts=parts,
         tree=explain_formula(challenge, attempt),
         tried=try_on_attempt(visit, challenge, attempt),
-        metrics={**metrics, **metrics.pop("more", {})},
+        metrics=_list_metrics(outcome),
         above=find_above(visit, challenge, attempt) if is_best else None,
         sums=[] if change is None else list(write_sums(*change)),
         rating_hidden=hides_ratings,
@@ -254,6 +253,13 @@ def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:
     if STRATEGIES[challenge.scoring.strategy].metric is None:
         return write_value(challenge, outcome.score)
     return format_digits(outcome.score)
+
+
+def _list_metrics(outcome: Outcome | None) -> dict[str, Any]:
+    """What was measured, the challenge's own metrics among the others."""
+    metrics: dict[str, Any] = {} if outcome is None else msgspec.to_builtins(outcome.metrics)
+    own: dict[str, Any] = metrics.pop("more", {})
+    return metrics | own
 
 
 def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[DimensionShare]:
