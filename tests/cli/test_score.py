@@ -156,6 +156,13 @@ def test_traces_come_from_stdin() -> None:
     assert (run["suite"], len(run["results"])) == ("stdin", 2)
 
 
+def test_traces_with_the_id_of_another_are_told() -> None:
+    line = '{"trace_id": "t1", "name": "refund", "output": "a"}\n'
+    done = score("-", "--scorer", "word_count", stdin=line * 3)
+    told = "2 traces with the name and id of another one; each is a case of its own: refund[t1]"
+    assert done.stderr == f"tally: warning: {told}\n"
+
+
 def test_several_files_are_one_run() -> None:
     run = score_run(OWN, str(TRACES / "own_camel.jsonl"), "-s", "word_count", "--limit", "3")
     assert (run["suite"], len(run["results"])) == ("own.jsonl and 1 more", 3)

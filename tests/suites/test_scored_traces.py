@@ -92,6 +92,13 @@ def test_no_more_traces_are_read_ahead_than_needed(way: Scorer) -> None:
     assert next(read) <= TRACES_AT_ONCE
 
 
+def test_ids_that_are_used_twice_are_counted(tmp_path: Path) -> None:
+    traces = [trace("1", number) for number in (1, 2, 1, 1)]
+    scored = ScoredTraces(traces, [as_said], store=tmp_path / "t.db")
+    assert [result.case for result in scored] == ["#t-1", "#t-2", "#t-1 3", "#t-1 4"]
+    assert scored.same_ids == {"#t-1": 2}
+
+
 REPEATED = [("a", 1, "1"), ("a", 2, "1"), ("b", 1, "0"), ("b", 2, "0")]
 
 

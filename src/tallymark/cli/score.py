@@ -33,7 +33,7 @@ from tallymark.cli.run_ending import (
 from tallymark.cli.streams import read_text
 from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
-from tallymark.text import format_number, say
+from tallymark.text import format_count, format_number, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -259,6 +259,8 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     if scored.goes_on:
         said = "the run was begun before by the same command, and was gone on with"
         say(f"tally: {said}", err=True)
+    if scored.same_ids:
+        _warn_of_same_ids(scored.same_ids)
     if scored.unmet and options.limit is None:
         note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
         say(f"tally: {options.expected}: {note}", err=True)
@@ -269,6 +271,14 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
     facts = {"broken": broken.count}
     return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+
+
+def _warn_of_same_ids(found: Mapping[str, int]) -> None:
+    """Who scored a trace twice by mistake has narrower intervals than the evidence gives."""
+    counted = format_count(sum(found.values()), "trace")
+    names = ", ".join(islice(found, _SHOWN)) + (", ..." if len(found) > _SHOWN else "")
+    said = f"{counted} with the name and id of another one; each is a case of its own: {names}"
+    say(f"tally: warning: {said}", err=True)
 
 
 def _take_results(

@@ -179,6 +179,8 @@ class ScoredTraces:
         self._last_epochs: dict[str, int] = {}
         """Of the cases that traces say."""
         self._count = 0
+        self.same_ids: dict[str, int] = {}
+        """How many traces have the name and id of one before them, by the case of that one."""
 
     def _make_record(self, name: str, chosen_by: str) -> RunRecord:
         now = time.time()
@@ -254,6 +256,7 @@ class ScoredTraces:
         if self._store is None:
             return case, 0
         if case in self._keys:  # an id that is used twice must not cost a result
+            self.same_ids[case] = self.same_ids.get(case, 0) + 1
             case = f"{trace.name}[{row} {self._count}]" if trace.name else f"#{row} {self._count}"
         self._keys.add(case)
         return case, 0
