@@ -10,7 +10,18 @@ import pytest
 
 import tallymark
 
-NAMES = ["EvalContext", "Score", "Span", "Suite", "Test", "Trace", "composite", "run", "scorer"]
+NAMES = [
+    "EvalContext",
+    "Score",
+    "Span",
+    "Suite",
+    "Test",
+    "Trace",
+    "arun",
+    "composite",
+    "run",
+    "scorer",
+]
 HEAVY = [
     *("numpy", "sqlalchemy", "fastapi", "altair", "aiohttp", "pydantic_ai", "opentelemetry"),
     *("pyarrow", "asyncio", "msgspec", "rich", "typer", "mcp", "httpx2", "pydantic"),

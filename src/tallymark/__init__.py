@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tallymark.scoring import EvalContext, Score, composite, scorer
-    from tallymark.suites import Suite, Test, run
+    from tallymark.suites import Suite, Test, arun, run
     from tallymark.traces import Span, Trace
 
-__all__ = ["EvalContext", "Score", "Span", "Suite", "Test", "Trace", "composite", "run", "scorer"]
+__all__ = [
+    "EvalContext",
+    "Score",
+    "Span",
+    "Suite",
+    "Test",
+    "Trace",
+    "arun",
+    "composite",
+    "run",
+    "scorer",
+]
 
 _HOMES = {
     "EvalContext": "scoring",
@@ -20,6 +31,7 @@ _HOMES = {
     "Suite": "suites",
     "Test": "suites",
     "Trace": "traces",
+    "arun": "suites",
     "composite": "scoring",
     "run": "suites",
     "scorer": "scoring",

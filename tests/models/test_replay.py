@@ -211,3 +211,5 @@ def test_a_missing_file_names_the_nearest_or_the_places(tmp_path: Path) -> None:
         open_model("replay/carefull", folder=tmp_path)
     with pytest.raises(InvalidInput, match=r"looked for .*zzz\.jsonl and .*answers/zzz\.jsonl"):
         open_model("replay/zzz", folder=tmp_path)
+    with pytest.raises(InvalidInput, match=r"looked for [^ ]*/zzz\.jsonl$"):
+        open_model("replay/zzz.jsonl", folder=tmp_path)

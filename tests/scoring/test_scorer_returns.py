@@ -75,6 +75,7 @@ def test_a_categorical_return_is_a_label(
         ("numeric", [0.5], "quality returned [0.5] (list) instead"),
         ("numeric", (0.5, "x"), "quality returned (0.5, 'x') (tuple) instead"),
         ("numeric", "good", "quality returned 'good' instead"),
+        ("numeric", "good", 'for labels, write @scorer(data_type="categorical")'),
         ("numeric", object, "(type) instead"),
         ("numeric", np.array([0.5]), "(ndarray) instead"),
         ("numeric", Score(2.0), "quality returned 2.0 instead"),

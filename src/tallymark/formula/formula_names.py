@@ -46,7 +46,7 @@ def _list_run_metrics() -> dict[str, Variable]:
         for measure in ("latency", "cost")
         for statistic, words in _STATISTICS.items()
     }
-    passed = "share of the cases that passed, of those that ran"
+    passed = "share of the results that passed, of those that ran; with epochs, a case has several"
     return table | {"success_pct": Variable("success_pct", "success", 0.0, 100.0, passed)}
 
 

@@ -142,7 +142,9 @@ def open_replay(reference: ModelReference) -> ReplayModel:
             return ReplayModel(reference.text, path, reference.pricing)
     files = [*folder.glob("*.jsonl"), *folder.glob("answers/*.jsonl")]
     near = suggest(name, sorted(path.stem for path in files))
-    looked = f"looked for {places[2]} and {places[3]}"
+    # What was typed with its ending is no name to which another is added.
+    likely = places[1:2] if Path(name).suffix == ".jsonl" else places[2:]
+    looked = f"looked for {' and '.join(map(str, likely))}"
     raise InvalidInput(
         f"there are no answers {name!r} to replay",
         hint=f"did you mean {near!r}?" if near else looked,

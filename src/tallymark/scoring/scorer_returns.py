@@ -170,7 +170,10 @@ def _check_range(value: object, scorer: Scorer) -> float:
 
 
 def _make_refusal(value: object, scorer: Scorer) -> _Refusal:
-    return _Refusal(f"returned {show_value(value)} instead of {_WANTED[scorer.data_type]}")
+    hint = ""
+    if isinstance(value, str):
+        hint = '; for labels, write @scorer(data_type="categorical") or give their numbers: labels='
+    return _Refusal(f"returned {show_value(value)} instead of {_WANTED[scorer.data_type]}{hint}")
 
 
 def _read_mapping(raw: Mapping[Any, Any], scorer: Scorer) -> Score:

@@ -22,7 +22,7 @@ TemplateLookup: TypeAlias = Callable[[str, str], str]
 _TEMPLATE = re.compile(r"""\{\{\s*(var|secret)\s*\(\s*(?:'([^'{}]+)'|"([^"{}]+)")\s*\)\s*\}\}""")
 _NEAR_MISS = re.compile(r"\{\{\s*(?:vars?|secrets?|env)\b[^{}]*\}\}", re.IGNORECASE)
 _HINTS = {
-    "var": "give it in the environment, an env file, or with `tally vars`",
+    "var": "give it with --var, in the environment, an env file, or with `tally vars`",
     "secret": "give it in the environment, an env file, or with `tally secrets`",
 }
 

@@ -26,4 +26,4 @@ from tests.suites.checks.built_checks import checked
 def test_a_pattern_and_an_answer(pattern: str, output: str, passed: bool) -> None:
     result = checked("regex", pattern, output)
     assert (result.passed, result.error) == (passed, None)
-    assert result.reason == f"{pattern!r} is {'found' if passed else 'not found'}"
+    assert result.reason == f"'{pattern}' is {'found' if passed else 'not found'}"

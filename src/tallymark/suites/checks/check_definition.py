@@ -58,8 +58,8 @@ class CheckSetting:
     """Only look whether the config is right: no model is reached for."""
 
     def quote(self, text: str, most: int = 80) -> str:
-        """Text of the suite for a reason: without secrets, in quotes, cut."""
-        return repr(shorten(self.redact(text), most))
+        """Text of the suite for a reason: without secrets, in quotes, cut; backslashes as typed."""
+        return repr(shorten(self.redact(text), most)).replace("\\\\", "\\")
 
     def threshold_for(self, given: float | None, scorer: Scorer) -> float:
         """The threshold that counts: the check's, the eval's, the scorer's, the suite's."""
