@@ -330,7 +330,8 @@ class PlainWatch:
         parts = [f"score {format_score(score)}"] if score is not None else []
         parts += [f"{format_share(total.success)} passed"] if total.success is not None else []
         parts += [format_count(tally.errors, "error")] if tally.errors else []
-        parts += [format_money(total.cost.total)] if total.cost.known else []
+        paid = [each.total for each in (total.cost, tally.unscored_cost) if each.known]
+        parts += [format_money(sum(paid))] if paid else []
         return f"{tally.finished:,}/{self.total:,}  {', '.join(parts)}"
 
 

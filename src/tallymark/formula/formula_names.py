@@ -33,10 +33,10 @@ class Variable:
 
 
 _STATISTICS = {
-    "max": "most of any case",
-    "min": "least of any case",
-    "avg": "mean of the cases",
-    "total": "sum over the cases",
+    "max": "most of any case that ran",
+    "min": "least of any case that ran",
+    "avg": "mean of the cases that ran",
+    "total": "sum over the cases that ran",
 }
 
 

@@ -23,6 +23,7 @@ from tallymark.text import (
     align_numbers,
     clean_line,
     format_count,
+    format_money,
     format_percent,
     format_score,
 )
@@ -166,9 +167,12 @@ class CaseView:
 
     @property
     def cost(self) -> float | None:
-        """The sum over all epochs; None when one that ran does not know."""
-        ran = [result.cost for result in self.results if result.status != "error"]
-        return ran[0] if len(ran) == 1 else add_known(ran) if ran else None
+        """The sum over all epochs; None when one that ran does not know.
+
+        An error that was paid for counts; one of which no cost is known was mostly not answered.
+        """
+        paid = [r.cost for r in self.results if r.status != "error" or r.cost is not None]
+        return paid[0] if len(paid) == 1 else add_known(paid) if paid else None
 
 
 class Run:
@@ -289,6 +293,14 @@ class Run:
             return None
         of = f"{chosen['cases']:,} of {chosen['of']:,}, " if chosen.get("of") else ""
         return f"{of}chosen by {chosen.get('by')}"
+
+    @property
+    def unscored_cost(self) -> str | None:
+        """What was paid for results that could not be scored, in words; in no other cost."""
+        paid = self.tally.unscored_cost
+        if not paid.total:
+            return None
+        return f"{format_money(paid.total)} for {paid.known:,} that could not be scored"
 
     @property
     def rescore_notes(self) -> Sequence[str]:

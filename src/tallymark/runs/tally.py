@@ -241,6 +241,8 @@ class Tally:
     ) -> None:
         """With `most_cases`, the cases after so many share places, to bound the memory."""
         self.errors = 0
+        self.unscored_cost = Amounts()
+        """What errors cost, of each where that is known: an answer that was paid and not judged."""
         self.scorers = defaultdict[str, ScorerCounts](ScorerCounts)
         self._most_cases = most_cases
         self._cases: dict[str, CaseCounts] = {}
@@ -264,6 +266,8 @@ class Tally:
                 break
         if result.status == "error":
             self.errors += 1
+            if result.cost is not None:
+                self.unscored_cost.add([result.cost])
             seen = Seen(0, 0, None, None, None, None, *measured)
         else:
             # What was counted here is a guess that not every door makes.

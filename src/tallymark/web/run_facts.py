@@ -125,6 +125,7 @@ def explain_numbers(record: RunRecord) -> NumberOrigins:
         passed=f"Results whose every check passed (status), of {ran} that ran.{errors}",
         cost=f"total_cost: the field cost of {ran} added up, by the price of the model's tokens."
         " Unknown where the price of one of them is."
+        + (" What errors cost is not in it: see their rows." if record.errors else "")
         + (f" Judges took {format_money(judges)}, which is not in it." if judges else ""),
         latency="avg_latency: the mean of the field latency, the time of the request itself, of"
         f" {ran}. Percentiles (p50, p95, p99) lie between two results in proportion.",

@@ -14,7 +14,9 @@ from tests.runs.reports.sample_runs import (
 )
 
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
-from tallymark.runs.reports import summary, summary_lines
+from tallymark.runs.reports import junit_report, markdown_report, summary, summary_lines
+from tallymark.runs.reports.group_report import group_lines
+from tallymark.runs.reports.html_page import html_report
 from tallymark.runs.reports.summary_report import closing_line
 from tallymark.runs.run import Run
 
@@ -45,6 +47,25 @@ Run: run-1, completed (my-eval-suite on replay/careful)"""
 
 def test_a_small_run_in_full() -> None:
     assert summary(two_cases()) == EXPECTED
+
+
+def test_what_was_paid_for_an_answer_that_could_not_be_judged_is_told() -> None:
+    results = [
+        CaseResult(case="a", status="passed", latency=1.0, cost=0.5),
+        CaseResult(case="b", status="error", latency=1.0, cost=0.25, error="no verdict"),
+        CaseResult(case="c", status="error", error="no answer"),
+    ]
+    run = finished(RunRecord(id="r1", suite="s", model="m", formula="total_cost"), results)
+    assert run.score == 0.5
+    lines = summary(run).splitlines()
+    assert "Total Cost: $0.5000, and $0.2500 for 1 that could not be scored" in lines
+    assert [line.split()[-1] for line in lines if line[2:4] in ("! ", "✓ ")] == [
+        *("$0.2500", "-", "$0.5000")
+    ]
+    assert "was paid $0.2500 for 1 that could not be scored" in markdown_report([run])
+    assert "besides $0.2500 for 1 that could not be scored" in html_report([run])
+    assert '<property name="unscored_cost" value="0.25" />' in junit_report([run])
+    assert any("r1: and $0.2500 for 1" in str(each) for each in group_lines([run, run]))
 
 
 def test_the_last_line_says_what_can_be_done_where_the_run_is() -> None:

@@ -32,6 +32,9 @@ def group_lines(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
     if matrix is not None and crossed:
         yield from (_make_scores(matrix, best), StyledLine(""))
     yield _make_table(runs, best)
+    for run in runs:
+        if run.unscored_cost is not None:
+            yield from wrap_lines(f"{run.record.id}: and {run.unscored_cost}", "dim")
     if best:
         note = "* the highest score; the 95 % intervals above say how sure that is"
         yield from wrap_lines(note, "dim")

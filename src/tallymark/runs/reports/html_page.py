@@ -106,7 +106,6 @@ def _describe_matrix(views: Sequence[Run]) -> dict[str, Any] | None:
 def _describe_run(key: str, view: Run) -> dict[str, Any]:
     """One run as the page shows it."""
     record, metrics, tally = view.record, view.metrics, view.tally
-    each = metrics["avg_cost"]
     return {
         "key": key,
         "id": clean_line(record.id, 80),
@@ -124,7 +123,7 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "success_pct": metrics["success_pct"] or 0.0,
         "counts": view.describe_counts(),
         "cost": format_money(metrics["total_cost"]),
-        "each_cost": ", ".join(_describe_costs(each, metrics.get("judge_cost"))),
+        "each_cost": ", ".join(_describe_costs(view)),
         "no_cost": tally.unknown("total_cost") if metrics["total_cost"] is None else None,
         "latency": format_seconds(metrics["avg_latency"]),
         "longest": format_seconds(metrics["max_latency"]),
@@ -132,9 +131,12 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
     }
 
 
-def _describe_costs(each: float | None, judged: float | None) -> Iterator[str]:
+def _describe_costs(view: Run) -> Iterator[str]:
+    each, judged = view.metrics["avg_cost"], view.metrics.get("judge_cost")
     if each is not None:
         yield f"{format_money(each)} each"
+    if view.unscored_cost is not None:
+        yield f"besides {view.unscored_cost}"
     if judged:
         yield f"judges {format_money(judged)} more"
 

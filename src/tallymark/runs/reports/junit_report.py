@@ -133,6 +133,7 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
         "score_high": high,
         "success_pct": run.metrics["success_pct"],
         "total_cost": run.metrics["total_cost"],
+        "unscored_cost": run.tally.unscored_cost.total or None,
         "judge_cost": run.metrics.get("judge_cost") or None,
         "avg_latency": run.metrics["avg_latency"],
     }

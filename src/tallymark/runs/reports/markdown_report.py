@@ -123,6 +123,8 @@ def _write_notes(view: Run, model: str) -> Iterator[str]:
     if record.score is None:
         why = clean_line(view.explain_no_score(), 500)
         yield f"- {model} has no score: {write_code_span(why)}"
+    if view.unscored_cost is not None:
+        yield f"- {model} was paid {view.unscored_cost}, which is not in its cost"
     if judged := view.metrics.get("judge_cost"):
         yield f"- {model} was judged for {format_money(judged)}, which is not in its cost"
     if record.error is not None:

@@ -130,10 +130,11 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
     yield StyledLine(
         f"Success Rate: {format_percent(metrics['success_pct'])} ({run.describe_counts()})"
     )
+    more = "" if run.unscored_cost is None else f", and {run.unscored_cost}"
     if metrics["total_cost"] is None and (why := run.tally.unknown("total_cost")) is not None:
-        yield from wrap_lines(f"Total Cost: unknown ({why})", "yellow")
+        yield from wrap_lines(f"Total Cost: unknown ({why}){more}", "yellow")
     else:
-        yield StyledLine(f"Total Cost: {format_money(metrics['total_cost'])}")
+        yield from wrap_lines(f"Total Cost: {format_money(metrics['total_cost'])}{more}")
     judged = metrics.get("judge_cost", 0.0)
     if judged != 0.0:
         why = "" if judged is not None else f" ({run.tally.unknown('judge_cost')})"
