@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tallymark.errors import FormulaError
 from tallymark.formula import MORE_METRICS, RUN_METRICS
@@ -235,6 +236,18 @@ def test_tokens_and_percentiles() -> None:
     percentiles = [found[f"p{percent}_latency"] for percent in (50, 95, 99)]
     assert percentiles == pytest.approx([1.1, 2.0, 2.08])
     assert found["error_pct"] == pytest.approx(100 / 22)
+
+
+@pytest.mark.parametrize("metric", ["input_tokens", "output_tokens", "total_tokens"])
+def test_tokens_that_were_counted_here_are_not_added_up_and_that_is_told(metric: str) -> None:
+    told = CaseResult(case="b", status="passed", input_tokens=3, output_tokens=3)
+    guessed = replace(told, case="a", tokens_counted_by="local")
+    tally = Tally([guessed, told])
+    assert tally.score(tally.formula(metric)).error == (
+        f"{metric} has no value; no provider or trace counted the tokens of 1 of 2 results;"
+        " what is counted here is a guess, and not added up"
+    )
+    assert Tally([told]).unknown(metric) is None
 
 
 def test_an_eval_or_a_scorer_keeps_a_name_that_a_later_metric_has() -> None:

@@ -53,6 +53,9 @@ def _list_run_metrics() -> dict[str, Variable]:
 RUN_METRICS: Mapping[str, Variable] = _list_run_metrics()
 """The run-wide metrics that every suite's formula may use, by name: no eval may be called so."""
 
+_OF_TOKENS = (
+    "sum over the cases that ran, as providers and traces count; unknown where one does not"
+)
 MORE_METRICS: Mapping[str, Variable] = {
     each.name: each
     for each in (
@@ -62,7 +65,7 @@ MORE_METRICS: Mapping[str, Variable] = {
             for percent in (50, 95, 99)
         ),
         *(
-            Variable(f"{kind}_tokens", "cost", 0.0, help="sum; unknown where one is not counted")
+            Variable(f"{kind}_tokens", "cost", 0.0, help=_OF_TOKENS)
             for kind in ("total", "input", "output")
         ),
         Variable("error_pct", "number", 0.0, 100.0, "share of all results that could not run"),

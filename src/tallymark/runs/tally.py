@@ -32,6 +32,7 @@ MetricValues = dict[str, float | None]
 Measured = Sequence[tuple[str, Sequence[float]]]
 """What scorers measured, a name perhaps several times."""
 MEASURES = ("latency", "cost")
+TOKEN_METRICS = ("input_tokens", "output_tokens", "total_tokens")
 SCORER_ENDS = ("median", "p90", "passed")
 """What formulas may ask of a scorer beside its mean, after its name and `_`."""
 _AT_ONCE = 5_000
@@ -502,6 +503,8 @@ class Tally:
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known
             return f"what the judge cost is not known for {missing} of {counts.results} results"
+        if metric in TOKEN_METRICS and metric not in (*evals, *self.scorers) and counts.ran:
+            return _explain_tokens(metric, counts)
         if name in evals:
             counts, whose = self._count_eval(name), f"results of {name!r}"
             never = f"no result of {name!r}: it never ran"
@@ -514,6 +517,19 @@ class Tally:
         mend = "set metadata.pricing in the suite" if self.door is None else "no span says it"
         why = f"; {mend}" if measure == "cost" else ""
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{why}"
+
+
+def _explain_tokens(metric: str, counts: Counts) -> str | None:
+    """Why a sum of tokens has no value."""
+    known = {
+        "input_tokens": counts.input_tokens.known,
+        "output_tokens": counts.output_tokens.known,
+    }
+    missing = counts.ran - known.get(metric, min(known.values()))
+    if not missing:
+        return None
+    why = "what is counted here is a guess, and not added up"
+    return f"no provider or trace counted the tokens of {missing} of {counts.ran} results; {why}"
 
 
 def _find_judge_cost(check: CheckResult) -> float | None:
