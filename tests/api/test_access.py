@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
-from tests.api.conftest import Server
+from tests.api.conftest import Server, furnish
 from tests.api.route_table import PEOPLE, ROUTES, Row
 
 from tallymark.server import PREFIX, make_api
@@ -135,6 +136,24 @@ def test_nobody_sees_a_private_challenge(shared: Server) -> None:
         answered = shared.v1("nobody", "GET", f"/challenges/secret{path}")
         assert answered.status_code == 404
         assert "speed" not in answered.text
+
+
+def test_an_attempt_at_a_private_challenge_is_to_nobody_as_if_there_were_none(
+    server: Server,
+) -> None:
+    furnish(server)
+    body = {"agent": "bob", "metrics": {"succeeded": True, "rating": 5}}
+    made = server.v1("rita", "POST", "/challenges/secret/reports", json=body)
+    attempt = made.json()["attempt"]["id"]
+    for there, none in ((attempt, "a000000000099"), ("a3", "a9")):
+        for tenant in ("", "?tenant=default"):
+            told = server.v1("nobody", "GET", f"/attempts/{there}{tenant}")
+            missing = server.v1("nobody", "GET", f"/attempts/{none}{tenant}")
+            assert (told.status_code, missing.status_code) == (404, 404)
+            expected = json.loads(missing.text.replace(none, there))
+            assert told.json() | {"request_id": ""} == expected | {"request_id": ""}
+            assert "secret" not in told.text
+    assert server.v1("bob", "GET", f"/attempts/{attempt}").status_code == 200
 
 
 def test_a_tenants_own_limits_are_kept(server: Server) -> None:

@@ -12,6 +12,7 @@ from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.kept_submission import KeptSubmission
 from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
+from tallymark.store.contests.attempt_rows import explain_unknown_attempt
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
@@ -131,14 +132,19 @@ def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
 def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:
     """An attempt as the caller may see it: one's own as it is, others' as the public does."""
     attempt = services.store.attempts.get(identifier)
-    if caller.role == "anonymous":
-        find_visible(services, caller, attempt.challenge)
+    if caller.role == "anonymous" and not _is_at_public(services, attempt):
+        # Ids can be counted through: what is said must not name the challenge.
+        raise explain_unknown_attempt(identifier)
     if sees_live(caller) or is_own(caller, attempt):
         return attempt
     if attempt.state == "entered" and caller.role in ("agent", "anonymous"):
         # That somebody is at it now is nobody else's business.
-        raise NotFound(f"there is no attempt {identifier!r}", hint="check the id")
+        raise explain_unknown_attempt(identifier)
     return services.store.attempts.get(identifier, public=True)
+
+
+def _is_at_public(services: TenantServices, attempt: Attempt) -> bool:
+    return services.store.challenges.get(attempt.challenge).visibility == "public"
 
 
 def find_submission(services: TenantServices, caller: Caller, identifier: str) -> KeptSubmission:

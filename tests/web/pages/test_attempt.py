@@ -240,6 +240,20 @@ def test_submitted_files_are_kept_and_never_run(answered: App) -> None:
     assert client.get("/attempts/a1?file=nothing").status_code == 404
 
 
+def test_an_attempt_at_a_private_challenge_is_to_nobody_as_if_there_were_none(
+    tmp_path: Path,
+) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(visibility="private"), b"", at=NOW - 9 * DAY)
+        play(store, "maze", "eve", 900.0, at=NOW - DAY)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        client = browse_as(app)
+        there, none = client.get("/attempts/a01"), client.get("/attempts/a777777")
+        assert (there.status_code, none.status_code) == (404, 404)
+        assert there.text == none.text.replace("a777777", "a01")
+
+
 # Every state
 
 
