@@ -22,7 +22,18 @@ from playwright.sync_api import (
 )
 from tests.cli.tally_process import Tally
 from tests.web.conftest import make_service, open_app, serve, serve_service
-from tests.web.page_samples import NOW, a_result, a_trace, keep_run, list_addresses, publish_beans
+from tests.web.page_samples import (
+    DAY,
+    NO_FILES,
+    NOW,
+    a_maze,
+    a_result,
+    a_trace,
+    keep_run,
+    list_addresses,
+    play,
+    publish_beans,
+)
 
 from tallymark.app.app import App
 from tallymark.app.callers import Caller
@@ -173,6 +184,18 @@ def test_what_a_long_term_lost_is_seen_without_scrolling(address: str, page: Pag
     for width in (1280, 1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
         assert box.evaluate("box => box.scrollWidth - box.clientWidth") <= 0, width
+
+
+def test_a_long_name_pushes_no_score_off_the_wall(tmp_path: Path, page: Page) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), NO_FILES, at=NOW - DAY)
+        play(store, "maze", "w" * 40, 900.0, at=NOW - 60)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app, serve(app) as found:
+        page.goto(f"{found}/challenges/maze?tv=1")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert "900" in page.locator(".tv-board .score").inner_text()
+        page.goto("about:blank")  # before its server ends
 
 
 def test_the_theme_is_kept(address: str, page: Page) -> None:

@@ -85,8 +85,8 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="KIND=TIME",
-        help="For how long runs, jobs, answers, sessions or registrations are kept, as in"
-        " runs=90d or runs=forever; may be given again.",
+        help="For how long runs, jobs, answers, deliveries, sessions or registrations are kept, as"
+        " in runs=90d or runs=forever; may be given again.",
     ),
 ]
 

@@ -102,8 +102,9 @@ def prune(
 ) -> None:
     """Remove what was kept for long enough; servers do so by themselves, every five minutes.
 
-    Kinds are traces, runs, jobs, answers, sessions and registrations. Attempts, scores and the log
-    are never removed. For how long: tally admin tenants set --keep, tally traces settings.
+    Kinds are traces, runs, jobs, answers, deliveries, sessions and registrations. Attempts, scores
+    and the log are never removed. For how long: tally admin tenants set --keep, tally traces
+    settings.
     """
     import msgspec
 

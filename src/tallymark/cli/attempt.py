@@ -371,9 +371,8 @@ def _note_freeze(desk: Desk, challenge: str, live: bool) -> list[str]:
     since = None if live else desk.challenges.find(challenge).state.get("frozen")
     if since is None:
         return []
-    return [
-        f"\nThe board is frozen since {format_moment(since)} UTC: what came later is not shown."
-    ]
+    still = f"The board is frozen since {format_moment(since)} UTC"
+    return [f"\n{still}: of what came later, no score is shown."]
 
 
 def _tell_state(attempt: Attempt, as_json: bool, line: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.challenges.constraints import list_bounds
+from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.ratings.match_results import tier_rating
 from tallymark.text import format_count
@@ -65,6 +66,18 @@ def describe_terms(challenge: Challenge) -> ChallengeTerms:
     )
 
 
+def is_reported(challenge: Challenge) -> bool:
+    """Whether attempts come by reports of a trusted system alone."""
+    return challenge.kind != "versus" and find_evaluator(challenge.evaluator.type).reported
+
+
+def write_command(challenge: Challenge, agent: str = "NAME") -> str:
+    """What to type for an attempt."""
+    if is_reported(challenge):
+        return f"tally attempt report {challenge.name} --agent {agent} --metric succeeded=true"
+    return f"tally attempt enter {challenge.name} --agent {agent}"
+
+
 def list_rules(challenge: Challenge) -> Iterable[Term]:
     """What anybody may know of a challenge: its terms, its order, and who sees it."""
     if challenge.versus is not None:
@@ -80,9 +93,15 @@ def list_rules(challenge: Challenge) -> Iterable[Term]:
 
 def _list_terms(challenge: Challenge) -> Iterable[Term]:
     sent, scoring = challenge.submission, challenge.scoring
-    yield Term("Time", f"{format_duration(challenge.time_limit_s)} from entering, by our clock")
-    yield Term("Attempts", _describe_quota(challenge))
-    yield Term("Answer", f"{_FORMS[sent.format]}, at most {format_count(sent.max_bytes, 'byte')}")
+    quota = Term("Attempts", _describe_quota(challenge))
+    if is_reported(challenge):
+        yield Term("Taking part", "a trusted system reports attempts; none is entered here")
+        yield quota
+    else:
+        yield Term("Time", f"{format_duration(challenge.time_limit_s)} from entering, by our clock")
+        yield quota
+        most = format_count(sent.max_bytes, "byte")
+        yield Term("Answer", f"{_FORMS[sent.format]}, at most {most}")
     if challenge.generate:
         yield Term("Data", "made anew for every attempt, from a seed")
     yield Term("Judged by", challenge.evaluator.type)

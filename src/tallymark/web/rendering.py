@@ -110,8 +110,9 @@ def _sign(shown: str, value: float | None) -> str:
     """A difference with its sign."""
     if value is None:
         return shown
-    shown = _write_minus(shown)
-    return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
+    if not any(digit in shown for digit in "123456789"):
+        return shown.removeprefix("-")  # what is nothing when rounded has no sign
+    return f"+{shown}" if value > 0 else _write_minus(shown)
 
 
 def _write_result(value: float) -> str:

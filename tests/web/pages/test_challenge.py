@@ -11,6 +11,7 @@ from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import NOW, fill_contests, play
 
 from tallymark.app.app import App
+from tallymark.web import rendering
 from tallymark.web.rendering import Renderer
 
 
@@ -182,3 +183,32 @@ def test_a_tie_with_the_next_page_is_a_tie(client: TestClient) -> None:
 def test_who_may_see_a_challenge_is_said(client: TestClient) -> None:
     assert "anybody may read this page" in client.get("/challenges/maze").text
     assert "those who are signed in" in client.get("/challenges/frugal").text
+
+
+def test_where_attempts_are_reported_no_entry_is_offered(client: TestClient) -> None:
+    view = client.get("/challenges/maze?format=json").json()
+    terms = [each["name"] for each in view["rules"]]
+    assert "Taking part" in terms
+    assert not {"Time", "Answer"} & set(terms)
+    assert "/challenges/maze/enter" not in client.get("/challenges/maze").text
+    assert "tally attempt report maze" in client.get("/challenges/maze/enter").text
+    assert "/challenges/bean-counter/enter" in client.get("/challenges/bean-counter").text
+
+
+def test_a_handle_stands_beside_another_name(tmp_path: Path) -> None:
+    with closing(open_app(tmp_path / "tally.db", fill_contests)) as app:
+        app.store.agents.name_agent("alice", "The Great One", at=NOW)
+        owner = browse(app)
+        beside = '<span class="sub">alice</span>'
+        for address in ("/", "/challenges", "/challenges/guard"):
+            assert beside in owner.get(address).text, address
+        assert '<span class="quiet">alice</span>' in owner.get("/challenges/maze?tv=1").text
+        assert 'href="/agents/alice" title="alice"' in owner.get("/challenges/maze").text
+        assert "<code>alice</code>" in owner.get("/attempts/a1").text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-0.04, "0.0"), (0.04, "0.0"), (-1.0, "\N{MINUS SIGN}1.0"), (1.0, "+1.0")]
+)
+def test_a_lead_of_nothing_has_no_sign(value: float, shown: str) -> None:
+    assert rendering._sign(f"{value:.1f}", value) == shown

@@ -17,7 +17,7 @@ from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import InvalidInput
 from tallymark.text import format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
-from tallymark.web.challenge_terms import Term, list_rules
+from tallymark.web.challenge_terms import Term, is_reported, list_rules, write_command
 from tallymark.web.likely_places import LikelyPlace, find_ends, find_likely_places
 from tallymark.web.page import Page, Shared
 from tallymark.web.pages.challenges import ChallengeState, find_state
@@ -65,6 +65,10 @@ class ChallengeView(View, frozen=True, kw_only=True):
     goal: str
     difficulty: str
     kind: str
+    reported: bool
+    """Whether attempts come by reports alone, so that none is entered."""
+    command: str
+    """By which an attempt is made."""
     visibility: str
     state: ChallengeState
     opens_at: float | None
@@ -170,6 +174,8 @@ def gather(visit: Visit) -> ChallengeView:
         goal=challenge.goal,
         difficulty=challenge.difficulty,
         kind=challenge.kind,
+        reported=is_reported(challenge),
+        command=write_command(challenge),
         visibility=challenge.visibility,
         state=find_state(kept, visit.now),
         opens_at=challenge.opens_at,

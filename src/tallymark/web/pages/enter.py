@@ -9,9 +9,13 @@ import msgspec
 
 from tallymark.app.callers import COMPETITORS
 from tallymark.app.sight import speak_for
-from tallymark.challenges.evaluators import find_evaluator
 from tallymark.errors import NotAllowed, WorkFailed
-from tallymark.web.challenge_terms import ChallengeTerms, describe_terms
+from tallymark.web.challenge_terms import (
+    ChallengeTerms,
+    describe_terms,
+    is_reported,
+    write_command,
+)
 from tallymark.web.file_list import DataFile, list_files
 from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.challenges import ChallengeState, find_state
@@ -46,6 +50,8 @@ class EnterView(View, frozen=True, kw_only=True):
     difficulty: str
     opens_at: float | None
     closes_at: float | None
+    command: str
+    """By which an attempt is made."""
     terms: ChallengeTerms
     files: list[str]
     """What every attempt gets, unseen until then."""
@@ -83,6 +89,7 @@ def gather(visit: Visit) -> EnterView:
         difficulty=challenge.difficulty,
         opens_at=challenge.opens_at,
         closes_at=kept.closed_at or challenge.closes_at,
+        command=write_command(challenge, visit.visitor.agent or "NAME"),
         terms=describe_terms(challenge),
         files=list(challenge.public),
         sample=sample,
@@ -96,7 +103,7 @@ def gather(visit: Visit) -> EnterView:
 def _find_obstacle(visit: Visit, challenge: Challenge) -> str:
     if challenge.kind == "versus":
         return "It is played red against blue: submit to a side, by the command or the API."
-    if find_evaluator(challenge.evaluator.type).reported:
+    if is_reported(challenge):
         return "Its attempts are reported by a trusted system; none is entered by hand."
     if visit.visitor.is_known and visit.caller.role not in COMPETITORS:
         return f"A key of the role {visit.caller.role} does not compete."
