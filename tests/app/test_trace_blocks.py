@@ -48,6 +48,7 @@ def score(
     store: Store,
     engine: SerialEngine,
     *,
+    times: int = 1,
     skip: bool = False,
     some: bool = False,
     finish: Callable[[], object] | None = None,
@@ -55,7 +56,10 @@ def score(
     """By an engine, in the order in which results come; `finish` puts them where they belong."""
     broken: list[str] = []
     given = TraceInput(
-        [str(path)], None, lambda: read_traces(path, skip_broken=skip, on_broken=note), some=some
+        [str(path)] * times,
+        None,
+        lambda: read_traces(path, skip_broken=skip, on_broken=note),
+        some=some,
     )
     scoring = TraceScoring(SCORERS, expected=EXPECTED, skip_broken=skip)
 
@@ -96,6 +100,12 @@ def test_it_is_the_run_of_one_process(traces: Path, store: Store, some: bool) ->
     assert judged.run.results == alone.run.results
     stored = [list(store.results(each.run.record.id)) for each in (alone, judged)]
     assert stored[0] == stored[1]
+
+
+def test_a_file_that_is_named_twice_counts_twice(traces: Path, store: Store) -> None:
+    once, _, _ = score(traces, store, SerialEngine(3))
+    twice, _, _ = score(traces, store, SerialEngine(3), times=2)
+    assert len(twice) == 2 * len(once) > 0
 
 
 def test_workers_count_the_epochs_of_a_case(tmp_path: Path, store: Store) -> None:

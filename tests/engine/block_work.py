@@ -91,6 +91,14 @@ def _fork_and_die(folder: Path, number: int) -> int:
     return number
 
 
+def _start_and_die(folder: Path, number: int) -> int:
+    """The shell makes a process that Python knows nothing of."""
+    if not list(folder.glob("asleep-*")):
+        os.system(f"sleep 600 & touch '{folder}'/asleep-$!")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
 class _Wordless(Exception):
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -117,5 +125,6 @@ _ACTS: dict[str, Callable[[Path, Any], Any]] = {
     "unsendable": _lambda,
     "fork": _fork,
     "fork and die": _fork_and_die,
+    "start and die": _start_and_die,
     "stop": _stop,
 }

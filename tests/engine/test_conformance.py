@@ -89,9 +89,10 @@ def test_a_copy_that_work_makes_of_its_worker_answers_nobody(tmp_path: Path) -> 
     wait_for_sleepers(tmp_path)
 
 
-def test_nobody_waits_for_what_a_worker_left_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["fork and die", "start and die"])
+def test_nobody_waits_for_what_a_worker_left_behind(how: str, tmp_path: Path) -> None:
     with EngineChoice("local", workers=1).open() as engine:
-        assert do(engine, tmp_path, ("fork and die", 7), ("square", 2)) == [7, 4]
+        assert do(engine, tmp_path, (how, 7), ("square", 2)) == [7, 4]
     wait_for_sleepers(tmp_path)
 
 

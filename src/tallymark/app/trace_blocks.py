@@ -181,9 +181,9 @@ class TraceInput:
         whole = [Path(path) for path in self.paths]
         if not self.some and all(has_parts(path, self.format) for path in whole):
             done, total = 0, sum(path.stat().st_size for path in whole)
-            for path in whole:
+            for place, path in enumerate(whole):  # a file may be named twice
                 for part in cut_lines(path, content=not engine.shares_files):
-                    yield f"{part.source}:{part.start}:{part.digest.hex()}", part
+                    yield f"{place}:{part.source}:{part.start}:{part.digest.hex()}", part
                     done += part.size
                     if self.on_progress is not None:
                         self.on_progress(done, total)

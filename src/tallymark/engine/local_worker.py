@@ -19,7 +19,9 @@ def serve(descriptor: int) -> None:
     """Does blocks until the driver closes the link."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()
-    # A copy that the work makes of this process must not hold the link when we are gone.
+    # Neither a copy that the work makes of this process nor a program that it starts must hold the
+    # link when we are gone.
+    os.set_inheritable(descriptor, False)
     os.register_at_fork(after_in_child=lambda: os.close(descriptor))
     link = Connection(descriptor)
     bench = WorkBench()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sqlalchemy import Table
+from sqlalchemy import Table, create_engine, text
 from tests.store.contest_samples import a_challenge, quick_store
 from tests.store.played_store import make_played
 
@@ -71,6 +71,36 @@ def test_what_is_there_is_replaced_only_where_that_is_said(
         store.backups.restore(tmp_path / "one", replace=True)
         assert "mine" not in store.vars()
         assert not store.check_all().counts
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_tables_of_another_program_are_never_dropped(
+    played: Path, tmp_path: Path, empty_url: str, replace: bool
+) -> None:
+    with open_store(str(played)) as store:
+        store.backups.write(tmp_path / "one")
+    engine = create_engine(empty_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE runs (name TEXT)"))
+        connection.execute(text("INSERT INTO runs VALUES ('theirs')"))
+    refused = pytest.raises(Conflict, match="has tables of another program: runs")
+    with open_store(empty_url) as store, refused:
+        store.backups.restore(tmp_path / "one", replace=replace)
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT name FROM runs")).scalars().all() == ["theirs"]
+    engine.dispose()
+
+
+def test_a_restore_that_is_refused_leaves_no_key(played: Path, tmp_path: Path) -> None:
+    with open_store(str(played)) as store:
+        store.backups.write(tmp_path / "one")
+    path = tmp_path / "mine" / "tally.db"
+    path.parent.mkdir()
+    with open_store(str(path)) as store:
+        store.set_var("mine", "1")
+        with pytest.raises(Conflict, match="is not empty"):
+            store.backups.restore(tmp_path / "one")
+    assert not list(path.parent.glob("*key*"))
 
 
 def test_a_restore_that_ends_early_leaves_nothing(

@@ -23,6 +23,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
+    inspect,
     select,
     text,
 )
@@ -130,6 +131,7 @@ class Backups:
         self._require_key(header)
 
         def work(connection: Connection) -> None:
+            self._require_own(connection)
             if not replace and _holds_rows(connection):
                 raise Conflict(
                     f"{self._database.address.shown} is not empty",
@@ -142,10 +144,22 @@ class Backups:
             _set_sequences(connection, end.sequences, tables)
             upgrade_schema(connection, header.schema, self._database.address.shown)
             connection.execute(text("ANALYZE"))
+            # The last step before it counts: where it is refused, no key is left behind.
+            self._keep_key(header)
 
-        self._keep_key(header)
         self._database.change_schema(work)
         return _summarise(header, end, path)
+
+    def _require_own(self, connection: Connection) -> None:
+        """Refuses a database in which others have tables by the names of ours: they would go."""
+        if schema_version(connection) is None:
+            others = _list_tables().keys() & set(inspect(connection).get_table_names())
+            if others:
+                raise Conflict(
+                    f"{self._database.address.shown} has tables of another program: "
+                    + ", ".join(sorted(others)),
+                    hint="restore to a database of its own",
+                )
 
     def _require_key(self, header: Header) -> None:
         """Refuses a key that is not the one in use here."""
