@@ -18,6 +18,19 @@ def make(server: Server, **body: Any) -> Any:
     return made.json()
 
 
+def test_whose_an_agent_is_shows_to_its_owner_and_to_organisers_alone(server: Server) -> None:
+    given = server.v1("alice", "PATCH", "/agents/bob", json={"owner": "jane.doe@example.com"})
+    assert given.json()["agent"]["owner"] == "jane.doe@example.com"
+    for who in ("bob", "alice", "ada"):
+        assert "jane.doe" in server.v1(who, "GET", "/agents/bob").text
+        assert "jane.doe" in server.v1(who, "GET", "/agents").text
+    for who in ("charlie", "rita", "victor"):
+        assert server.v1(who, "GET", "/agents/bob").json()["agent"]["owner"] is None
+        assert "jane.doe" not in server.v1(who, "GET", "/agents").text
+        asked = server.v1(who, "GET", "/agents?owner=jane.doe@example.com")
+        assert asked.status_code == 403
+
+
 def test_a_key_is_shown_once_works_and_can_be_revoked(server: Server) -> None:
     made = make(server, role="viewer")
     secret = made["secret"]

@@ -23,20 +23,21 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
+from tallymark.app.callers import Caller, check_role
 from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import is_public
+from tallymark.app.sight import is_public, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
 router = make_router("agents")
 
 
-def describe_agent(record: AgentRecord) -> dict[str, Any]:
-    """Who it is."""
+def describe_agent(record: AgentRecord, caller: Caller) -> dict[str, Any]:
+    """Who it is, as far as the caller may know."""
     return {
         "handle": record.handle,
         "name": record.name,
-        "owner": record.owner,
+        "owner": show_owner(caller, record.handle, record.owner),
         "created_at": record.created_at,
         "disqualified_at": record.disqualified_at,
     }
@@ -44,6 +45,7 @@ def describe_agent(record: AgentRecord) -> dict[str, Any]:
 
 @router.get("/agents", response_model=wire.AgentPage, dependencies=[may(MEMBERS)])
 def list_agents(
+    caller: Who,
     services: Services,
     owner: Annotated[str | None, Query(max_length=100)] = None,
     named: Annotated[
@@ -53,13 +55,15 @@ def list_agents(
     cursor: Cursor = None,
     fields: Fields = None,
 ) -> Response:
-    """Agents by handle."""
+    """Agents by handle; whose they are is told to their owner and to organisers."""
+    if owner not in (None, caller.owner):
+        check_role(caller, ORGANISERS)
     after = read_cursor(cursor, str)
     found = services.store.agents.all(
         after=after[0] if after else "", limit=limit + 1, owner=owner, named=named
     )
     more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
-    items = pick_each(map(describe_agent, found[:limit]), fields)
+    items = pick_each([describe_agent(each, caller) for each in found[:limit]], fields)
     return answer({"items": items, "next": more})
 
 
@@ -79,7 +83,7 @@ def get_agent(
     rating = services.store.ratings.of(handle, public=public)
     waiting = services.store.ratings.provisional(services.now)
     places = services.store.boards.places(handle, public=public)
-    document = describe_agent(record) | {
+    document = describe_agent(record, caller) | {
         "elo": msgspec.to_builtins(rating) | {"provisional": handle in waiting},
         "places": msgspec.to_builtins(places),
     }
@@ -106,7 +110,7 @@ def change_agent(
         services.store.agents.name_agent(handle, body.name, at=service.clock())
     if "owner" in body.model_fields_set:
         service.accounts.for_tenant(caller.tenant).give_agent(caller, handle, body.owner)
-    return answer({"agent": describe_agent(services.store.agents.get(handle))})
+    return answer({"agent": describe_agent(services.store.agents.get(handle), caller)})
 
 
 @router.post(
@@ -118,6 +122,7 @@ def disqualify(
     handle: str,
     body: wire.Act,
     request: Request,
+    caller: Who,
     services: Services,
     validate_only: ValidateOnly = False,
 ) -> Response:
@@ -125,7 +130,7 @@ def disqualify(
     services.store.agents.get(handle)
     at = find_service(request).clock()
     services.store.disqualifications.disqualify(handle, at=at, reason=body.reason)
-    return answer({"agent": describe_agent(services.store.agents.get(handle))})
+    return answer({"agent": describe_agent(services.store.agents.get(handle), caller)})
 
 
 @router.post(
@@ -137,6 +142,7 @@ def reinstate(
     handle: str,
     body: wire.Act,
     request: Request,
+    caller: Who,
     services: Services,
     validate_only: ValidateOnly = False,
 ) -> Response:
@@ -144,7 +150,7 @@ def reinstate(
     services.store.agents.get(handle)
     at = find_service(request).clock()
     services.store.disqualifications.reinstate(handle, at=at, reason=body.reason)
-    return answer({"agent": describe_agent(services.store.agents.get(handle))})
+    return answer({"agent": describe_agent(services.store.agents.get(handle), caller)})
 
 
 @router.get("/ratings", response_model=wire.Ratings, dependencies=[may(PUBLIC, "work")])

@@ -160,6 +160,12 @@ def is_own(caller: Caller, attempt: Attempt) -> bool:
     return caller.agent is not None and caller.agent == attempt.agent
 
 
+def show_owner(caller: Caller, agent: str, owner: str | None) -> str | None:
+    """Whose an agent is, for its owner's own keys and for organisers: it may be a mail address."""
+    own = caller.agent == agent or (owner is not None and caller.owner == owner)
+    return owner if own or sees_live(caller) else None
+
+
 def speak_for(caller: Caller, agent: str | None) -> str:
     """The agent that a competitor acts for; an agent's key speaks for no other."""
     if caller.role == "agent":

@@ -54,6 +54,7 @@ METHODS = {
     "GET /attempts/{attempt}": "attempts.get",
     "GET /attempts/{attempt}/token": "attempts.token",
     "GET /attempts/{attempt}/form": "attempts.form",
+    "GET /attempts/{attempt}/submission": "attempts.submission",
     "POST /attempts/{attempt}/submission": "attempts.submit attempts.validate",
     "POST /attempts/{attempt}/withdraw": "attempts.withdraw",
     "POST /attempts/{attempt}/void": "attempts.void",

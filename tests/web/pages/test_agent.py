@@ -23,6 +23,23 @@ def test_a_profile_has_both_ratings_and_how_they_grew(client: TestClient) -> Non
     assert abs(found["fit_path"][-1]["value"] - found["rating"]["strength"]) < 1e-6
 
 
+def test_whose_an_agent_is_shows_to_its_owner_and_to_organisers_alone(tmp_path: Path) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), b"", at=NOW - 9 * DAY)
+        for agent in ("ann", "ben"):
+            play(store, "maze", agent, 900.0, at=NOW - DAY)
+        store.agents.give("ann", "jane.doe@example.com", at=NOW)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        for client in (browse_as(app, "agent", "ann"), browse_as(app, "organiser")):
+            assert "jane.doe" in client.get("/agents").text
+            assert "jane.doe" in client.get("/agents/ann").text
+        for client in (browse_as(app, "agent", "ben"), browse_as(app, "viewer")):
+            for more in ("", "?format=json", "?format=csv"):
+                assert "jane.doe" not in client.get(f"/agents{more}").text
+                assert "jane.doe" not in client.get(f"/agents/ann{more}").text
+
+
 def test_elo_grew_as_on_paper(client: TestClient) -> None:
     """Two wins against 1000: 32 * (1 - 0.5) = 16, then 32 * (1 - 1 / (1 + 10^(-16 / 400)))."""
     second = 32 * (1 - 1 / (1 + 10 ** (-16 / 400)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.sight import show_owner
 from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import NotFound
@@ -152,7 +153,7 @@ def gather(visit: Visit) -> AgentView:
         title=found.name,
         handle=handle,
         name=found.name,
-        owner=found.owner,
+        owner=show_owner(visit.caller, handle, found.owner),
         since=found.since,
         rating=rating,
         places=len(table.agents),

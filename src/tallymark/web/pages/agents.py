@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tallymark.app.sight import show_owner
 from tallymark.web.page import Page
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
@@ -52,7 +53,7 @@ def gather(visit: Visit) -> AgentsView:
                 handle=each.handle,
                 name=each.name,
                 since=each.since,
-                owner=each.owner,
+                owner=show_owner(visit.caller, each.handle, each.owner),
                 elo=ratings[each.handle].rating if ratings[each.handle].matches else None,
                 matches=ratings[each.handle].matches,
             )
