@@ -75,6 +75,18 @@ def test_an_invitation_becomes_a_key_of_an_agent(server: Server, url: str, tally
     assert "takes no runs from a key of the role 'agent'" in refused.stderr
 
 
+def test_an_agent_is_registered_where_anybody_may(tally: Tally, tmp_path: Path) -> None:
+    with run_server(str(tmp_path / "tally.db"), workers=0) as server, listening(server) as url:
+        words = ("login", url, "--agent", "jane-bot", "--owner", "jane")
+        assert "without an invitation" in tally(*words).stderr
+        accounts = server.service.accounts
+        accounts.change_settings(accounts.authenticate(server.keys["ada"]), registration="open")
+        done = tally(*words)
+        assert done.stdout == f"agent jane-bot of jane in tenant default, at {url}\n"
+        assert tally("whoami").stdout == done.stdout
+        assert tally(*words).returncode == 2
+
+
 @pytest.mark.parametrize(
     ("words", "stdin", "said"),
     [

@@ -9,7 +9,7 @@ import typer
 
 from tallymark.cli.app_session import Server
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput, NotFound, NotSignedIn
+from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn
 from tallymark.text import Table, say
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Keep the key to a server, in a file that only you can read.
 
+    Where registration is open, --agent and --owner alone register an agent and keep its key.
+
     After that --server NAME, or TALLY_SERVER=NAME, has commands ask that server.
     """
     if list_:
@@ -67,10 +69,13 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
             " use https where the server has it",
             err=True,
         )
-    secret = _read_secret(url, key, invitation)
+    registered = None
+    if agent and owner and key is None and invitation is None:
+        registered = _register(url, agent, owner)
+    secret = registered or _read_secret(url, key, invitation)
     if secret.startswith(_INVITATION):
         secret = _accept(url, secret, agent, owner)
-    elif agent or owner:
+    elif (agent or owner) and registered is None:
         raise InvalidInput("--agent and --owner are for invitations", hint="leave them out")
     caller = _ask_who(url, secret)
     name = profile or name_profile(url, known)
@@ -147,6 +152,19 @@ def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
 
     with Client(url) as client:
         return client.accounts.accept(code, agent=agent, owner=owner).secret or ""
+
+
+def _register(url: str, agent: str, owner: str) -> str | None:
+    """The key of a new agent; None where that takes an invitation, which can still be typed."""
+    from tallymark.client import Client
+
+    try:
+        with Client(url) as client:
+            return client.agents.register(agent, owner=owner).secret
+    except NotAllowed:
+        if not sys.stdin.isatty():
+            raise
+        return None
 
 
 def _ask_who(url: str, key: str | None) -> CallerState:

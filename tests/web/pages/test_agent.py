@@ -28,10 +28,11 @@ def test_whose_an_agent_is_shows_to_its_owner_and_to_organisers_alone(tmp_path: 
         store.challenges.publish(a_maze(), b"", at=NOW - 9 * DAY)
         for agent in ("ann", "ben"):
             play(store, "maze", agent, 900.0, at=NOW - DAY)
-        store.agents.give("ann", "jane.doe@example.com", at=NOW)
 
     with closing(open_app(tmp_path / "tally.db", fill)) as app:
-        for client in (browse_as(app, "agent", "ann"), browse_as(app, "organiser")):
+        ann = browse_as(app, "agent", "ann")
+        app.store.agents.give("ann", "jane.doe@example.com", at=NOW)
+        for client in (ann, browse_as(app, "organiser")):
             assert "jane.doe" in client.get("/agents").text
             assert "jane.doe" in client.get("/agents/ann").text
         for client in (browse_as(app, "agent", "ben"), browse_as(app, "viewer")):

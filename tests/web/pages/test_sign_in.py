@@ -53,6 +53,22 @@ def test_behind_https_the_session_is_sent_over_nothing_else(
     assert "secure" in done.headers["set-cookie"].lower()
 
 
+def test_an_agent_is_registered_where_anybody_may(service: Service, visitor: TestClient) -> None:
+    form = {"owner": "jane", "agent": "jane-bot"}
+    assert "Register an agent" not in visitor.get("/sign-in").text
+    assert send(visitor, "/sign-in", "register", **form).status_code == 403
+    service.accounts.change_settings(ADMIN, registration="open")
+    assert "Register an agent" in visitor.get("/sign-in").text
+    for wrong in ({"owner": "jane"}, {"agent": "jane-bot"}, form | {"agent": "B B"}):
+        refused = send(visitor, "/sign-in", "register", **wrong)
+        assert (refused.status_code, refused.text.count("field-error")) == (422, 1)
+    done = send(visitor, "/sign-in", "register", **form)
+    assert (done.status_code, "tly_" in done.text) == (200, True)
+    assert "jane-bot" in visitor.get("/account").text
+    taken = send(TestClient(visitor.app, base_url=ADDRESS), "/sign-in", "register", **form)
+    assert taken.status_code == 409
+
+
 @pytest.mark.parametrize("key", ["", "tly_wrong", "tli_wrong", "nonsense"])
 def test_what_opens_nothing_is_said_at_the_field(visitor: TestClient, key: str) -> None:
     done = send(visitor, "/sign-in", "sign-in", key=key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from tallymark.app.accounts import NewKey
 from tallymark.errors import InvalidInput, NotFound, NotSignedIn
 from tallymark.store.accounts.invitations import PREFIX as INVITATION
 from tallymark.store.accounts.invitations import Invitation
@@ -18,6 +19,8 @@ class SignInView(View, frozen=True, kw_only=True):
     next: str
     invitation: Invitation | None
     """The one that was typed, where it needs to know for whom it is."""
+    open: bool
+    """Whether anybody may register an agent here."""
     public: list[tuple[str, str]]
     """Names and titles of challenges that anybody may see."""
 
@@ -41,7 +44,14 @@ def gather(visit: Visit) -> SignInView:
     text, found = visit.form.get("key"), None
     if text.startswith(INVITATION):
         found = visit.service.accounts.look_at_invitation(text)
-    return SignInView(title="Sign in", next=_find_next(visit), invitation=found, public=public[:3])
+    settings = visit.service.accounts.find_settings(visit.caller.tenant)
+    return SignInView(
+        title="Sign in",
+        next=_find_next(visit),
+        invitation=found,
+        open=settings.registration == "open",
+        public=public[:3],
+    )
 
 
 def sign_in(visit: Visit) -> Outcome:
@@ -65,7 +75,20 @@ def _accept(visit: Visit, text: str) -> Outcome:
         made = accounts.accept_invitation(text, owner=owner, agent=agent)
     except NotFound as error:
         raise InvalidInput(error.problems) from None
-    signed = accounts.sign_in(made.text, visit.caller.address)
+    return _welcome(visit, made)
+
+
+def register(visit: Visit) -> Outcome:
+    """Makes an agent and its key for whoever comes, where the tenant is open to that."""
+    visit.service.limits.check(visit.caller, "sign-in")
+    owner = visit.form.require("owner", "say whose the agent is")
+    agent = visit.form.require("agent", "say how the agent is called")
+    accounts = visit.service.accounts.for_tenant(visit.caller.tenant)
+    return _welcome(visit, accounts.register(visit.caller, agent=agent, owner=owner))
+
+
+def _welcome(visit: Visit, made: NewKey) -> Outcome:
+    signed = visit.service.accounts.sign_in(made.text, visit.caller.address)
     view = WelcomeView(
         title="Welcome",
         key=made.text,
@@ -87,5 +110,9 @@ def _find_next(visit: Visit) -> str:
 
 
 PAGE = Page(
-    "/sign-in", "sign_in.html", gather, actions={"sign-in": sign_in}, strangers_may_act=True
+    "/sign-in",
+    "sign_in.html",
+    gather,
+    actions={"sign-in": sign_in, "register": register},
+    strangers_may_act=True,
 )
