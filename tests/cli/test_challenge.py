@@ -93,6 +93,19 @@ def test_a_challenge_is_played_from_check_to_ratings(tally: Tally) -> None:
     assert tally("attempt", "list", "sums").stdout.count("scored") == 2
 
 
+def test_rates_say_over_how_many_challenges_they_are_means(tally: Tally) -> None:
+    for name in ("sums", "reports"):
+        tally("challenge", "publish", name)
+    won = ("--metric", "succeeded=true", "--metric", "rating=8")
+    tally("attempt", "report", "reports", "--agent", "alice", *won)
+    for _ in range(3):
+        tally("attempt", "submit", entered(tally, "alice"), "wrong.json", "--agent", "alice")
+    said = tally("ratings").stdout
+    assert said.splitlines()[1].split()[-5:] == ["50.0%", "0.0%", "(1/2)", "0.0%", "(1/2)"]
+    assert "over 1 of 2 challenges, as only that was tried 3 times or more" in said
+    assert "(1/2)" not in tally("ratings", "-k", "1").stdout
+
+
 def test_the_json_of_a_submission_is_that_of_the_document(tally: Tally) -> None:
     tally("challenge", "publish", "sums")
     attempt = entered(tally, "alice")
@@ -104,6 +117,27 @@ def test_the_json_of_a_submission_is_that_of_the_document(tally: Tally) -> None:
         "weighted": 900,
     }
     assert (said["rank"], said["elo"], said["result"]) == (1, 1016, "win")
+
+
+def test_a_competitor_is_told_which_cases_passed(tally: Tally) -> None:
+    tests = """
+        name: code
+        goal: Double it.
+        submission: {format: files}
+        evaluator: {type: tests, cases: cases.yaml, entry: main.py}
+        scoring: {dimensions: {correctness: 0.9, speed: 0.1}}
+        """
+    cases = """
+        - {name: two, call: f, args: [2], value: 4}
+        - {name: three, call: f, args: [3], value: 6}
+        """
+    folder_with(tally.folder / "code", tests, {"cases.yaml": cases})
+    (tally.folder / "main.py").write_text("def f(n):\n    return n * n\n")
+    tally("challenge", "publish", "code", "--force")
+    attempt = tally.json("attempt", "enter", "code", "--agent", "alice")["id"]
+    told = "  cases: 1 of 2 passed\n    passed: two\n    failed: three\n"
+    assert told in tally("attempt", "submit", attempt, "main.py", "--agent", "alice").stdout
+    assert told in tally("attempt", "show", attempt).stdout
 
 
 def test_the_data_of_an_attempt_is_written_to_a_folder(tally: Tally) -> None:

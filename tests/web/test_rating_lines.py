@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
+from pathlib import Path
 
-from tests.web.conftest import browse
+from tests.store.contest_samples import a_challenge
+from tests.web.conftest import browse, open_app
 
 from tallymark.app.app import App
+from tallymark.app.competition import Competition
+from tallymark.challenges.attempt import Metrics
+from tallymark.store import Store
 from tallymark.web.rating_lines import find_likely_places
 
 
@@ -38,3 +44,19 @@ def test_equal_results_are_a_tie_and_both_ratings_are_shown(app: App) -> None:
     page = browse(app).get("/ratings").text
     assert "Likely place" in page
     assert "Nothing tells them apart" in page
+
+
+def play_unevenly(store: Store) -> None:
+    """One challenge is won at once, the other lost three times."""
+    with closing(Competition(store)) as games:
+        for name, won, times in (("maze", True, 1), ("heist", False, 3)):
+            store.challenges.publish(a_challenge(name=name), b"", at=0.0)
+            for _ in range(times):
+                games.report(name, "alice", Metrics(succeeded=won))
+
+
+def test_rates_say_over_how_many_challenges_they_are_means(tmp_path: Path) -> None:
+    with closing(open_app(tmp_path / "tally.db", play_unevenly)) as app:
+        (line,) = browse(app).get("/ratings?format=json").json()["agents"]
+        assert (line["challenges"], line["enough"]) == (2, 1)
+        assert browse(app).get("/ratings").text.count("1 of 2 challenges") == 2

@@ -28,6 +28,7 @@ from tallymark.text import (
     format_digits,
     format_moment,
     format_number,
+    list_some,
     say,
 )
 
@@ -51,6 +52,7 @@ AgentOption = Annotated[
 KeyOption = Annotated[
     str | None, typer.Option("--key", help="Said twice with the same key, it is done once.")
 ]
+_MOST_CASES = 20
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -433,6 +435,7 @@ def list_lines(attempt: Attempt) -> list[str]:
         ]
     ]
     lines += [f"  {line}" for line in align(rows, [False, True, False, False])]
+    lines += _list_cases(outcome.details.get("evaluation") or {})
     told = (outcome.details.get("scorer") or {}).get("details") or {}
     numbers = [(name, format_digits(value)) for name, value in told.items() if _is_number(value)]
     lines += [f"  {line}" for line in align(numbers, [False, False])]
@@ -445,6 +448,28 @@ def list_lines(attempt: Attempt) -> list[str]:
         if outcome.details.get(name):
             lines.append(f"  warning: {clean_line(outcome.details[name])}")
     return lines
+
+
+def _list_cases(evaluation: Mapping[str, Any]) -> list[str]:
+    """Which cases of a program's tests or of a suite passed."""
+    told = evaluation.get("cases")
+    if isinstance(told, dict) and "suite" in evaluation:
+        results = [(name, status == "passed") for name, status in told.items()]
+        passed, total = evaluation["passed"], evaluation["total"]
+    elif isinstance(told, list) and all(_is_case(each) for each in told):
+        results = [(str(each["name"]), each["passed"]) for each in told]
+        passed, total = sum(won for _, won in results), len(results)
+    else:  # a script tells whatever it wants
+        return []
+    lines = [f"  cases: {passed} of {total} passed"]
+    for word, wanted in (("passed", True), ("failed", False)):
+        names = [clean_line(name) for name, won in results if won is wanted]
+        lines += [f"    {word}: {list_some(names, most=_MOST_CASES)}"] if names else []
+    return lines
+
+
+def _is_case(told: object) -> bool:
+    return isinstance(told, dict) and told.keys() == {"name", "passed"}
 
 
 def _explain_level(outcome: Outcome) -> list[str]:

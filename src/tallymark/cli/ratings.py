@@ -26,6 +26,8 @@ def ratings(
 
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
     95 % intervals. Agents are listed by floor: the least strength that their results bear out.
+    pass@1 is the share of attempts that were won, as the mean over an agent's challenges; pass@k
+    and pass^k are means over those challenges alone that it tried k times or more.
     """
     with open_desk(db, server) as desk:
         found = desk.boards.ratings(k=k, live=live)
@@ -33,6 +35,8 @@ def ratings(
         print_json(found)
     elif found["agents"]:
         say(_make_agent_table(found, k), "", _make_challenge_table(found), "", LEGEND)
+        if any(_is_partial(each["attempts"]) for each in found["agents"].values()):
+            say(f"(1/2): over 1 of 2 challenges, as only that was tried {k} times or more.")
         if not found["comparable"]:
             say("Some agents share no challenge: their strengths cannot be compared.")
         agents = found["agents"].items()
@@ -62,10 +66,21 @@ def _make_agent_table(found: dict[str, Any], k: int) -> Table:
                 f"{elo['wins']}/{elo['draws']}/{elo['losses']}",
                 *_write_estimate(strength),
                 format_rating(strength["floor"]),
-                *(format_share(rates[name]) for name in ("pass_at_1", "pass_at_k", "pass_hat_k")),
+                format_share(rates["pass_at_1"]),
+                *(_write_rate(rates, name) for name in ("pass_at_k", "pass_hat_k")),
             )
         )
     return Table(heads, rows, right=("ELO", "STRENGTH", "FLOOR", *shares), wrap=("AGENT",))
+
+
+def _write_rate(rates: dict[str, Any], name: str) -> str:
+    """With over how many challenges it is a mean, where that is not all that pass@1 goes over."""
+    over = f" ({rates['enough']}/{rates['challenges']})" if _is_partial(rates) else ""
+    return f"{format_share(rates[name])}{over}"
+
+
+def _is_partial(rates: dict[str, Any]) -> bool:
+    return 0 < rates["enough"] < rates["challenges"]
 
 
 def _make_challenge_table(found: dict[str, Any]) -> Table:

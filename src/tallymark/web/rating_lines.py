@@ -45,6 +45,10 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
     pass_at_1: float | None
     pass_at_k: float | None
     pass_hat_k: float | None
+    challenges: int
+    """That it tried, over which pass@1 is the mean."""
+    enough: int
+    """Of those the ones that it tried k times or more, over which the others are."""
 
 
 class DifficultyLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +125,8 @@ def make_rating_table(visit: Visit) -> RatingTable:
                 pass_at_1=rate.pass_at_1,
                 pass_at_k=rate.pass_at_k,
                 pass_hat_k=rate.pass_hat_k,
+                challenges=rate.challenges,
+                enough=rate.enough,
             )
         )
     challenges = []
