@@ -110,6 +110,13 @@ def test_many_are_scored_as_each_alone(attempts: list[dict[str, Any]]) -> None:
     assert plugin.score_many(attempts, {}, {}) == [plugin.score(a, {}, {}) for a in attempts]
 
 
+@pytest.mark.parametrize("tokens", [5, 11, 12, 22])
+def test_a_limit_that_the_last_bit_decides_is_the_same_for_one_and_for_many(tokens: int) -> None:
+    plugin = as_plugin(f"if(pow(10, 0 - tokens_total) < 1e-{tokens}, 0, 100)")
+    attempts = [{**ORDINARY, "tokens_total": each} for each in (tokens, 1, tokens)]
+    assert plugin.score_many(attempts, {}, {}) == [plugin.score(a, {}, {}) for a in attempts]
+
+
 def test_by_either_door_a_formula_has_the_same_values() -> None:
     text = "100 * succeeded + number - calls - cost - elapsed_s"
     challenge = a_challenge(scoring=ScoringRule(formula=text))
