@@ -80,6 +80,11 @@ def format_mean(value: float | None, more: int = 0) -> str:
     return "-" if value is None else _write_decimals(value, 3 + more, 3 + more, 0.001)
 
 
+def format_mean_ends(low: float, high: float) -> str:
+    """The interval of a scorer's mean: three decimals, since an end is no more exact than that."""
+    return f"{low:.3f} to {high:.3f}"
+
+
 def format_value(value: float | None, more: int = 0) -> str:
     """The same in a sentence: `0.7`."""
     return _trim(format_mean(value, more))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tallymark.errors import FormulaError
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
@@ -82,3 +83,29 @@ def test_a_scorer_that_has_such_a_name_keeps_it() -> None:
     assert counted.score(counted.formula("polite_median")).score == 0.25
     with pytest.raises(FormulaError):
         counted.formula("polite_mode")
+
+
+@pytest.mark.parametrize("name", ["polite", "latency", "cost", "passed", "errors"])
+@pytest.mark.parametrize("values", [[1.0] * 20, [1.0] * 19 + [0.0], [0.0] * 3, VALUES, [1.0]])
+def test_a_scorer_has_the_interval_of_a_score_of_it_alone(name: str, values: list[float]) -> None:
+    checks = (replace(scored(value), name=name) for value in values)
+    results = [
+        CaseResult(case=f"#{at}", status="passed", checks=(check,), latency=7.0, cost=3.0)
+        for at, check in enumerate(checks)
+    ]
+    counted = Tally(results)
+    found = summarise_scorers(counted)[name]
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.high
+    assert found.mean == pytest.approx(np.mean(values))
+    told = outcome(counted.formula(f"100 * {name}"), counted)
+    ends = (100 * found.low, 100 * found.high)
+    assert (told["score_low"], told["score_high"]) == pytest.approx(ends)
+
+
+def test_a_perfect_scorer_has_the_exact_end_of_a_share() -> None:
+    found = summarise_scorers(tally(*map(scored, [1.0] * 20)))["polite"]
+    # Clopper and Pearson: 0.025 ** (1 / 20) is 0.8316
+    assert found.low == pytest.approx(0.8316, abs=0.01)
+    assert found.high == 1.0

@@ -41,6 +41,8 @@ EXTREMES = {"max": 100.0, "min": 0.0, "p50": 50.0, "p90": 90.0, "p95": 95.0, "p9
 """Statistics of which no sum can tell, as percentiles."""
 
 
+_SCORED = "scored "
+"""Before the name of a scorer that a quantity has too, such as `latency`."""
 _OF_SCORERS: dict[str, Any] = {"median": "p50", "p90": "p90", "passed": "reached"}
 
 
@@ -153,7 +155,8 @@ class CaseTable:
             known = np.minimum(sent.known, answered.known)
             return Column(sent.totals + answered.totals, ran, known, squares, ran, ran)
         if quantity not in AMOUNTS:
-            return _stack_amounts([_find_measured(each, quantity) for each in counts])
+            scorer = quantity.removeprefix(_SCORED)
+            return _stack_amounts([_find_measured(each, scorer) for each in counts])
         attribute = "judges" if quantity == "judge_cost" else quantity
         amounts = _stack_amounts([_find_amount(each, attribute) for each in counts])
         asked = _make_array([each.results for each in counts]) if attribute == "judges" else ran
@@ -163,10 +166,15 @@ class CaseTable:
 class CaseColumns:
     """A table as one formula sees it: the strata that its rows fall into."""
 
-    def __init__(self, table: CaseTable, names: Iterable[str]) -> None:
+    def __init__(
+        self, table: CaseTable, names: Iterable[str], known: Mapping[str, Metric] | None = None
+    ) -> None:
+        """Names are looked up among the evals and scorers of the table, unless they are `known`."""
         self.table = table
-        evals = set(table.evals)
-        self.metrics = {name: find_metric(name, evals, table.scorers) for name in names}
+        evals, known = set(table.evals), known or {}
+        self.metrics = {
+            name: known.get(name) or find_metric(name, evals, table.scorers) for name in names
+        }
         named = {metric.named for metric in self.metrics.values()}
         self.strata = table.group_rows(named - {None})
         self.run_wide = None in named
@@ -256,14 +264,24 @@ def find_metric(name: str, evals: Collection[str | None], scorers: Collection[st
             return Metric("mean", measure, named)
     scorer, end = split_scorer_name(name, scorers)
     if end:
-        return Metric(_OF_SCORERS[end], scorer)
+        return Metric(_OF_SCORERS[end], _name_measured(scorer))
     if name not in MORE_METRICS or name in scorers:
-        return Metric("mean", name)  # a scorer's
+        return mean_of_scorer(name)
     statistic, _, measure = name.partition("_")
     if measure == "latency":
         percentile: Any = statistic
         return Metric(percentile, measure)
     return Metric("mean", ERRORS, factor=100.0) if name == "error_pct" else Metric("total", name)
+
+
+def mean_of_scorer(scorer: str) -> Metric:
+    """The mean of what a scorer measured."""
+    return Metric("mean", _name_measured(scorer))
+
+
+def _name_measured(scorer: str) -> str:
+    """The quantity that a scorer measures; several have names that a run's own have too."""
+    return f"{_SCORED}{scorer}" if scorer in (PASSED, ERRORS, *AMOUNTS) else scorer
 
 
 def evaluate_metrics(metrics: Mapping[str, Metric], sums: Sums) -> dict[str, Array]:

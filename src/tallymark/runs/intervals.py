@@ -14,13 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from tallymark.formula import Formula
-from tallymark.runs.case_columns import AMOUNTS, ERRORS, EXTREMES, Array, CaseColumns, CaseTable
+from tallymark.formula import Formula, Names, Variable
+from tallymark.runs.case_columns import (
+    AMOUNTS,
+    ERRORS,
+    EXTREMES,
+    Array,
+    CaseColumns,
+    CaseTable,
+    mean_of_scorer,
+)
 from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals, find_quantile
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Tally
 
 DRAWS = 2000
+_MEAN = Formula.parse("mean", Names([Variable("mean")]))
 _ROUNDING = 1e-9
 """Sums in another order differ by less than this, relative to the scores."""
 
@@ -29,10 +38,29 @@ def score_interval(
     formula: Formula, tally: Tally, *, seed: int = 0, draws: int = DRAWS
 ) -> Interval | NoInterval:
     """The 95 % interval of a run's score, or the reason why there is none."""
+    return _draw_interval(formula, CaseColumns(_list_ran(tally), formula.names), seed, draws)
+
+
+def scorer_intervals(
+    tally: Tally, *, seed: int = 0, draws: int = DRAWS
+) -> dict[str, Interval | NoInterval]:
+    """Of the mean of each scorer, as a formula of it alone has it, whatever it is called."""
+    table = _list_ran(tally)
+    seen = {
+        name: CaseColumns(table, ["mean"], {"mean": mean_of_scorer(name)}) for name in tally.scorers
+    }
+    return {name: _draw_interval(_MEAN, columns, seed, draws) for name, columns in seen.items()}
+
+
+def _list_ran(tally: Tally) -> CaseTable:
     # Sorted: the same results in another order of arrival have the same interval.
     counted = tally.cases
-    ran = ((case, counted[case]) for case in sorted(counted) if counted[case].ran)
-    columns = CaseColumns(CaseTable(ran), formula.names)
+    return CaseTable((case, counted[case]) for case in sorted(counted) if counted[case].ran)
+
+
+def _draw_interval(
+    formula: Formula, columns: CaseColumns, seed: int, draws: int
+) -> Interval | NoInterval:
     if (refused := _refuse(columns)) is not None:
         return refused
     rng = default_rng(seed)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.runs.statistics import estimate_clusters
+from tallymark.runs.statistics import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallymark.runs.statistics import MeanEstimate
-    from tallymark.runs.tally import ScorerCounts, Tally
+    from tallymark.runs.statistics import NoInterval
+    from tallymark.runs.tally import Amounts, ScorerCounts, Tally
 
 
 class LabelAgreement(msgspec.Struct, frozen=True):
@@ -51,20 +51,26 @@ class ScorerSummary(msgspec.Struct, frozen=True):
 
 
 def summarise_scorers(tally: Tally) -> dict[str, ScorerSummary]:
-    """Each with its mean and interval; the epochs of a case depend on each other."""
-    clustered = tally.clusters() if tally.all.results else {}
+    """Each with its mean and the interval that a score of it has."""
+    if not tally.scorers:
+        return {}
+    from tallymark.runs.intervals import scorer_intervals  # noqa: PLC0415 (numpy is heavy)
+
+    measured, intervals = tally.all.scores, scorer_intervals(tally)
     return {
-        name: _summarise(tally.scorers[name], estimate_clusters(clusters))
-        for name, clusters in clustered.items()
+        name: _summarise(counts, measured.get(name), intervals[name])
+        for name, counts in tally.scorers.items()
     }
 
 
-def _summarise(counts: ScorerCounts, estimate: MeanEstimate) -> ScorerSummary:
+def _summarise(
+    counts: ScorerCounts, measured: Amounts | None, interval: Interval | NoInterval
+) -> ScorerSummary:
     values = sorted(counts.values)
     return ScorerSummary(
-        estimate.mean,
-        estimate.low,
-        estimate.high,
+        measured.total / measured.known if measured else None,
+        interval.low if isinstance(interval, Interval) else None,
+        interval.high if isinstance(interval, Interval) else None,
         counts.scored,
         counts.unscored,
         dict(counts.labels.most_common()),

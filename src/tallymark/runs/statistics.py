@@ -1,15 +1,12 @@
-"""Means with 95 % intervals, of values that come in clusters.
+"""Means over traces with 95 % intervals, of values that come in clusters, such as sessions.
 
-The standard error is the cluster-robust one of the mean (Miller 2024, "Adding Error Bars to
-Evals", section 2.2) with the factor C / (C - 1) for C clusters; with one value a cluster it is
-the usual one. The interval is mean ± t * error with C - 1 degrees of freedom, cut to [0, 1]. Of
-traces there are often few and far from normal: `estimate_moments` says what they have instead.
+Of traces there are often few and far from normal: `estimate_moments` says what they have. What a
+run's own numbers have is in `intervals`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import msgspec
 
@@ -33,38 +30,6 @@ class MeanEstimate(msgspec.Struct, frozen=True):
     mean: float | None = None
     low: float | None = None
     high: float | None = None
-
-
-class Clusters(NamedTuple):
-    """Values that belong together, such as a case's epochs: of each cluster two numbers.
-
-    Two lists, not one of pairs: there may be millions, which the garbage collector would walk.
-    """
-
-    counts: list[int]
-    totals: list[float]
-
-
-def estimate_clusters(clusters: Clusters) -> MeanEstimate:
-    """The estimate over clusters of values."""
-    counts, totals = clusters
-    results, filled = sum(counts), len(counts) - counts.count(0)
-    if not results:
-        return MeanEstimate()
-    mean = math.fsum(totals) / results
-    variance = None
-    if filled > 1:
-        pairs = zip(counts, totals, strict=True)  # a list below: there may be a million
-        squares = math.fsum([(total - count * mean) ** 2 for count, total in pairs])
-        variance = squares / results**2 * filled / (filled - 1)
-    return _make_estimate(mean, variance, filled)
-
-
-def _make_estimate(mean: float, variance: float | None, clusters: int) -> MeanEstimate:
-    if variance is None:
-        return MeanEstimate(mean)
-    reach = student_t(clusters - 1) * math.sqrt(variance)
-    return MeanEstimate(mean, max(0.0, mean - reach), min(1.0, mean + reach))
 
 
 _Z = 1.959963984540054
@@ -118,7 +83,10 @@ class ClusterMoments(msgspec.Struct, frozen=True):
 
     @property
     def variance(self) -> float | None:
-        """Of the mean, as `estimate_clusters` has it; None where one cluster cannot tell."""
+        """Of the mean, robust to clusters (Miller 2024, "Adding Error Bars to Evals", section 2.2).
+
+        None where one cluster cannot tell.
+        """
         if self.clusters < 2 or self.worth <= 1:
             return None
         mean = self.total / self.count

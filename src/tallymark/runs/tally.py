@@ -25,7 +25,6 @@ from tallymark.formula import (
 )
 from tallymark.formula.formula_names import WELL_FORMED
 from tallymark.runs.record import CaseResult, CheckResult
-from tallymark.runs.statistics import Clusters
 from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
@@ -406,20 +405,6 @@ class Tally:
                 names = each.scorers if isinstance(each, Seen) else tuple(each.scores)
                 met.update(names)
                 yield from names
-
-    def clusters(self) -> dict[str, Clusters]:
-        """By scorer, and for each case: how often it was measured, and the sum of that."""
-        found = {name: Clusters([], []) for name in self.scorers}
-        single = [known for known in self._cases.values() if isinstance(known, Seen)]
-        for name, values in _measure_by_scorer(single):
-            found[name].counts.extend([1] * len(values))
-            found[name].totals.extend(values)
-        for known in self._cases.values():
-            if not isinstance(known, Seen):
-                for name, amounts in known.scores.items():
-                    found[name].counts.append(amounts.known)
-                    found[name].totals.append(amounts.total)
-        return found
 
     @property
     def evals(self) -> dict[str, Counts]:

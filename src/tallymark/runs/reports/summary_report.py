@@ -19,6 +19,7 @@ from tallymark.text import (
     fit_line,
     format_count,
     format_mean,
+    format_mean_ends,
     format_money,
     format_percent,
     format_score,
@@ -197,7 +198,9 @@ def _write_agreement(found: LabelAgreement) -> Iterator[StyledLine]:
 
 
 def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
-    interval = "-" if each.low is None else f"{format_mean(each.low)} to {format_mean(each.high)}"
+    interval = "-"
+    if each.low is not None and each.high is not None:
+        interval = format_mean_ends(each.low, each.high)
     mean, called = format_mean(each.mean), clean_line(name, min(30, get_columns() - 44))
     return (called, mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
 
