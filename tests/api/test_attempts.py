@@ -44,6 +44,21 @@ def submit(server: Server, who: str, attempt: str, answer: Any, **headers: str) 
     return server.v1(who, "POST", path, json={"answer": answer}, headers=headers)
 
 
+def test_fields_may_be_asked_for_that_an_open_attempt_has_not_got(sums: Server) -> None:
+    submit(sums, "bob", enter(sums), {"sum": 42})
+    opened = enter(sums)
+    asked = "id,result,scored_at,verified,score_breakdown,origin"
+    told = sums.v1("ada", "GET", f"/challenges/sums/attempts?fields={asked}")
+    assert told.status_code == 200, told.text
+    first, last = told.json()["items"]
+    nothing = dict.fromkeys(("result", "scored_at", "score_breakdown", "origin"))
+    assert first == {"id": opened, "verified": False, **nothing}
+    assert last["result"] == "win"
+    whole = sums.v1("ada", "GET", f"/attempts/{opened}").json()["attempt"]
+    assert whole["submitted_at"] is whole["scored_at"] is whole["result"] is None
+    assert sums.v1("ada", "GET", "/challenges/sums/attempts?fields=reslt").status_code == 400
+
+
 def test_a_submission_is_answered_with_the_fields_of_the_document(sums: Server) -> None:
     told = submit(sums, "bob", enter(sums), {"sum": 42})
     assert told.status_code == 200, told.text

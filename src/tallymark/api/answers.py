@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Request
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from tallymark.api.problems import refuse
@@ -51,10 +53,16 @@ def answer_once(value: Mapping[str, Any], secret: str, status: int = 201) -> Res
     return response
 
 
-def pick(document: Mapping[str, Any], fields: str | None) -> Mapping[str, Any]:
-    """Only the named fields of a document; one that it cannot have is refused."""
+def pick(
+    document: Mapping[str, Any], fields: str | None, declared: type[BaseModel] | None = None
+) -> Mapping[str, Any]:
+    """Only the named fields of a document; one that it cannot have is refused.
+
+    What this one leaves out and others of its kind have is as it is `declared`.
+    """
     if fields is None:
         return document
+    document = {**_list_defaults(declared), **document}
     wanted = [name.strip() for name in fields.split(",") if name.strip()]
     if not wanted:
         raise refuse(400, "fields: it names none", f"there are: {', '.join(document)}")
@@ -67,10 +75,22 @@ def pick(document: Mapping[str, Any], fields: str | None) -> Mapping[str, Any]:
 
 
 def pick_each(
-    documents: Iterable[Mapping[str, Any]], fields: str | None
+    documents: Iterable[Mapping[str, Any]],
+    fields: str | None,
+    declared: type[BaseModel] | None = None,
 ) -> list[Mapping[str, Any]]:
     """The same of every item of a page."""
-    return [pick(each, fields) for each in documents]
+    return [pick(each, fields, declared) for each in documents]
+
+
+@cache
+def _list_defaults(declared: type[BaseModel] | None) -> Mapping[str, Any]:
+    fields = {} if declared is None else declared.model_fields
+    return {
+        name: each.get_default(call_default_factory=True)
+        for name, each in fields.items()
+        if not each.is_required()
+    }
 
 
 def write_cursor(*place: Any) -> str:

@@ -63,6 +63,7 @@ router = make_router("attempts")
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
+_NOT_YET = dict.fromkeys(("submitted_at", "scored_at", "result", "waiting"))
 
 
 @router.post(
@@ -143,7 +144,7 @@ def list_attempts(
     ]
     if not sees_live(caller) and not tells_words(services, name):
         shown = [each if each.agent == caller.agent else withhold_words(each) for each in shown]
-    items = pick_each(map(describe_attempt, shown), fields)
+    items = pick_each(map(describe_attempt, shown), fields, wire.AttemptState)
     return answer({"items": items, "next": more})
 
 
@@ -179,7 +180,7 @@ def get_attempt(
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
-        {"attempt": pick(document, fields)}, etag=etag, cache_control="no-cache"
+        {"attempt": pick(document, fields, wire.AttemptState)}, etag=etag, cache_control="no-cache"
     )
 
 
@@ -369,5 +370,5 @@ def settle_sides(
 
 
 def describe_attempt(attempt: Attempt) -> dict[str, Any]:
-    """An attempt as JSON."""
-    return attempt.to_public()
+    """An attempt as JSON; what it has not come to yet is null."""
+    return {**_NOT_YET, **attempt.to_public()}

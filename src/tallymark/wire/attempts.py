@@ -68,6 +68,23 @@ class AttemptState(Told):
     score: float | None
     result: Literal["win", "draw", "loss"] | None = None
     waiting: str | None = Field(None, description="Why it is not scored yet, where we failed.")
+    verified: bool = False
+    memoryless: bool = False
+    voided_at: Moment | None = None
+    seed: int | None = Field(None, description="Told with the outcome, never before.")
+    ranks: bool = False
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    dimensions: dict[str, float] = Field(default_factory=dict)
+    trajectory_level: Literal["none", "claimed", "consistent", "witnessed"] | None = None
+    error: str | None = Field(None, description="Why it could not be scored.")
+    origin: dict[str, Any] | None = Field(None, description="Which rule made the score.")
+    score_breakdown: dict[str, Any] | None = None
+    submission_warnings: list[dict[str, Any]] = Field(default_factory=list)
+    constraint_violations: list[str] = Field(default_factory=list)
+    harness_warning: str | None = None
+    unverified: list[str] = Field(default_factory=list)
+    unranked: str | None = Field(None, description="Why it is not on the board.")
+    evaluation: dict[str, Any] = Field(default_factory=dict)
 
 
 class OneAttempt(Told):
