@@ -87,7 +87,11 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
 ) -> None:
-    """Show a leaderboard: the best attempt of every agent, in order."""
+    """Show a leaderboard: the best attempt of every agent, in order.
+
+    TRIES counts the attempts of an agent that were scored: none that it withdrew, that expired or
+    failed, or that is void.
+    """
     if as_json and as_csv:
         raise InvalidInput("--json and --csv cannot both be had", hint="leave one of them out")
     page = _BoardPage(agent, limit, offset, live)

@@ -80,7 +80,7 @@ def _write_rate(rates: dict[str, Any], name: str) -> str:
 
 
 def _is_partial(rates: dict[str, Any]) -> bool:
-    return 0 < rates["enough"] < rates["challenges"]
+    return bool(0 < rates["enough"] < rates["challenges"])
 
 
 def _make_challenge_table(found: dict[str, Any]) -> Table:

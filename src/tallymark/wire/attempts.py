@@ -250,6 +250,9 @@ class Standing(Told):
     score: float | None
     value: float | None
     attempt: str | None
+    tries: int | None = Field(
+        None, description="How many of its attempts were scored: none that is void or failed."
+    )
 
 
 class Board(Listed[Standing]):
