@@ -14,6 +14,8 @@ from tests.app.rule_samples import DAY, NOON, Desk, make_trace
 from tallymark.app.rule_scoring import make_context
 from tallymark.app.rule_work import is_drawn
 from tallymark.store import open_store
+from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.traces.trace_query import TraceQuery
 
 POLITE = {"name": "polite", "scorer": 'contains(values=["sorry"])'}
 PRICES = {"input": 100.0, "output": 0.0}
@@ -79,6 +81,57 @@ def test_two_who_score_the_same_store_it_once(desk: Desk) -> None:
         each.join()
     assert sum(done) == 20
     assert desk.count("polite") == {"scored": 20}
+
+
+def load_scores(desk: Desk, value: float) -> None:
+    """As a file brings them: scores by the rule of all traces, and no decisions."""
+    rule = desk.rules.get("polite").rule
+    desk.store.loads.scores(
+        [
+            TraceScore(
+                trace=each.key,
+                version=each.version,
+                rule_version=rule.version_id,
+                rule=rule.id,
+                name="polite",
+                value=value,
+                at=NOON,
+                started_at=each.started_at,
+            )
+            for each in desk.store.traces.page(TraceQuery(), limit=1000).items
+        ],
+        [],
+    )
+
+
+def test_scores_that_were_loaded_stay_and_what_is_new_is_scored(desk: Desk) -> None:
+    desk.rules.add(POLITE)
+    desk.load([make_trace(n) for n in range(6)])
+    load_scores(desk, 0.25)
+    desk.load([make_trace(6)])
+    desk.settle()
+    assert desk.count("polite") == {"scored": 7}
+    assert desk.values("polite") == [0.25] * 6 + [1.0]
+
+
+def test_a_backfill_keeps_scores_that_were_loaded(desk: Desk) -> None:
+    desk.load([make_trace(n) for n in range(6)])
+    desk.settle()
+    desk.rules.add(POLITE)
+    load_scores(desk, 0.25)
+    desk.load([make_trace(n) for n in range(6, 12)])
+    done = desk.work().backfill(desk.rules.start_backfill("polite", NOON, NOON + 100).id)
+    assert (done["state"], done["scored"]) == ("done", 12)
+    assert desk.values("polite") == [0.25] * 6 + [1.0] * 6
+
+
+def test_late_spans_count_instead_of_a_score_that_was_loaded(desk: Desk) -> None:
+    desk.rules.add(POLITE)
+    desk.load([make_trace(1)])
+    load_scores(desk, 0.25)
+    desk.load([make_trace(1, spans=2)])
+    desk.settle()
+    assert desk.values("polite") == [1.0]
 
 
 def test_late_spans_make_a_version_that_is_scored_again(desk: Desk) -> None:

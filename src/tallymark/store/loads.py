@@ -23,6 +23,7 @@ from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.reviews.review_tables import reviews
 from tallymark.store.reviews.reviews import Reviews
 from tallymark.store.runs import result_rows, run_rows
+from tallymark.store.traces.rule_days import lock_rule
 from tallymark.store.traces.trace_scores import write_scores
 from tallymark.text import clean_line
 
@@ -125,7 +126,11 @@ class Loads(TenantRows):
         """Scores of traces and of cases that are there; how many were new."""
 
         def work(connection: Connection) -> int:
-            written = write_scores(QuickStatements(connection), self._tenant, of_traces)
+            statements = QuickStatements(connection)
+            # Whoever scores by a rule looks first at what is there, and nothing comes meanwhile.
+            for rule in sorted({each.rule for each in of_traces}):
+                lock_rule(statements, rule)
+            written = write_scores(statements, self._tenant, of_traces)
             for each in of_cases:
                 written += self._add_review(connection, each)
             return written

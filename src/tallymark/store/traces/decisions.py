@@ -120,9 +120,10 @@ _FREE = ManyQuery(
     " WHERE d.rule_version = ? AND d.decision = 'waiting' AND d.reserved IS NULL",
     _PAIRS,
 )
-_CURRENT = ManyQuery(
-    "SELECT DISTINCT s.trace FROM {given} {each trace_scores s: s.trace = given.trace}"
-    " WHERE s.rule = ? AND s.author = '' AND s.is_current",
+_STORED = ManyQuery(
+    "SELECT s.trace, s.version, s.rule_version, s.name, s.is_current"
+    " FROM {given} {each trace_scores s: s.trace = given.trace}"
+    " WHERE s.rule = ? AND s.author = ''",
     _PAIRS,
 )
 _SCORE_COLUMNS = (
@@ -544,10 +545,11 @@ class Decisions(TenantRows):
     def _write_scores(
         self, statements: QuickStatements, rule: Rule, ended: Sequence[Outcome], now: float
     ) -> None:
-        # Of the first version of both there is nothing yet.
-        first = rule.version == 1
-        pairs = [each.due.pair for each in ended if not first or each.due.version > 1]
-        known = {key for (key,) in statements.read_many(_CURRENT, pairs, rule.id)}
+        pairs = [each.due.pair for each in ended]
+        stored = statements.read_many(_STORED, pairs, rule.id)
+        known = {key for key, *_, is_current in stored if is_current}
+        # Loaded from a file, scores come without decisions: those that are there already stay.
+        kept = {tuple(row[:4]) for row in stored}
         rows: list[tuple[Any, ...]] = []
         whose = ("", self._tenant, rule.id)
         for each in ended:
@@ -557,8 +559,10 @@ class Decisions(TenantRows):
             for score in each.scores:
                 text = json_text(score.metadata) if score.metadata else None
                 told = (score.value, _clean(score.label), _clean(score.reason), _clean(score.error))
-                row = (due.key, due.version, due.rule_version, make_storable(score.name), *whose)
-                rows.append((*row, *told, text, now, score.cost, due.started_at, is_current))
+                place = (due.key, due.version, due.rule_version, make_storable(score.name))
+                row = (*place, *whose, *told, text, now, score.cost, due.started_at, is_current)
+                if place not in kept:
+                    rows.append(row)
         statements.insert("trace_scores", _SCORE_COLUMNS, rows)
 
     def _take_over(self, statements: QuickStatements, rule: Rule, due: DueTrace) -> bool:
@@ -572,8 +576,9 @@ class Decisions(TenantRows):
         if newer:
             return False
         statements.run(
-            f"UPDATE trace_scores SET is_current = false WHERE {mine}",  # noqa: S608  our words
-            *(due.key, rule.id),
+            f"UPDATE trace_scores SET is_current = false WHERE {mine}"  # noqa: S608  our words
+            " AND NOT (version = ? AND rule_version = ?)",
+            *(due.key, rule.id, due.version, due.rule_version),
         )
         return True
 
