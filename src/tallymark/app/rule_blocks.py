@@ -78,8 +78,9 @@ def score_on_engine(
     yield unread
 
 
-def do_backfills(app: App, choice: EngineChoice) -> None:
-    """Does the backfills that are queued, here and now."""
+def do_backfills(app: App, choice: EngineChoice, job: str) -> None:
+    """Does the backfills that are queued, here and now, and first of all lets this one begin."""
+    app.store.jobs.urge(job)
     with choice.open() as engine:
         table = {"backfill": JobKind(partial(go_on_with_backfill, engine=engine), None)}
         with Workers(app, 1, tuple(table), own=True, table=table) as workers:

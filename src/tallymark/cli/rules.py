@@ -349,7 +349,7 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
         if left is not None and choice is not None and not preview:
             # Begun by a command that died, or waiting for a worker.
             say(f"tally: backfill {left['id']} has not ended, and is gone on with", err=True)
-            made = _do_backfill(desk, choice, name, left["id"])
+            made = _do_backfill(desk, choice, name, left)
             left = _find_unended(desk, name)
         said = desk.rules.preview_backfill(name, *span)
         if not as_json:
@@ -362,7 +362,7 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
             if yes or typer.confirm("Score them?", err=True):
                 made = desk.rules.start_backfill(name, *span)
                 if choice is not None:
-                    made = _do_backfill(desk, choice, name, made["id"])
+                    made = _do_backfill(desk, choice, name, made)
     if as_json:
         print_json({"preview": msgspec.to_builtins(said), "backfill": made})
     elif made is not None and choice is not None:
@@ -377,11 +377,13 @@ def _find_unended(desk: Desk, name: str) -> Mapping[str, Any] | None:
     return next((each for each in known if each["state"] == "running"), None)
 
 
-def _do_backfill(desk: Desk, choice: EngineChoice, name: str, number: int) -> Mapping[str, Any]:
-    """Does what is queued; what has come of one of them."""
-    desk.rules.do_backfills(choice)
+def _do_backfill(
+    desk: Desk, choice: EngineChoice, name: str, asked: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Does what is queued; what has come of the one that was asked for."""
+    desk.rules.do_backfills(choice, asked["job"])
     known = desk.rules.get(name)["backfills"]
-    return next(each for each in known if each["id"] == number)
+    return next(each for each in known if each["id"] == asked["id"])
 
 
 def _say_preview(name: str, said: BackfillPreview) -> None:

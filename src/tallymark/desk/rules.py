@@ -53,8 +53,8 @@ class RuleDesk(Protocol):
     def start_backfill(self, name: str, since: float, until: float) -> Document:
         """Queues one."""
 
-    def do_backfills(self, choice: EngineChoice) -> None:
-        """Does those that are queued."""
+    def do_backfills(self, choice: EngineChoice, job: str) -> None:
+        """Does those that are queued, also the one of this job if it was set aside."""
 
     def try_out(self, file: Path) -> Document:
         """What a rule would make of the newest traces."""
@@ -116,11 +116,11 @@ class LocalRules:
         """Queues one."""
         return describe_backfill(self._service.start_backfill(name, since, until))
 
-    def do_backfills(self, choice: EngineChoice) -> None:
-        """Does those that are queued."""
+    def do_backfills(self, choice: EngineChoice, job: str) -> None:
+        """Does those that are queued, also the one of this job if it was set aside."""
         from tallymark.app.rule_blocks import do_backfills  # noqa: PLC0415 (scorers are heavy)
 
-        do_backfills(self.app, choice)
+        do_backfills(self.app, choice, job)
 
     def try_out(self, file: Path) -> Document:
         """What a rule would make of the newest traces."""
@@ -174,7 +174,7 @@ class RemoteRules:
         """Queues one."""
         return _tell(self.client.rules.backfill(name, since, until).backfill)
 
-    def do_backfills(self, choice: EngineChoice) -> None:
+    def do_backfills(self, choice: EngineChoice, job: str) -> None:
         """Nothing: the server's workers do them."""
 
     def try_out(self, file: Path) -> Document:

@@ -163,6 +163,29 @@ def test_after_three_takeovers_a_person_must_look(store: Store, queue: JobQueue)
     assert [each.takeovers for each in queue.claim(KINDS, 1)] == [0]
 
 
+def test_what_a_person_asks_for_again_begins_however_often_it_was_left(
+    store: Store, queue: JobQueue
+) -> None:
+    (job,) = add(store)
+    for _ in range(MOST_TAKEOVERS + 1):
+        queue.claim(KINDS, 1)
+        let_lapse(store)
+    store.jobs.urge(job)  # nobody has found yet that it was left once more
+    (left,) = queue.claim(KINDS, 1)
+    queue.fail(left, "not today", again_after=600)
+    assert queue.claim(KINDS, 1) == []
+    store.jobs.urge(job)
+    (failed,) = queue.claim(KINDS, 1)
+    queue.fail(failed, "not at all")
+    store.jobs.urge(job)
+    (held,) = queue.claim(KINDS, 1)
+    store.jobs.urge(job)
+    assert queue.claim(KINDS, 1) == []
+    queue.finish(held)
+    store.jobs.urge(job)
+    assert store.jobs.get(job).state == "done"
+
+
 def test_what_comes_again_by_itself_is_never_set_aside(store: Store, queue: JobQueue) -> None:
     """Four power cuts while rules look at traces would else be the end of all rules."""
     job = store.jobs.add(NewJob(kind="decide", subject="decide")).id
