@@ -15,6 +15,7 @@ from tests.engine.serial_engine import SerialEngine
 from tallymark.app.bulk_work import BlockCodec, BulkWork, hash_work
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
+from tallymark.store.column_types import json_text
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,27 @@ class Thing(msgspec.Struct):
 def test_values_come_back_as_they_were(thing: Thing) -> None:
     codec = BlockCodec(Thing)
     assert codec.decode(codec.encode(thing)) == thing
+
+
+@pytest.mark.parametrize("more", [{}, {"more than 64 bits": 2**80}], ids=["quick", "escaped"])
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [(1, "1"), (1.5, "1.5"), (True, "True"), (None, "None"), ((1, 2), "(1, 2)"), (b"x", "eA==")],
+)
+def test_keys_that_are_no_texts_come_back_as_json_has_them(
+    key: Any, name: str, more: dict[str, Any]
+) -> None:
+    codec = BlockCodec(list[Thing])
+    sent = [Thing("plain", {"a": 1}), Thing("odd", {key: {"b": [2]}, **more})]
+    (plain, odd) = codec.decode(codec.encode(sent))
+    assert plain == sent[0]
+    assert odd.more == {name: {"b": [2]}, **more}
+    assert odd.more == msgspec.json.decode(json_text(sent[1].more))
+
+
+def test_what_is_something_else_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        BlockCodec(Thing).decode(BlockCodec(list[int]).encode([1]))
 
 
 def test_the_name_of_work_is_that_of_its_facts() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.app.rule_samples import NOON, Desk, make_trace
-from tests.engine.serial_engine import SerialEngine
+from tests.engine.serial_engine import SerialChoice, SerialEngine
 
+from tallymark.app.app import App
+from tallymark.app.rule_blocks import do_backfills
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import open_store
 
 HERE = str(Path(__file__).with_name("rule_scorers.py"))
@@ -57,3 +61,23 @@ def test_traces_over_which_workers_die_have_failed(
     made = desk.rules.start_backfill("polite", NOON, NOON + 1000)
     done = desk.work(engine=SerialEngine(2)).backfill(made.id)
     assert (done["state"], done["failed"]) == ("done", 230)
+
+
+@pytest.mark.parametrize("error", [InvalidInput("not today"), WorkFailed("not today")])
+def test_who_does_a_backfill_is_told_that_its_job_failed_and_may_do_it_again(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whether doing it again would come to the same, or is tried later."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    desk.rules.add({"name": "polite", "scorer": "contains(values=['sorry'])"})
+    made = desk.rules.start_backfill("polite", NOON, NOON + 1000)
+    with closing(App(str(tmp_path / "tally.db"))) as app:
+        with monkeypatch.context() as broken:
+            broken.setattr("tallymark.app.rule_blocks.go_on_with_backfill", fail)
+            with pytest.raises(WorkFailed, match=f"backfill {made.id} has not ended: not today"):
+                do_backfills(app, SerialChoice(), made.job)
+        do_backfills(app, SerialChoice(), made.job)
+    assert desk.rules.find_backfill("polite", made.id).state == "done"

@@ -12,6 +12,7 @@ from tests.cli.tally_process import Tally
 
 from tallymark.store import open_store
 from tallymark.store.leases import Holder, describe_process
+from tallymark.traces.trace_query import TraceQuery
 
 WORDS = ("rules", "backfill", "polite", "--since", "7d", "--yes")
 
@@ -57,3 +58,27 @@ def test_a_backfill_is_gone_on_with_however_often_its_command_was_killed(
     done = tally(*WORDS, "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert "backfill 1: done, 100.0%, 5 of 5 scored" in done.stdout
+
+
+ODD = """
+from tallymark import Score, scorer
+
+@scorer
+def odd(ctx):
+    return Score(1.0, metadata={1: 2, "a": {None: 3}})
+"""
+
+
+def test_workers_keep_metadata_whose_keys_are_no_texts(tally: Tally) -> None:
+    (tally.folder / "odd.py").write_text(ODD)
+    tally("rules", "add", "polite", "-s", "odd.py:odd")
+    done = tally(*WORDS, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert "backfill 1: done, 100.0%, 5 of 5 scored" in done.stdout
+    with open_store(str(tally.folder / ".tally" / "tally.db")) as store:
+        keys = [each.key for each in store.traces.page(TraceQuery(), limit=10).items]
+        found = [score.metadata for some in store.traces.scores(keys).values() for score in some]
+    assert [(each["1"], each["a"]) for each in found] == [(2, {"None": 3})] * 5
+    for more in ((), ("--workers", "2")):
+        (run,) = tally.json("score", "traces.jsonl", "-s", "odd.py:odd", *more)["runs"]
+        assert run["counts"]["passed"] == 5

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -81,11 +81,33 @@ class BlockCodec(Generic[Plain]):
         try:
             return _QUICK + _ENCODER.encode(value)
         except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or more than 64 bits
-            plain = msgspec.to_builtins(value, enc_hook=str, str_keys=True)
-            return _ESCAPED + json.dumps(plain).encode()
+            plain = msgspec.to_builtins(value, enc_hook=str)
+            return _ESCAPED + json.dumps(_name_keys(plain)).encode()
 
     def decode(self, data: bytes) -> Plain:
         """What was encoded."""
-        if data.startswith(_QUICK):
-            return self._decoder.decode(memoryview(data)[len(_QUICK) :])
-        return msgspec.convert(json.loads(data[len(_ESCAPED) :]), self._kind)
+        if not data.startswith(_QUICK):
+            return msgspec.convert(json.loads(data[len(_ESCAPED) :]), self._kind)
+        packed = memoryview(data)[len(_QUICK) :]
+        try:
+            return self._decoder.decode(packed)
+        except msgspec.ValidationError:  # keys that are no texts, as scorers may give them
+            plain = msgspec.to_builtins(msgspec.msgpack.decode(packed))
+            return msgspec.convert(_name_keys(plain), self._kind)
+
+
+def _name_keys(plain: Any) -> Any:
+    """The same with keys as JSON would have them."""
+    if isinstance(plain, dict):
+        return {_name_key(key): _name_keys(each) for key, each in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_name_keys(each) for each in plain]
+    return plain
+
+
+def _name_key(key: Any) -> str:
+    try:
+        (name,) = msgspec.to_builtins({key: None}, str_keys=True)
+    except TypeError:  # JSON has no word for it
+        return str(key)
+    return str(name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tallymark.app.bulk_work import BlockCodec
 from tallymark.app.rule_scoring import make_context, open_own_scoring
 from tallymark.app.workers import JobKind, Workers, go_on_with_backfill
+from tallymark.errors import WorkFailed
 from tallymark.scoring import EvalContext, Score
 from tallymark.traces import Trace
 
@@ -85,3 +86,9 @@ def do_backfills(app: App, choice: EngineChoice, job: str) -> None:
         table = {"backfill": JobKind(partial(go_on_with_backfill, engine=engine), None)}
         with Workers(app, 1, tuple(table), own=True, table=table) as workers:
             workers.wait_until_idle(threading.Event())
+    done = app.store.jobs.get(job)
+    if done.state == "failed" or (done.failures and not done.ended):
+        raise WorkFailed(
+            f"the backfill {done.subject} has not ended: {done.error}",
+            hint="give the same command again once that is mended",
+        )
