@@ -91,10 +91,7 @@ FALSIFIED = {
 }
 
 
-@pytest.mark.parametrize("what", FALSIFIED)
-def test_what_was_changed_by_hand_is_found(played: Path, tmp_path: Path, what: str) -> None:
-    kind, statements = FALSIFIED[what]
-    path = tmp_path / "tally.db"
+def falsify(played: Path, path: Path, statements: str) -> CheckReport:
     shutil.copyfile(played, path)
     with closing(sqlite3.connect(path)) as forger:
         for (guard,) in forger.execute(
@@ -104,9 +101,32 @@ def test_what_was_changed_by_hand_is_found(played: Path, tmp_path: Path, what: s
         assert forger.executescript(statements) is not None
         assert forger.total_changes, "nothing was changed"
         forger.commit()
-    report = check(path)
+    return check(path)
+
+
+@pytest.mark.parametrize("what", FALSIFIED)
+def test_what_was_changed_by_hand_is_found(played: Path, tmp_path: Path, what: str) -> None:
+    kind, statements = FALSIFIED[what]
+    report = falsify(played, tmp_path / "tally.db", statements)
     assert kind in report.counts, report.counts
     assert all(str(each) for each in report.differences)
+
+
+UNREADABLE = {
+    "a version that is gone": "UPDATE attempts SET version_id = 999 WHERE match_at IS NOT NULL",
+    "a result that is none": "UPDATE attempt_scores SET result = 'winx' WHERE result = 'win'",
+    "numbers that are none": "UPDATE attempt_scores SET more = '{'",
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_row_that_cannot_be_read_is_told_and_the_other_checks_go_on(
+    played: Path, tmp_path: Path, what: str
+) -> None:
+    others = "; UPDATE boards SET tries = 99 WHERE edition > 0; UPDATE traces SET tokens = 5"
+    report = falsify(played, tmp_path / "tally.db", UNREADABLE[what] + others)
+    assert {"content", "boards", "traces"} <= report.counts.keys()
+    assert report.checked["references"]
 
 
 def test_numbers_that_are_equal_are_no_difference(played: Path, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import select, union
+from sqlalchemy.exc import NoResultFound
 
+from tallymark.errors import InvalidInput
 from tallymark.store.checks.attempt_checks import check_attempts, check_scores
 from tallymark.store.checks.board_checks import check_boards, check_ratings
 from tallymark.store.checks.findings import Findings
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from tallymark.store.checks.attempt_checks import FindPlugin
     from tallymark.store.checks.findings import CheckReport
+    from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.database import Database
 
 
@@ -46,10 +49,7 @@ def check_database(database: Database, find_plugin: FindPlugin | None = None) ->
         for tenant in _list_tenants(connection):
             with _read_all(findings, tenant, "challenges"):
                 for kept in list_challenges(connection, tenant):
-                    with _read_all(findings, tenant, f"challenge {kept.challenge.name}"):
-                        check_attempts(connection, kept, findings)
-                        check_scores(connection, kept, findings, find_plugin)
-                        check_boards(connection, kept, findings)
+                    _check_challenge(connection, kept, findings, find_plugin)
             for check in (check_ratings, check_runs, check_traces, check_rules):
                 with _read_all(findings, tenant, check.__name__.removeprefix("check_")):
                     check(connection, tenant, findings)
@@ -58,8 +58,26 @@ def check_database(database: Database, find_plugin: FindPlugin | None = None) ->
     return findings.report()
 
 
+def _check_challenge(
+    connection: Connection,
+    kept: StoredChallenge,
+    findings: Findings,
+    find_plugin: FindPlugin | None,
+) -> None:
+    """Each check by itself: a row that one cannot read says nothing of what the others read."""
+    name = kept.challenge.name
+    with _read_all(findings, kept.tenant, f"attempts at {name}"):
+        check_attempts(connection, kept, findings)
+    with _read_all(findings, kept.tenant, f"scores at {name}"):
+        check_scores(connection, kept, findings, find_plugin)
+    with _read_all(findings, kept.tenant, f"the board of {name}"):
+        check_boards(connection, kept, findings)
+
+
+# A word that is none of ours is InvalidInput, and what refers to nothing has no result. WorkFailed
+# is not among them: that is no row, but a database or a sandbox that does not answer.
 _UNREADABLE = (
-    *(msgspec.MsgspecError, zstd.ZstdError),
+    *(msgspec.MsgspecError, zstd.ZstdError, InvalidInput, NoResultFound),
     *(ArithmeticError, LookupError, TypeError, ValueError),
 )
 
