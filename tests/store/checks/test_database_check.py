@@ -62,6 +62,11 @@ FALSIFIED = {
     "a block": ("boards", "UPDATE board_blocks SET size = size + 1 WHERE edition > 0"),
     "the edition of the board": ("boards", "UPDATE challenges SET edition = edition + 1"),
     "a frozen row": ("boards", "UPDATE boards SET score = 4321 WHERE edition = 0"),
+    "the order of a frozen board": (
+        "boards",
+        "UPDATE boards SET place = -9999, value = 9999 WHERE edition = 0",
+    ),
+    "tries on a frozen board": ("boards", "UPDATE boards SET tries = 99 WHERE edition = 0"),
     "a rating": (
         "ratings",
         f"UPDATE ratings SET rating = rating + 1 WHERE agent = {_ONE.format('ratings')}",

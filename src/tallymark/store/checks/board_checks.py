@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.ratings import Counts, EloRating, elo
+from tallymark.store.checks.frozen_checks import check_frozen_rows
 from tallymark.store.contests import matches, score_rules
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts
 from tallymark.store.contests.contest_tables import (
@@ -22,7 +23,6 @@ from tallymark.store.contests.contest_tables import (
 )
 from tallymark.store.contests.formula_scores import score_of
 from tallymark.store.contests.rank_blocks import FIRST, FROZEN, Board, spot_columns
-from tallymark.store.contests.score_rows import read_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +53,8 @@ def check_boards(connection: Connection, kept: StoredChallenge, findings: Findin
     frozen = _read_rows(connection, kept.frozen_board)
     if frozen and kept.frozen_at is None:
         findings.add("boards", kept.tenant, name, "rows of a frozen board", len(frozen), 0)
-    for agent, row in frozen.items() if kept.frozen_at is not None else ():
-        findings.note_checked("frozen boards")
-        _check_frozen(connection, kept, agent, row, findings)
+    if kept.frozen_at is not None:
+        check_frozen_rows(connection, kept, frozen, findings)
     for table in (boards, board_blocks):
         old = table.c.edition.not_in((FROZEN, kept.edition))
         counted = select(func.count()).where(table.c.challenge_id == kept.id, old)
@@ -115,33 +114,6 @@ def _place_row(row: Row[Any], strategy: Any, rule: Any) -> dict[str, Any]:
         "value": value,
         "score": score,
     }
-
-
-def _check_frozen(
-    connection: Connection,
-    kept: StoredChallenge,
-    agent: str,
-    row: dict[str, Any],
-    findings: Findings,
-) -> None:
-    """What the public sees is an attempt of that agent, with a score that it had at the freeze."""
-    subject = f"{agent} on the frozen board of {kept.challenge.name}"
-    found = connection.execute(select(attempts).where(attempts.c.key == row["attempt"])).first()
-    facts = (
-        (None, None, None)
-        if found is None
-        else (found.challenge_id, found.agent, found.submitted_at)
-    )
-    should = {"attempt": (kept.id, agent, row["submitted_at"])}
-    findings.compare("boards", kept.tenant, subject, {"attempt": facts}, should)
-    if found is not None:
-        history = read_history(connection, found)
-        until = kept.frozen_at or 0.0
-        had = [each.score for each in history if each.at <= until]
-        if row["score"] not in had:
-            findings.add(
-                "boards", kept.tenant, subject, "score", row["score"], had[-1] if had else None
-            )
 
 
 def _check_blocks(
