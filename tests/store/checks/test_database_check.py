@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event
+from tests.app.rule_samples import Desk, make_trace
+from tests.store.contest_samples import an_outcome, by, play, quick_store
 from tests.store.played_store import make_played
 
 from tallymark.store import open_store
 from tallymark.store.checks.findings import CheckReport
+from tallymark.store.traces.retention import remove_traces
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +91,12 @@ FALSIFIED = {
     "spans of a trace": ("traces", "DELETE FROM trace_segments WHERE trace = 1"),
     "a broken body": ("content", "UPDATE trace_segments SET body = x'00'"),
     "a broken definition": ("content", "UPDATE challenges SET definition = '{'"),
+    "details of an attempt": ("attempts", f"DELETE FROM attempt_details WHERE attempt = {_BEST}"),
+    "a definition": (
+        "challenges",
+        """UPDATE challenges SET definition = replace(definition, '"goal":"', '"goal":"Cheat. ')""",
+    ),
+    "the version that counts": ("challenges", "DELETE FROM challenge_versions"),
     "a lease": ("jobs", "UPDATE jobs SET token = NULL"),
     "agents": ("references", "DELETE FROM agents"),
     "challenges": ("references", "DELETE FROM challenges"),
@@ -132,6 +141,52 @@ def test_a_row_that_cannot_be_read_is_told_and_the_other_checks_go_on(
     report = falsify(played, tmp_path / "tally.db", UNREADABLE[what] + others)
     assert {"content", "boards", "traces"} <= report.counts.keys()
     assert report.checked["references"]
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A rule without caps has scored two traces; a third is removed since."""
+    path = tmp_path_factory.mktemp("ruled") / "tally.db"
+    with open_store(str(path)) as store:
+        desk = Desk(store)
+        desk.rules.add({"name": "polite", "scorer": 'contains(values=["sorry"])'})
+        desk.load([make_trace(number) for number in (1, 2, 3)])
+        desk.settle()
+        remove_traces(store._database, "default", [3])
+    return path
+
+
+def test_rules_whose_traces_were_removed_are_as_they_should_be(ruled: Path) -> None:
+    assert not check(ruled).differences
+
+
+RULES = {
+    "all scores": "DELETE FROM trace_scores",
+}
+
+
+@pytest.mark.parametrize("what", RULES)
+def test_what_a_rule_did_and_is_gone_is_found(ruled: Path, tmp_path: Path, what: str) -> None:
+    assert "rules" in falsify(ruled, tmp_path / "tally.db", RULES[what]).counts
+
+
+def test_what_goes_on_behind_a_frozen_board_is_no_difference(tmp_path: Path) -> None:
+    path = tmp_path / "tally.db"
+    with quick_store(f"sqlite:///{path}") as store:
+        store.challenges.publish(by("first"), b"", at=1.0)
+        first = play(store, "alice", an_outcome(1.0), 10.0)
+        void = play(store, "alice", an_outcome(2.0), 11.0)
+        play(store, "bob", an_outcome(3.0), 12.0)
+        store.attempts.void(void.id, at=13.0, reason="broken")
+        store.challenges.freeze("sums", at=20.0, reason="the end is near")
+        play(store, "bob", an_outcome(4.0), 21.0)
+        store.attempts.unvoid(void.id, at=22.0, reason="it was fine")
+        store.attempts.void(first.id, at=23.0, reason="broken")
+        store.challenges.publish(by("custom", version="v2"), b"", at=24.0)
+        store.challenges.publish(by("first"), b"", at=25.0)
+        report = store.check_all()
+    assert report.checked["frozen boards"] == 2
+    assert not [each for each in report.differences if each.kind in {"boards", "challenges"}]
 
 
 def test_numbers_that_are_equal_are_no_difference(played: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.rescore_plan import make_rescorer
 from tallymark.errors import TallymarkError
 from tallymark.store.contests.attempt_tables import (
+    attempt_details,
     attempt_id,
     attempt_scores,
     attempts,
@@ -71,7 +72,9 @@ def _read_page(connection: Connection, keys: Sequence[int]) -> list[Row[Any]]:
         select(*(attempts.c[name] for name in names))
         .add_columns(scores.attempt.label("scored"), scores.scoring)
         .add_columns(scores.score, scores.result, scores.error)
+        .add_columns(attempt_details.c.evaluation.is_not(None).label("evaluated"))
         .outerjoin(attempt_scores, is_own_score)
+        .outerjoin(attempt_details, attempt_details.c.attempt == attempts.c.key)
         .where(attempts.c.key.in_(keys))
     )
     found = {row.key: row for row in connection.execute(query)}
@@ -146,6 +149,9 @@ def _compare_attempt(
         "void": row.voided_at is not None,
     }
     should: dict[str, Any] = {"score row": is_scored, "void": entry.get("void", False)}
+    if is_scored and "began" in entry:
+        # Of what was loaded nobody need know more than the score.
+        stored["evaluation"], should["evaluation"] = bool(row.evaluated), True
     if "state" in entry:
         stored["state"], should["state"] = row.state, entry["state"]
     if is_scored and row.scored is not None:

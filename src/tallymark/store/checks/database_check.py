@@ -16,6 +16,7 @@ from sqlalchemy.exc import NoResultFound
 from tallymark.errors import InvalidInput
 from tallymark.store.checks.attempt_checks import check_attempts, check_scores
 from tallymark.store.checks.board_checks import check_boards, check_ratings
+from tallymark.store.checks.definition_checks import check_definition
 from tallymark.store.checks.findings import Findings
 from tallymark.store.checks.row_checks import check_leases, check_references
 from tallymark.store.checks.run_checks import check_runs
@@ -66,6 +67,8 @@ def _check_challenge(
 ) -> None:
     """Each check by itself: a row that one cannot read says nothing of what the others read."""
     name = kept.challenge.name
+    with _read_all(findings, kept.tenant, f"versions of {name}"):
+        check_definition(connection, kept, findings)
     with _read_all(findings, kept.tenant, f"attempts at {name}"):
         check_attempts(connection, kept, findings)
     with _read_all(findings, kept.tenant, f"scores at {name}"):

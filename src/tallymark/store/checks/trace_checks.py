@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
-from tallymark.store.traces.rule_tables import DECIDED, rule_days, rules, trace_decisions
+from tallymark.store.traces.rule_tables import (
+    DECIDED,
+    rule_days,
+    rules,
+    trace_decisions,
+    trace_scores,
+)
 from tallymark.store.traces.segments import Segment, merge_segments
 from tallymark.store.traces.trace_rows import FACT_NAMES, list_labels, write_facts
 from tallymark.store.traces.trace_tables import (
@@ -90,13 +96,20 @@ def _read_spans(
 
 
 def check_rules(connection: Connection, tenant: str, findings: Findings) -> None:
+    """What rules decided: their days have counted it, and what was scored has its scores."""
+    query = select(rules.c.id, rules.c.name).where(rules.c.tenant == tenant)
+    names = dict(connection.execute(query).all())
+    _check_days(connection, tenant, names, findings)
+    _check_rule_scores(connection, tenant, names, findings)
+
+
+def _check_days(
+    connection: Connection, tenant: str, names: dict[int, str], findings: Findings
+) -> None:
     """What a rule's days counted is no less than the decisions that are still there.
 
     Decisions go with their traces, and counts stay.
     """
-    names = dict(
-        connection.execute(select(rules.c.id, rules.c.name).where(rules.c.tenant == tenant)).all()
-    )
     table = trace_decisions.c
     query = select(table.rule, table.day, table.decision, func.count())
     query = query.where(table.tenant == tenant, table.decision.in_(DECIDED))
@@ -112,3 +125,19 @@ def check_rules(connection: Connection, tenant: str, findings: Findings) -> None
         if stored < count:
             subject = f"rule {names.get(rule, rule)} on {day}"
             findings.add("rules", tenant, subject, decision, stored, count)
+
+
+def _check_rule_scores(
+    connection: Connection, tenant: str, names: dict[int, str], findings: Findings
+) -> None:
+    """Both go with their trace, and neither without the other."""
+    made, kept = trace_decisions.c, trace_scores.c
+    given = exists().where(
+        kept.trace == made.trace,
+        kept.version == made.version,
+        kept.rule_version == made.rule_version,
+    )
+    query = select(made.rule, func.count()).where(made.tenant == tenant, made.decision == "scored")
+    for rule, lost in connection.execute(query.where(~given).group_by(made.rule)):
+        subject = f"rule {names.get(rule, rule)}"
+        findings.add("rules", tenant, subject, "scored traces without a score", lost, 0)
