@@ -162,12 +162,32 @@ def test_rules_whose_traces_were_removed_are_as_they_should_be(ruled: Path) -> N
 
 RULES = {
     "all scores": "DELETE FROM trace_scores",
+    "the counts of a day": "DELETE FROM rule_days",
+    "one count of a day": "UPDATE rule_days SET scored = 0",
 }
 
 
 @pytest.mark.parametrize("what", RULES)
 def test_what_a_rule_did_and_is_gone_is_found(ruled: Path, tmp_path: Path, what: str) -> None:
     assert "rules" in falsify(ruled, tmp_path / "tally.db", RULES[what]).counts
+
+
+@pytest.mark.parametrize("agent", ["alice", "bob", "carol"])
+def test_who_is_disqualified_is_told_by_the_log(tmp_path: Path, agent: str) -> None:
+    """Alice is, bob was, and carol never."""
+    path = tmp_path / "tally.db"
+    with quick_store(f"sqlite:///{path}") as store:
+        store.challenges.publish(by("first"), b"", at=1.0)
+        for name in ("alice", "bob", "carol"):
+            play(store, name, an_outcome(1.0))
+        for name in ("alice", "bob"):
+            store.disqualifications.disqualify(name, at=20.0, reason="it copied")
+        store.disqualifications.reinstate("bob", at=21.0, reason="it did not")
+        assert not store.check_all().counts
+    there = "DELETE FROM" if agent == "alice" else "INSERT INTO"
+    which = "WHERE agent = 'alice'" if agent == "alice" else f"VALUES ('default', '{agent}', 22.0)"
+    report = falsify(path, tmp_path / "other.db", f"{there} disqualified_agents {which}")
+    assert report.counts == {"disqualifications": 1}
 
 
 def test_what_goes_on_behind_a_frozen_board_is_no_difference(tmp_path: Path) -> None:

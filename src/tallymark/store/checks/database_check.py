@@ -18,7 +18,11 @@ from tallymark.store.checks.attempt_checks import check_attempts, check_scores
 from tallymark.store.checks.board_checks import check_boards, check_ratings
 from tallymark.store.checks.definition_checks import check_definition
 from tallymark.store.checks.findings import Findings
-from tallymark.store.checks.row_checks import check_leases, check_references
+from tallymark.store.checks.row_checks import (
+    check_disqualifications,
+    check_leases,
+    check_references,
+)
 from tallymark.store.checks.run_checks import check_runs
 from tallymark.store.checks.trace_checks import check_rules, check_traces
 from tallymark.store.contests.challenges import list_challenges
@@ -42,6 +46,12 @@ if TYPE_CHECKING:
     from tallymark.store.database import Database
 
 
+_OF_TENANTS = (
+    *(check_ratings, check_disqualifications),
+    *(check_runs, check_traces, check_rules),
+)
+
+
 def check_database(database: Database, find_plugin: FindPlugin | None = None) -> CheckReport:
     """What is not as it should be, of all tenants; scores by plugins only with `find_plugin`."""
     findings = Findings()
@@ -51,7 +61,7 @@ def check_database(database: Database, find_plugin: FindPlugin | None = None) ->
             with _read_all(findings, tenant, "challenges"):
                 for kept in list_challenges(connection, tenant):
                     _check_challenge(connection, kept, findings, find_plugin)
-            for check in (check_ratings, check_runs, check_traces, check_rules):
+            for check in _OF_TENANTS:
                 with _read_all(findings, tenant, check.__name__.removeprefix("check_")):
                     check(connection, tenant, findings)
         check_references(connection, findings)

@@ -1,4 +1,4 @@
-"""Rows that others refer to, and who holds what: jobs and leases."""
+"""Rows that others refer to, who holds what (jobs and leases), and who is disqualified."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Integer, and_, exists, func, or_, select
 
+from tallymark.store.contests.contest_tables import contest_audit, disqualified
 from tallymark.store.jobs.job_tables import jobs
 from tallymark.store.leases import leases
 from tallymark.store.runs.run_rows import KIND as RUN
@@ -105,3 +106,18 @@ def check_leases(connection: Connection, findings: Findings) -> None:
     lost = select(leases.c.tenant, leases.c.subject).where(of_runs, ~there)
     for tenant, subject in connection.execute(lost):
         findings.add("leases", tenant, f"the lease of run {subject}", "run", "gone", "there")
+
+
+def check_disqualifications(connection: Connection, tenant: str, findings: Findings) -> None:
+    """Who is disqualified, by the last that the log says of each."""
+    log = contest_audit.c
+    query = select(log.event, log.note).where(log.tenant == tenant, log.challenge_id == 0)
+    acts = query.where(log.event.in_(("disqualified", "reinstated"))).order_by(log.seq)
+    last = {note["agent"]: event for event, note in connection.execute(acts)}
+    should = {agent for agent, event in last.items() if event == "disqualified"}
+    mine = disqualified.c.tenant == tenant
+    stored = set(connection.scalars(select(disqualified.c.agent).where(mine)))
+    findings.note_checked("disqualifications", len(stored))
+    for agent in sorted(stored ^ should):
+        told = (agent in stored, agent in should)
+        findings.add("disqualifications", tenant, f"agent {agent}", "disqualified", *told)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from sqlalchemy import exists, func, select
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 KIND = "traces"
 _PAGE = 200
+_Decided: TypeAlias = tuple[int, str | None, str]
+"""A rule, a day or None for all of them, and a decision."""
 _read_ids = msgspec.json.Decoder(list[int]).decode
 
 
@@ -108,22 +111,27 @@ def _check_days(
 ) -> None:
     """What a rule's days counted is no less than the decisions that are still there.
 
-    Decisions go with their traces, and counts stay.
+    Decisions go with their traces, and counts stay. A decision that no cap was asked for does not
+    say its day: so all days together are looked at too.
     """
     table = trace_decisions.c
     query = select(table.rule, table.day, table.decision, func.count())
     query = query.where(table.tenant == tenant, table.decision.in_(DECIDED))
-    query = query.where(table.day.is_not(None)).group_by(table.rule, table.day, table.decision)
-    days = {
-        (row.rule, row.day): row
-        for row in connection.execute(select(rule_days).where(rule_days.c.tenant == tenant))
-    }
-    findings.note_checked("days of rules", len(days))
-    for rule, day, decision, count in connection.execute(query):
-        row = days.get((rule, day))
-        stored = 0 if row is None else getattr(row, decision)
-        if stored < count:
-            subject = f"rule {names.get(rule, rule)} on {day}"
+    counted, decided = Counter[_Decided](), Counter[_Decided]()
+    for row in connection.execute(select(rule_days).where(rule_days.c.tenant == tenant)):
+        findings.note_checked("days of rules")
+        for decision in DECIDED:
+            for day in (row.day, None):
+                counted[row.rule, day, decision] += getattr(row, decision)
+    for rule, own_day, decision, count in connection.execute(
+        query.group_by(table.rule, table.day, table.decision)
+    ):
+        for day in {own_day, None}:
+            decided[rule, day, decision] += count
+    for (rule, day, decision), count in decided.items():
+        if counted[rule, day, decision] < count:
+            subject = f"rule {names.get(rule, rule)} on {day or 'all days'}"
+            stored = counted[rule, day, decision]
             findings.add("rules", tenant, subject, decision, stored, count)
 
 
