@@ -6,7 +6,7 @@ PEERS := .venv-peers
 PROMPTFOO := 0.121.20
 # Each command that a test starts would compile all of the package anew.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml constraints.txt scripts/setup
+INPUTS := pyproject.toml constraints.txt scripts/setup hatch_build.py src/tallymark/formula/_quotients.c
 
 .PHONY: setup demo tour quick test tests adapters ordinary-user coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
 

@@ -149,14 +149,14 @@ BENCHES = (
     Bench(
         "a quotient of columns",
         "`a / b` for all rows of arrays: a single operation, so that looking for infinity and NaN "
-        "weighs most.",
+        "weighs most; compiled, it looks while it divides.",
         columns("a / b"),
         (10_000, 100_000, 1_000_000),
         "rows",
         (
             Promise(1.1, "numpy but x / 0", PAGE),
             Promise(1.1, "numpy with care", PAGE),
-            Promise(2.5, "numpy", PAGE),
+            Promise(1.1, "numpy", PAGE),
         ),
     ),
 )

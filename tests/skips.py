@@ -24,6 +24,7 @@ SKIPS = {
     "may not make a namespace of processes": "an ordinary user where the kernel forbids it",
     "no sandbox works on this machine": "none of the above",
     "chromium is not installed": "a report is opened in a browser only where there is one",
+    "nothing is compiled here": "there is no C compiler, or Python's headers are not installed",
     "measures through /proc": "only Linux has it",
 }
 """The reason that a test gives, and what is behind it."""

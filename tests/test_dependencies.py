@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -23,6 +22,7 @@ from scripts.dependencies import (
     read_pins,
     read_project,
 )
+from tests.container_file import copy_sources
 
 ROOT = Path(__file__).parents[1]
 
@@ -108,12 +108,7 @@ def test_the_bill_of_materials_names_all_that_an_install_brings() -> None:
 def build(folder: Path, mode: int, mask: int) -> dict[str, str]:
     """The hashes of wheel and sdist, built from a copy whose files have these rights."""
     folder.mkdir()
-    for name in ("src", "docs", "examples"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored, copy_function=shutil.copyfile)
-    files = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "sbom.cdx.json")
-    for name in files:
-        shutil.copyfile(ROOT / name, folder / name)
+    copy_sources(folder)
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(mode)

@@ -19,6 +19,7 @@ from scripts import api_reference
 from scripts.docs_tables import TABLES, page_with_tables
 from tests import shell_blocks, tutorials
 from tests.cli.tally_process import Tally
+from tests.container_file import read_instructions
 from tests.golden.stage import shared_zygote
 from tests.golden.zygote import Call
 
@@ -212,8 +213,7 @@ def test_code_of_other_libraries_does_what_the_page_says(
 
 
 def test_the_container_file_copies_what_is_there() -> None:
-    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    lines = read_instructions()
     known = {"FROM", "RUN", "COPY", "USER", "WORKDIR", "VOLUME", "ENV", "EXPOSE", "HEALTHCHECK"}
     assert {line[0] for line in lines} <= known | {"CMD", "ENTRYPOINT"}
     copied = [source for line in lines if line[0] == "COPY" for source in line[1:-1]]

@@ -13,8 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
-
-ROOT = Path(__file__).parents[1]
+from tests.compilers import CAN_COMPILE
+from tests.container_file import copy_sources
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
@@ -29,7 +29,8 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`tally` from the wheel, in an environment that has only what the wheel asks for."""
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    copy_sources(folder)
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=folder)
     wheel = next(folder.glob("*.whl"))
     venv.create(folder / "venv")
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
@@ -79,9 +80,16 @@ def test_it_checks_a_formula(tally: Path, tmp_path: Path) -> None:
 def test_it_evaluates_columns(tally: Path, tmp_path: Path) -> None:
     code = (
         "from tallymark.formula import Formula;"
-        "print(Formula.parse('success_pct').evaluate_many({'success_pct': [1, 2]}).values)"
+        "print(Formula.parse('success_pct / 2').evaluate_many({'success_pct': [1, 2]}).values)"
     )
-    assert run(tally.parent / "python", "-c", code, cwd=tmp_path).strip() == "[1. 2.]"
+    assert run(tally.parent / "python", "-c", code, cwd=tmp_path).strip() == "[0.5 1. ]"
+
+
+def test_it_holds_what_could_be_compiled(tally: Path) -> None:
+    (formula,) = (tally.parents[1] / "lib").glob("python*/site-packages/tallymark/formula")
+    assert [path.name for path in formula.glob("_quotients*so")] == (
+        ["_quotients.abi3.so"] if CAN_COMPILE else []
+    )
 
 
 def test_the_first_suite_runs_in_the_base_install(tally: Path, tmp_path: Path) -> None:

@@ -280,10 +280,11 @@ def test_blocks_meet_without_a_seam(rows_: int) -> None:
 
 
 def test_long_blocks_of_a_single_operation_meet_without_a_seam() -> None:
-    x = np.arange(5.0 * BLOCK + 1)
+    x = np.arange(18.0 * BLOCK + 1)
+    x[17 * BLOCK] = 0.0
     result = Formula.parse("x / x", ["x"]).evaluate_many({"x": x})
-    assert list(np.flatnonzero(result.undefined)) == [0]
-    assert np.all(result.values[1:] == 1.0)
+    assert list(np.flatnonzero(result.undefined)) == [0, 17 * BLOCK]
+    assert np.all(result.values[x > 0] == 1.0)
 
 
 def test_threads_share_a_formula() -> None:

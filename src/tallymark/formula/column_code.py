@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tallymark.errors import FormulaError
+from tallymark.formula import quotients
 from tallymark.formula.functions import FUNCTIONS
+from tallymark.formula.quotients import NOT_FINITE, ZERO, Array
 from tallymark.formula.steps import step
 from tallymark.formula.tree import (
     Call,
@@ -36,13 +38,12 @@ from tallymark.formula.tree import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Array: TypeAlias = "NDArray[np.float64]"
 Operand: TypeAlias = "Array | float"
 
 _FLOAT64 = np.dtype(np.float64)
 BLOCK = 65_536
 """Rows at a time: few enough to stay in the cache, many enough to hide what a block costs."""
-_LONGEST = 4 * BLOCK
+_LONGEST = 16 * BLOCK
 """The same for a single operation, which keeps nothing of its own in the cache."""
 
 
@@ -66,26 +67,6 @@ class ColumnResult:
         """Why a row is undefined, in words; None for a row that has a value."""
         values = {name: _read_cell(column, row) for name, column in self.columns.items()}
         return step(self.tree, values).reason
-
-
-def evaluate_columns(program: ColumnProgram, columns: Mapping[str, Any]) -> ColumnResult:
-    """The formula's value for each row. A column is any array or sequence, or one number."""
-    given = {name: _check_column(name, columns.get(name)) for name in program.columns}
-    rows = _row_count(given if any(map(_is_column, given.values())) else columns)
-    block = BLOCK if program.scratch else _LONGEST
-    slots = program.make_slots(min(rows, block))
-    values = np.empty(rows, dtype=np.float64)
-    # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
-    with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
-        for start in range(0, rows, block):
-            out = values[start : start + block]
-            inputs = [_cut_block(name, each, start, len(out)) for name, each in given.items()]
-            program.load(slots, inputs, out)
-            try:
-                program.run(slots)
-            except FloatingPointError:
-                program.run_carefully(slots, inputs)
-    return ColumnResult(values, program.tree, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +144,12 @@ class ColumnProgram:
             self.in_use -= 1
             guards = {"/": (operand,), "min": (total, operand), "max": (total, operand)}
             # A divisor of the whole is looked at in the end, if nothing takes its slot before.
-            late = whole and operator == "/" and (part is parts[-1] or isinstance(part, Name))
-            self.emit(UFUNCS[operator], (total, operand), target, guards.get(operator, ()), late)
+            whole_divides = whole and operator == "/"
+            late = whole_divides and (part is parts[-1] or isinstance(part, Name))
+            function = UFUNCS[operator]
+            if whole_divides and part is parts[-1]:
+                function = quotients.divide
+            self.emit(function, (total, operand), target, guards.get(operator, ()), late)
             total = target
 
     def call(self, function: str, arguments: tuple[Node, ...], target: int) -> None:
@@ -194,6 +179,36 @@ class ColumnProgram:
         self.in_use += 1
         return self.spare[self.in_use - 1]
 
+    def evaluate(self, columns: Mapping[str, Any]) -> ColumnResult:
+        """The formula's value for each row. A column is any array or sequence, or one number."""
+        given = {name: _check_column(name, columns.get(name)) for name in self.columns}
+        rows = _count_rows(given, columns)
+        blocks = range(0, rows, BLOCK if self.scratch else _LONGEST)
+        slots, values = self.make_slots(min(rows, blocks.step)), np.empty(rows)
+        if self.instructions[0].function is quotients.divide:  # which watches over itself
+            self.fill(values, given, blocks, slots)
+        else:
+            # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
+            with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
+                self.fill(values, given, blocks, slots)
+        return ColumnResult(values, self.tree, given)
+
+    def fill(
+        self, values: Array, given: Mapping[str, Any], blocks: range, slots: list[Any]
+    ) -> None:
+        """Computes some of the values, block by block."""
+        for start in blocks:
+            out = values[start : min(start + blocks.step, blocks.stop)]
+            inputs = [_cut_block(name, each, start, len(out)) for name, each in given.items()]
+            self.load(slots, inputs, out)
+            try:
+                self.run(slots)
+            except FloatingPointError:
+                if len(out) > BLOCK:  # so that one undefined row makes few others slow
+                    self.fill(values, given, range(start, start + len(out), BLOCK), slots)
+                else:
+                    self.run_carefully(slots, inputs)
+
     def make_slots(self, rows: int) -> list[Any]:
         """What is the same for every block of so many rows."""
         slots = self.slots.copy()
@@ -203,8 +218,7 @@ class ColumnProgram:
 
     def load(self, slots: list[Any], inputs: Sequence[Operand], out: Array) -> None:
         """Puts in what a block brings."""
-        for slot, operand in zip(self.columns.values(), inputs, strict=True):
-            slots[slot] = operand
+        slots[: len(inputs)] = inputs  # names have the first slots, in this order
         slots[self.output] = out
         for slot in self.scratch:
             # The last block: scratch arrays must be as short as it is.
@@ -213,16 +227,16 @@ class ColumnProgram:
 
     def run(self, slots: list[Any]) -> None:
         """Computes a block; FloatingPointError if any row of it may be undefined."""
-        out = slots[self.output]
+        out, found = slots[self.output], 0
         for each in self.instructions:
             for guard in () if each.late else each.guards:
                 _expect_finite(slots[guard])
-            each.function(*[slots[slot] for slot in each.operands])
-        # The two quickest ways to read a block once.
-        low, high = np.minimum.reduce(out), np.maximum.reduce(out)
-        if not -math.inf < low <= high < math.inf:
+            found = each.function(*[slots[slot] for slot in each.operands])
+        if self.instructions[-1].function is not quotients.divide:
+            found = quotients.look(out)
+        if found & NOT_FINITE:
             raise FloatingPointError
-        if low <= 0.0 <= high:
+        if found & ZERO:
             for guard in self.late:
                 _expect_finite(slots[guard])
             _unsign_zeros(out)
@@ -347,28 +361,39 @@ UFUNCS: dict[str, Callable[..., Any]] = {
 
 
 def _is_column(value: Any) -> bool:
+    if type(value) is np.ndarray:
+        return value.ndim > 0
     return hasattr(value, "__len__") and not isinstance(value, str | bytes)
 
 
-def _row_count(columns: Mapping[str, Any]) -> int:
-    lengths = {name: len(column) for name, column in columns.items() if _is_column(column)}
-    if len(set(lengths.values())) > 1:
-        (short, few), *_, (long, many) = sorted(lengths.items(), key=lambda pair: pair[1])
+def _count_rows(given: Mapping[str, Any], columns: Mapping[str, Any]) -> int:
+    """How long the columns are; where it uses only single numbers, those that it does not use."""
+    lengths = {len(each) for each in given.values() if not isinstance(each, float)}
+    if not lengths:
+        lengths = {len(each) for each in columns.values() if _is_column(each)} or {1}
+    if len(lengths) > 1:
+        known = given if any(map(_is_column, given.values())) else columns
+        counted = ((len(each), name) for name, each in known.items() if _is_column(each))
+        (few, short), *_, (many, long) = sorted(counted)
         message = f"column '{short}' has {few:,} rows and column '{long}' has {many:,}"
         raise FormulaError(message, hint="give columns of one length")
-    return next(iter(lengths.values()), 1)
+    return lengths.pop()
 
 
 def _check_column(name: str, given: Any) -> Any:
     """A column that `_cut_block` can cut: an array, a sequence, or one number (NaN for None)."""
+    if type(given) is np.ndarray and given.ndim == 1:
+        return given
     if given is None:
         return math.nan
     # Made an array block by block, so that a long list is never copied whole.
     if isinstance(given, list | tuple):
         return given
-    column = np.asanyarray(given) if _is_column(given) else _to_floats(name, given)
-    if np.ndim(column) > 1:
-        raise FormulaError(f"column '{name}' has {np.ndim(column)} dimensions", hint="give one")
+    if not _is_column(given):
+        return _to_floats(name, given)
+    column = np.asanyarray(given)
+    if column.ndim > 1:
+        raise FormulaError(f"column '{name}' has {column.ndim} dimensions", hint="give one")
     return column
 
 

@@ -73,9 +73,7 @@ class Formula:
 
     def evaluate_many(self, columns: Mapping[str, Any]) -> ColumnResult:
         """The value of every row of some columns, in blocks."""
-        from tallymark.formula.column_code import evaluate_columns  # noqa: PLC0415 (numpy is heavy)
-
-        return evaluate_columns(self._column_program, columns)
+        return self._column_program.evaluate(columns)
 
     @cached_property
     def _column_program(self) -> ColumnProgram:
