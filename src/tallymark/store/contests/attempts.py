@@ -217,23 +217,6 @@ class Attempts(TenantRows):
         said: Any = {"attempt": identifier, "reason": make_storable(reason), "hidden": why}
         self._database.do(Wait(tenant=self._tenant, at=at, **said))
 
-    def finish_by_held_rule(
-        self,
-        identifier: str,
-        evaluation: Evaluation,
-        score: Callable[[StoredChallenge], Outcome],
-        *,
-        at: float,
-        verified: bool,
-    ) -> bool:
-        """As `finish`, scored while nobody can change the rule, and all others wait."""
-
-        def judge(ruling: StoredChallenge) -> Verdict:
-            return Verdict(evaluation, score(ruling), verified)
-
-        item = Finish(tenant=self._tenant, at=at, attempt=identifier, verdict=judge)
-        return self._database.do(item) is not False
-
     # Reading
 
     def get(self, identifier: str, *, public: bool = False) -> Attempt:
