@@ -49,7 +49,7 @@ def compile_module(source: Path, made: Path) -> bool:
         return False
     words = [
         *os.environ.get("CC", "cc").split(),
-        *("-O3", "-funroll-loops", "-fno-trapping-math", "-fPIC", "-shared", "-s"),
+        *("-O3", "-fno-trapping-math", "-fPIC", "-shared", "-s"),
         "-DPy_LIMITED_API=0x030B0000",
         f"-I{sysconfig.get_path('include')}",
         *(source.name, "-o", str(made)),

@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The widest instructions that the processor at hand has, chosen when the module is loaded. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && __GNUC__ >= 12
@@ -19,13 +20,15 @@ enum { NOT_FINITE = 1, ZERO = 2 };
 BY_PROCESSOR
 static int divide_rows(const double *above, const double *below, double *out, Py_ssize_t rows)
 {
-    uint64_t not_finite = 0, zero = 0;
+    uint64_t not_finite = 0, zero = 0, bits;
     /* `out` may be `above`: each row is read before it is written. */
 #pragma GCC ivdep
     for (Py_ssize_t row = 0; row < rows; row++) {
         double quotient = above[row] / below[row];
         out[row] = quotient;
-        not_finite |= quotient - quotient != 0.0; /* NaN for NaN and for infinity */
+        double gap = quotient - quotient; /* 0 has no bit set, NaN has: of NaN and of infinity */
+        memcpy(&bits, &gap, sizeof bits);
+        not_finite |= bits;
         zero |= quotient == 0.0;
     }
     return (not_finite ? NOT_FINITE : 0) | (zero ? ZERO : 0);

@@ -401,7 +401,7 @@ def _cut_block(name: str, column: Any, start: int, rows: int) -> Any:
     """Some rows of a column as floats; NaN where a value is missing."""
     if isinstance(column, float):
         return column
-    part = column[start : start + rows]
+    part = column if len(column) == rows else column[start : start + rows]
     if type(part) is np.ndarray and part.dtype is _FLOAT64:
         return part
     return _to_floats(name, part)
