@@ -25,7 +25,7 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.app.callers import Caller, check_role
 from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import is_public, show_owner
+from tallymark.app.sight import is_public, name_visible, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -163,7 +163,6 @@ def get_ratings(
 ) -> Response:
     """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
     at = find_service(request).clock()
-    shown = services.store.challenges.public_names() if caller.role == "anonymous" else None
-    public = is_public(caller, live)
+    shown, public = name_visible(services, caller), is_public(caller, live)
     table = read_ratings(services.store, at=at, k=k, public=public, only=shown)
     return answer(table.to_dict())

@@ -131,7 +131,7 @@ class AgentView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> AgentView:
     """The agent that the address names."""
-    visit.visitor.require_known("agents and ratings are shown to those who are signed in")
+    visit.visitor.require_known("agents are shown to those who are signed in")
     store, handle, public = visit.app.store, visit.params["handle"], visit.public
     found = store.figures.agent(handle) if store.exists else None
     if found is None:
