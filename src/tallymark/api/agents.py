@@ -63,7 +63,8 @@ def list_agents(
         after=after[0] if after else "", limit=limit + 1, owner=owner, named=named
     )
     more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
-    items = pick_each([describe_agent(each, caller) for each in found[:limit]], fields)
+    told = (describe_agent(each, caller) for each in found[:limit])
+    items = pick_each(told, fields, wire.AgentState)
     return answer({"items": items, "next": more})
 
 
@@ -89,7 +90,7 @@ def get_agent(
     }
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
-        {"agent": pick(document, fields)}, etag=etag, cache_control="no-cache"
+        {"agent": pick(document, fields, wire.WholeAgent)}, etag=etag, cache_control="no-cache"
     )
 
 

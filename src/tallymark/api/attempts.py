@@ -180,7 +180,7 @@ def get_attempt(
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
-        {"attempt": pick(document, fields, wire.AttemptState)}, etag=etag, cache_control="no-cache"
+        {"attempt": pick(document, fields, wire.WholeAttempt)}, etag=etag, cache_control="no-cache"
     )
 
 
@@ -271,7 +271,8 @@ def get_submission(
 ) -> Response:
     """What was submitted: for the agent that sent it and for organisers, and for nobody else."""
     found = msgspec.to_builtins(find_submission(services, caller, attempt))
-    return answer({"submission": pick(found, fields)}, cache_control="no-store")
+    told = pick(found, fields, wire.SubmissionState)
+    return answer({"submission": told}, cache_control="no-store")
 
 
 @router.post(

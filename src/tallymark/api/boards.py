@@ -186,11 +186,13 @@ def _make_document(asked: _Asked, board: _Board, moment: Moment | None) -> dict[
     first, name = place[0] if place else 0, board.kept.challenge.name
     if first < 0:
         raise refuse(400, "cursor: it is not one of ours", "begin without a cursor")
+    declared: type[wire.Standing] = wire.Standing
     if board.kept.challenge.kind == "versus":
+        declared = wire.SideStanding
         document = _read_versus(services, name, page.side, public, first, page.limit)
     else:
         document = _read_board(services, name, public, first, page, moment)
-    document["items"] = pick_each(document["items"], page.fields)
+    document["items"] = pick_each(document["items"], page.fields, declared)
     return document
 
 

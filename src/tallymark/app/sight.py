@@ -57,7 +57,7 @@ def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallen
     ]
 
 
-def name_visible(services: TenantServices, caller: Caller) -> set[str] | None:
+def name_visible(services: TenantServices, caller: Caller) -> list[str] | None:
     """The challenges whose matches the caller may know of; None where that is all."""
     return services.store.challenges.public_names() if caller.role == "anonymous" else None
 

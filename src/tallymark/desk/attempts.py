@@ -312,19 +312,18 @@ class RemoteAttempts:
     def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
         """One with everything that the key may see."""
         told = self.client.attempts.get(attempt, live=live)
-        more = told.model_extra or {}
-        if organiser and "reason" not in more:
+        if organiser and "reason" not in told.model_fields_set:
             hint = "leave --organiser out"
             raise NotAllowed("what may hold the truth is for organisers", hint=hint)
         from tallymark.store.contests.score_rows import ScoreEntry  # noqa: PLC0415 (formulas)
 
-        audit = msgspec.convert(more.get("audit", ()), list[AuditEntry])
+        audit = msgspec.convert(told.audit, list[AuditEntry])
         return ShownAttempt(
             attempt=read_attempt(told),
             audit=_tell_audit(audit, organiser),
-            history=msgspec.convert(more.get("history", ()), list[ScoreEntry]),
-            reason=more.get("reason") if organiser else None,
-            explanation=more.get("explanation"),
+            history=msgspec.convert(told.history, list[ScoreEntry]),
+            reason=told.reason if organiser else None,
+            explanation=told.explanation,
         )
 
     def read_submission(self, attempt: str) -> KeptSubmission:
