@@ -9,11 +9,13 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel
 from tests.api.conftest import Server, publish
+from tests.challenges.versus.versus_contest import a_challenge
 
 from tallymark.api.answers import list_defaults
 from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.challenge_folder import pack_files
 from tallymark.server import PREFIX, make_api
-from tallymark.wire import attempts, challenges, runs, traces
+from tallymark.wire import attempts, challenges, runs, traces, versus
 
 WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/agents": ("/agents", attempts.AgentState),
@@ -26,6 +28,11 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/challenges": ("/challenges", challenges.ChallengeState),
     "/challenges/{name}": ("/challenges/speed", challenges.ChallengeState),
     "/challenges/{name}/attempts": ("/challenges/speed/attempts", attempts.AttemptState),
+    "/challenges/{name}/submissions": ("/challenges/duel/submissions", versus.SideItem),
+    "/challenges/{name}/submissions/{submission}": (
+        "/challenges/duel/submissions/1",
+        versus.WholeSide,
+    ),
     "/challenges/{name}/leaderboard": ("/challenges/speed/leaderboard", attempts.Standing),
     "/runs": ("/runs", runs.Run),
     "/runs/{run}": ("/runs/latest", runs.Run),
@@ -33,6 +40,14 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/traces": ("/traces", traces.TraceItem),
     "/traces/{trace_id}": ("/traces/{trace}", traces.WholeTrace),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def duel(shared: Server) -> None:
+    """Red against blue, with a submission."""
+    store = shared.service.tenant("default").store
+    store.challenges.publish(a_challenge("duel"), pack_files({}), at=0.0)
+    store.versus.submit("duel", "bob", "red", "attack", at=1.0)
 
 
 def find_address(server: Server, shape: str) -> str:

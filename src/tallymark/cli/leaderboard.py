@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
+    from tallymark.challenges.versus.pairings import Side
     from tallymark.challenges.versus.standings import VersusStanding
-    from tallymark.desk.attempts import Side
     from tallymark.desk.desk import Desk
     from tallymark.ratings import RatingEstimate
 

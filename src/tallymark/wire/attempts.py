@@ -317,20 +317,6 @@ class Supposed(Told):
     items: list[dict[str, Any]]
 
 
-class SideSubmission(Asked):
-    """An attack or a defence."""
-
-    agent: Handle | None = None
-    content: Any
-
-
-class Sided(Told):
-    """A submission to a side, and the verdicts of the pairings that it made."""
-
-    submission: dict[str, Any]
-    verdicts: list[dict[str, Any]]
-
-
 class AgentElo(Told):
     """An agent's rating, and the matches that led to it."""
 
@@ -378,19 +364,6 @@ class AgentChange(Asked):
         if not self.model_fields_set or (self.model_fields_set == {"name"} and self.name is None):
             raise ValueError("give 'name' or 'owner'")
         return self
-
-
-class SettleSide(Asked):
-    """Which pairings to judge."""
-
-    again: bool = Field(False, description="Also what a judge tried and failed to judge.")
-
-
-class SidesSettled(Told):
-    """How many pairings were judged, and some that could not be."""
-
-    judged: int
-    failed: list[dict[str, Any]]
 
 
 class AgentPage(Listed[AgentState]):
