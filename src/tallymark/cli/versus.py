@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.kept_submission import KeptSideSubmission
 
-app = typer.Typer(
-    no_args_is_help=True, help="Red against blue: submit attacks and defences, read them again."
-)
+app = typer.Typer(no_args_is_help=True, help="Red against blue: submit, list, read again; settle.")
 
 
 @app.command()

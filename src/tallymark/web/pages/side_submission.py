@@ -58,7 +58,7 @@ def gather(visit: Visit) -> View:
     visit.visitor.require_known("submissions are shown to those who sent them")
     kept = visit.find_challenge(visit.params["challenge"])
     named = visit.params["submission"]
-    if not named.isdecimal() or len(named) > 18:
+    if not (named.isascii() and named.isdecimal()) or len(named) > 18:
         raise NotFound(f"there is no submission {named[:40]!r}", hint="check its number")
     found = find_side_submission(visit.services, visit.caller, kept.challenge.name, int(named))
     files = found.list_files()
