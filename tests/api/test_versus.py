@@ -130,3 +130,10 @@ def test_lines_of_a_board_have_the_fields_that_are_declared(played: Server) -> N
     named = ",".join(declared)
     picked = played.v1("ada", "GET", f"{HERE}/leaderboard?fields={named}").json()["items"]
     assert [each["points"] for each in picked] == [each["points"] for each in lines]
+
+
+def test_an_agent_has_its_lines_of_both_sides(played: Server) -> None:
+    board = played.v1("ada", "GET", f"{HERE}/leaderboard?side=red").json()["items"]
+    agent = played.v1("ada", "GET", "/agents/charlie").json()["agent"]
+    assert agent["sides"] == {"red-blue-guard": [board[0] | {"tries": 1}]}
+    assert agent["places"] == {}

@@ -23,8 +23,11 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
+from tallymark.api.boards import describe_line
 from tallymark.app.callers import Caller, check_role
 from tallymark.app.ratings import read_ratings
+from tallymark.app.service import TenantServices
+from tallymark.app.side_places import list_side_places
 from tallymark.app.sight import is_public, name_visible, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
@@ -87,11 +90,22 @@ def get_agent(
     document = describe_agent(record, caller) | {
         "elo": msgspec.to_builtins(rating) | {"provisional": handle in waiting},
         "places": msgspec.to_builtins(places),
+        "sides": _describe_sides(services, handle, public),
     }
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
         {"agent": pick(document, fields, wire.WholeAgent)}, etag=etag, cache_control="no-cache"
     )
+
+
+def _describe_sides(
+    services: TenantServices, handle: str, public: bool
+) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in list_side_places(services.store, handle, at=services.now, public=public):
+        line = describe_line(each.line) | {"tries": each.tries}
+        found.setdefault(each.name, []).append(line)
+    return found
 
 
 @router.patch(

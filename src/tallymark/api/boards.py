@@ -35,6 +35,7 @@ from tallymark.app.live import View
 from tallymark.app.service import Service, TenantServices
 from tallymark.app.sight import find_newest_visible, find_visible, is_public, sees_live
 from tallymark.app.what_if import WhatIfRule
+from tallymark.challenges.versus.standings import VersusStanding
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.moments import Moment
 from tallymark.wire import attempts as wire
@@ -225,17 +226,18 @@ def _read_versus(
 ) -> dict[str, Any]:
     lines = services.competition.arena(name).standings(side, public=public)
     shown = lines[first : first + limit]
-    items = [
-        msgspec.to_builtins(each)
-        | {"agent": each.player, "score": each.ratio, "value": each.points, "attempt": None}
-        for each in shown
-    ]
     return {
-        "items": items,
+        "items": list(map(describe_line, shown)),
         "next": write_cursor(first + limit) if len(lines) > first + limit else None,
         "agents": len(lines),
         "names": services.store.agents.names([each.player for each in shown]),
     }
+
+
+def describe_line(line: VersusStanding) -> dict[str, Any]:
+    """A player of a side as a board has it."""
+    more = {"agent": line.player, "score": line.ratio, "value": line.points, "attempt": None}
+    return {**msgspec.to_builtins(line), **more}
 
 
 @router.post(

@@ -345,6 +345,10 @@ class WholeAgent(AgentState):
     places: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Its line of every board that it is on, by challenge."
     )
+    sides: dict[str, list[SideStanding]] = Field(
+        default_factory=dict,
+        description="The same of red against blue, on each side that it plays.",
+    )
 
 
 class OneAgent(Told):
