@@ -218,7 +218,7 @@ def _show_versus(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
     }
     labels = _read_labels(desk, document, [each.player for each in (*red, *blue)])
     if not red and not blue:
-        return document, [f"nobody has submitted to {challenge.name} yet"]
+        return document, [f"nobody has met at {challenge.name} yet"]
     parts: list[str | Table] = [challenge.title]
     for side, found in (("red", red), ("blue", blue)):
         if found:

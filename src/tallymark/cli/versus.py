@@ -16,7 +16,7 @@ from tallymark.text import Table, clean_line, format_count, format_moment, say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallymark.challenges.kept_submission import KeptSideSubmission
+    from tallymark.challenges.kept_submission import KeptSideSubmission, SideVerdict
 
 app = typer.Typer(no_args_is_help=True, help="Red against blue: submit, list, read again; settle.")
 
@@ -115,20 +115,20 @@ def _describe(kept: KeptSideSubmission) -> Iterator[str | Table]:
         f"Submission {kept.number} of {kept.player} for {kept.side} at {kept.challenge},"
         f" {format_moment(kept.at)} UTC{late}"
     )
-    if kept.verdicts:
-        heads = ("AGAINST", "CATEGORY", "VERDICT", "WHY")
-        rows = [
-            (
-                each.opponent,
-                each.category,
-                each.state if each.breached is None else "breached" if each.breached else "held",
-                clean_line(each.error if each.breached is None and each.error else each.reason),
-            )
-            for each in kept.verdicts
-        ]
-        yield Table(heads, rows, wrap=("AGAINST", "WHY"))
-    else:
+    if not kept.verdicts:
         yield "it has met nobody yet"
+        return
+    rows = [_describe_verdict(each) for each in kept.verdicts]
+    # Players are not told why while the challenge runs.
+    columns = 4 if any(why for *_, why in rows) else 3
+    heads = ("AGAINST", "CATEGORY", "VERDICT", "WHY")[:columns]
+    yield Table(heads, [row[:columns] for row in rows], wrap=("AGAINST", "WHY"))
+
+
+def _describe_verdict(verdict: SideVerdict) -> tuple[str, str, str, str]:
+    words = {True: "breached", False: "held", None: verdict.state}
+    why = verdict.reason if verdict.breached is not None else verdict.error or ""
+    return verdict.opponent, verdict.category, words[verdict.breached], clean_line(why)
 
 
 @app.command()
