@@ -107,6 +107,13 @@ def test_a_bound_that_nothing_is_under_is_refused(tally: Tally, option: str) -> 
     assert f"tally: {option} nan is no bound; give a finite number" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--budget", "--timeout"])
+def test_a_limit_that_is_no_number_is_refused(tally: Tally, option: str) -> None:
+    done = tally("run", "suite.yaml", option, "nan")
+    assert done.returncode == 2
+    assert f"invalid value for '{option}': nan is no number" in done.stderr
+
+
 def test_what_a_gate_says_is_in_the_summary_and_in_junit(tally: Tally) -> None:
     asked = ("run", "suites/support-desk.yaml", "-m", "replay/hasty", "--report", "x.xml")
     done = tally(*asked, "--fail-under", "99")

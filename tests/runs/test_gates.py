@@ -8,6 +8,7 @@ from tallymark.errors import InvalidInput
 from tallymark.runs.gates import find_shortfall, find_too_many_errors
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.run import Run
+from tallymark.runs.tally import Tally
 
 
 def run(passed: int, errors: int, *, total: int = 0, score: float | None = 100.0) -> Run:
@@ -25,6 +26,8 @@ def run(passed: int, errors: int, *, total: int = 0, score: float | None = 100.0
         (97, 3, 100, "3", True),
         (96, 4, 100, "3", False),
         (98, 2, 100, "2%", True),
+        (71, 29, 100, "29%", True),  # 29 / 100 * 100 is a little less than 29
+        (71, 29, 100, "28%", False),
         (97, 3, 100, "2.5 %", False),
         (40, 0, 100, "0", False),  # a budget that ran out
     ],
@@ -51,3 +54,15 @@ def test_what_is_no_count_is_refused(text: str) -> None:
 def test_a_missing_score_is_never_enough() -> None:
     assert find_shortfall(run(1, 0), 90) is None
     assert find_shortfall(run(1, 0, score=None), 90) is not None
+
+
+@pytest.mark.parametrize(("passed", "ran"), [(29, 50), (57, 100), (87, 150), (114, 200)])
+def test_a_run_at_its_bar_is_enough(passed: int, ran: int) -> None:
+    """Shares that are whole percents, and a mean that becomes one by a formula."""
+    results = [
+        CaseResult(case=f"c{at}", status="passed" if at < passed else "failed") for at in range(ran)
+    ]
+    bar = 100 * passed // ran
+    assert Tally(results).metrics()["success_pct"] == bar
+    assert find_shortfall(run(1, 0, score=100 * (passed / ran)), bar) is None
+    assert find_shortfall(run(1, 0, score=bar - 0.001), bar) is not None

@@ -10,7 +10,7 @@ import pytest
 
 from tallymark.formula import Formula
 from tallymark.runs.case_columns import CaseTable
-from tallymark.runs.intervals import difference_interval, score_interval
+from tallymark.runs.intervals import DRAWS, difference_interval, score_interval
 from tallymark.runs.metric_draws import find_quantile
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.statistics import Interval, NoInterval
@@ -54,22 +54,26 @@ def ends(formula: str | Formula, tally: Tally, draws: int = MANY) -> tuple[float
 
 
 class TestShares:
-    """The exact limits are SciPy's: beta.ppf, and for mid-p the root of the mean of two."""
+    """The exact limits are SciPy's: beta.ppf, and for mid-p the root of the mean of two.
+
+    A share alone has them with as few draws as every run has.
+    """
 
     def test_all_passed_is_clopper_and_pearsons_limit(self) -> None:
-        low, high = ends(SUCCESS, run([1] * 10))
-        assert low == pytest.approx(100 * 0.025**0.1, abs=0.3)
+        low, high = ends(SUCCESS, run([1] * 10), DRAWS)
+        assert low == pytest.approx(100 * 0.025**0.1, abs=0.005)
         assert high == 100.0
 
     def test_none_passed_is_the_same_from_the_other_side(self) -> None:
         limit = 100 * (1 - 0.025**0.1)
-        assert ends(SUCCESS, run([0] * 10)) == pytest.approx((0.0, limit), abs=0.3)
+        assert ends(SUCCESS, run([0] * 10), DRAWS) == pytest.approx((0.0, limit), abs=0.005)
 
     def test_seven_of_ten_has_mid_p_limits(self) -> None:
-        assert ends(SUCCESS, run([1] * 7 + [0] * 3)) == pytest.approx((38.0081, 91.74), abs=0.3)
+        found = ends(SUCCESS, run([1] * 7 + [0] * 3), DRAWS)
+        assert found == pytest.approx((38.0081, 91.7403), abs=0.005)
 
     def test_one_result_says_little_but_something(self) -> None:
-        assert ends(SUCCESS, run([1])) == pytest.approx((2.5, 100.0), abs=0.2)
+        assert ends(SUCCESS, run([1]), DRAWS) == pytest.approx((2.5, 100.0), abs=0.005)
 
     def test_epochs_count_for_what_they_are_worth(self) -> None:
         tally = run([5, 5, 5, 4, 5, 2, 5, 5, 3, 5], epochs=5)
@@ -153,7 +157,6 @@ def test_the_same_seed_gives_the_same_interval_whatever_the_order() -> None:
     ]
     there, back = (score_interval(SUCCESS, Tally(each)) for each in (results, results[::-1]))
     assert there == back
-    assert there != score_interval(SUCCESS, Tally(results), seed=1)
 
 
 @pytest.mark.parametrize(
@@ -225,4 +228,5 @@ class TestDifference:
 @pytest.mark.parametrize("share", [0.0, 0.025, 0.5, 0.975, 1.0])
 def test_a_quantile_is_that_of_numpy(count: int, share: float) -> None:
     values = np.random.default_rng(count).standard_gamma(0.3, count)
-    assert find_quantile(values, share) == np.quantile(values, share)
+    hazen = np.quantile(values, share, method="hazen")
+    assert find_quantile(values, share) == pytest.approx(hazen, rel=1e-12)

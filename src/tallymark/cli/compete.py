@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server
+from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.text import (
@@ -67,7 +68,7 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
         bool, typer.Option("--force", help="Submit although the check has found something.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(min=1, help="Seconds for the agent, if fewer than there are.")
+        float | None, float_option(min=1, help="Seconds for the agent, if fewer than there are.")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the agent finds its files.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
+from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
@@ -39,7 +40,7 @@ def check(
     ] = None,
     config_file: Annotated[Path | None, typer.Option(help="The config, as a JSON file.")] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.01, max=600, help="Seconds that scoring one attempt may take.")
+        float, float_option(min=0.01, max=600, help="Seconds that scoring one attempt may take.")
     ] = DEFAULT_PLUGIN_TIMEOUT_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     insecure_local: Annotated[

@@ -17,6 +17,7 @@ from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
 from tallymark.cli.ci_job import BRANCH, Baseline, CiEnd, Comment, find_branch_run, read_labels
 from tallymark.cli.engine_option import EngineName, Workers, choose_for_cases
+from tallymark.cli.float_option import float_option
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
@@ -83,10 +84,10 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     failed_of: FailedOf = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Most requests at once.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds for a request.")] = None,
+    timeout: Annotated[float | None, float_option(min=0.001, help="Seconds for a request.")] = None,
     retries: Annotated[int | None, typer.Option(min=0, help="Tries after the first.")] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0, metavar="USD", help="Stop before more is spent.")
+        float | None, float_option(min=0, metavar="USD", help="Stop before more is spent.")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="The model for llm_judge checks.")] = None,
     record: Annotated[

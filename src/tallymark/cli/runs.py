@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, format_money, format_score, say
 
@@ -28,7 +29,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     group: Annotated[
         str | None, typer.Option(help="Only runs of one command: its id, or a beginning.")
     ] = None,
-    days: Annotated[float | None, typer.Option(min=0, help="Only of the last days.")] = None,
+    days: Annotated[float | None, float_option(min=0, help="Only of the last days.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Only scores from here on.")] = None,
     sort: Annotated[SortOption, typer.Option(help="What to sort by.")] = "created_at",
     ascending: Annotated[bool, typer.Option("--ascending", help="Lowest or oldest first.")] = False,

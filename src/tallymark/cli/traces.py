@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import (
@@ -334,7 +335,7 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         float | None, typer.Option(help="Seconds without spans after which a trace is settled.")
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0, help="Remove traces after so many days; 0 keeps them.")
+        float | None, float_option(min=0, help="Remove traces after so many days; 0 keeps them.")
     ] = None,
     keep_mb: Annotated[
         int | None, typer.Option(min=0, help="Remove the oldest beyond this size; 0 keeps them.")

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
+from tallymark.runs.case_verdict import THRESHOLD_ROUNDING
 from tallymark.runs.problems import name_model
 from tallymark.text import (
     UNDEFINED,
@@ -27,10 +28,15 @@ def find_shortfall(run: Run, at_least: float) -> str | None:
         why = run.explain_no_score()
         least = format_number(at_least)
         return f"{name_model(record)} has no score, which counts as under {least}: {why}"
-    if record.score < at_least:
+    if not reaches(record.score, at_least):
         score = format_beside(format_score, record.score, at_least)
         return f"{name_model(record)} scored {score}, under {format_number(at_least)}"
     return None
+
+
+def reaches(value: float, wanted: float) -> bool:
+    """As a threshold is reached: 100 times a mean of 0.58 is a little less than 58."""
+    return value + THRESHOLD_ROUNDING * max(1.0, abs(wanted)) >= wanted
 
 
 def find_too_many_errors(run: Run, allowed: str) -> str | None:
@@ -57,7 +63,7 @@ def read_allowance(text: str, total: int) -> float:
     most = 100 if text.strip().endswith("%") else math.inf
     if not 0 <= value <= most or value == math.inf:
         raise InvalidInput(f"--max-errors {text!r} is no count", hint="as 3, or as 2%")
-    return value / 100 * total if text.strip().endswith("%") else value
+    return value * total / 100 + THRESHOLD_ROUNDING if text.strip().endswith("%") else value
 
 
 def find_weak_scorers(run: Run, at_least: float) -> list[str]:
@@ -65,7 +71,7 @@ def find_weak_scorers(run: Run, at_least: float) -> list[str]:
     return [
         f"{name} is {_write_mean(each.mean, at_least)}; wanted is {format_number(at_least)}"
         for name, each in run.scorers.items()
-        if (each.mean is None or each.mean < at_least) and not (each.labels and each.mean is None)
+        if not (each.labels if each.mean is None else reaches(each.mean, at_least))
     ]
 
 

@@ -526,8 +526,9 @@ def _find_judge_cost(check: CheckResult) -> float | None:
 
 def run_wide(counts: Counts, errors: int, latencies: Sequence[float]) -> MetricValues:
     """The metrics that every run has. The latencies are in order."""
+    # Rounded once: 29 of 50 are 58, where 100 * (29 / 50) is a little less.
     found: MetricValues = {
-        "success_pct": 100.0 * (counts.passed / counts.ran) if counts.ran else None
+        "success_pct": 100.0 * counts.passed / counts.ran if counts.ran else None
     }
     for measure in MEASURES:
         amounts: Amounts = getattr(counts, measure)

@@ -32,7 +32,7 @@ Second: new on m/new (6 passed, 5 failed, 1 error)
 Score:  success_pct
 
                first   second  difference    95 % interval  p worse
-Score          63.64    54.55       -9.09  -41.99 to 25.08     0.31
+Score          63.64    54.55       -9.09  -41.29 to 25.82     0.31
 Total cost   $0.1100  $0.1100          $0                -     0.50
 Avg latency   1.00 s   1.00 s        0 ms                -     0.50
 over the 11 cases that both ran; p worse: how often luck alone makes it as bad
@@ -87,6 +87,6 @@ def test_several_runs_make_a_table_against_the_first() -> None:
         == """\
 run        score  difference     95 % interval  p worse  broken  fixed
 old m/old  66.67           -                 -        -       -      -
-mid m/mid  75.00       +8.33   -14.90 to 30.38     0.75       0      1
-new m/new   0.00      -66.67  -88.84 to -25.79    0.003       8      0"""
+mid m/mid  75.00       +8.33   -14.21 to 31.13     0.75       0      1
+new m/new   0.00      -66.67  -88.39 to -24.03    0.003       8      0"""
     )

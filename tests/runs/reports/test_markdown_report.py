@@ -21,7 +21,7 @@ def test_a_small_run_in_full() -> None:
 
 | Model | Score | 95 % interval | Success | Cost | Avg latency | Errors |
 |:--|--:|:-:|--:|--:|--:|--:|
-| `replay/careful` | **2,824.86** | 187.94 to 4,848.81 | 50.0% (1/2) | $0.0177 | 1.00 s | 0 |
+| `replay/careful` | **2,824.86** | 168.33 to 4,879.20 | 50.0% (1/2) | $0.0177 | 1.00 s | 0 |
 
 Score: `success_pct / total_cost`
 

@@ -38,7 +38,7 @@ How the Score Comes About
 
 === Run Summary ===
 Score: 2,824.86 (formula: success_pct / total_cost)
-95 % Interval: 187.94 to 4,848.81
+95 % Interval: 168.33 to 4,879.20
 Success Rate: 50.0% (1 passed, 1 failed)
 Total Cost: $0.0177
 Latency: avg 1.00 s, max 1.50 s
