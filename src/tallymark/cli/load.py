@@ -100,12 +100,22 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
 
     from tallymark.app.loads import open_traces
 
+    _try_tables("traces", files)
     with open_desk(db, server) as desk:
         done = desk.traces.load(chain.from_iterable([open_traces(each) for each in files]))
     if as_json:
         _print_traces(done, [])
     else:
         _tell_traces(done)
+
+
+def _try_tables(kind: str, files: list[Path]) -> None:
+    """Has another process read them first: some damaged files end whoever reads them."""
+    from tallymark.app.tables import TABLES
+    from tallymark.parquet_trial import try_parquet
+
+    for each in files:
+        try_parquet(each, TABLES[kind].columns)
 
 
 def _print_traces(done: LoadedTraces, broken: list[dict[str, Any]]) -> None:
@@ -139,6 +149,7 @@ def attempts(
     as_json: AsJson = False,
 ) -> None:
     """Put attempts that ended back, as they were, with their board. They rate nobody."""
+    _try_tables("attempts", [file])
     with open_desk(db, None) as desk:
         done = desk.tables.load_attempts(file, challenge)
     if as_json:
@@ -154,6 +165,7 @@ def attempts(
 @app.command()
 def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put runs with their results back. Nothing that they name is run here."""
+    _try_tables("results", [file])
     with open_desk(db, None) as desk:
         done = desk.tables.load_results(file)
     if as_json:
@@ -172,6 +184,7 @@ def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
 @app.command()
 def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put scores back, of traces and cases that are there."""
+    _try_tables("scores", [file])
     with open_desk(db, None) as desk:
         done = desk.tables.load_scores(file)
     if as_json:

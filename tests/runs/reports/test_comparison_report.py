@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
+import pytest
+from rich.console import Console
 from tests.runs.reports.sample_runs import finished, parts, support_run
 
 from tallymark.runs.comparison import compare, compare_all
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
-from tallymark.runs.reports.comparison_report import comparison_text, comparisons_table
+from tallymark.runs.reports.comparison_report import comparison_text, comparisons_lines
 from tallymark.runs.run import Run
 
 
@@ -83,10 +87,22 @@ def test_several_runs_make_a_table_against_the_first() -> None:
         [run("old", "++++----++++"), run("mid", "++++---+++++"), run("new", "-" * 12)]
     )
     assert (
-        comparisons_table(found)
+        "\n".join(map(str, comparisons_lines(found)))
         == """\
 run        score  difference     95 % interval  p worse  broken  fixed
 old m/old  66.67           -                 -        -       -      -
 mid m/mid  75.00       +8.33   -14.90 to 30.38     0.75       0      1
 new m/new   0.00      -66.67  -88.84 to -25.79    0.003       8      0"""
     )
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_the_table_of_several_runs_fits_into_the_terminal(columns: int) -> None:
+    runs = [run(f"{name}-of-a-rather-long-name", "+-+-") for name in ("old", "mid", "new")]
+    found = compare_all(runs, formula="7000000 * success_pct")
+    screen = Console(file=StringIO(), width=columns)
+    screen.print(next(iter(comparisons_lines(found))))
+    shown = screen.file.getvalue()
+    assert max(len(line.rstrip()) for line in shown.split("\n")) <= columns
+    assert "…" not in shown.split("\n")[0]
+    assert shown.split("\n")[0].split()[-2:] == ["broken", "fixed"]

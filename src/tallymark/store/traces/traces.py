@@ -36,8 +36,8 @@ _BODIES = ManyQuery(
 )
 _NAMED = ManyQuery(
     "SELECT t.trace_id, t.key, t.version FROM {given} JOIN traces t"
-    " ON t.trace_id = given.trace_id WHERE t.tenant = ?",
-    (("trace_id", "text"),),
+    " ON t.tenant = given.tenant AND t.trace_id = given.trace_id",
+    (("tenant", "text"), ("trace_id", "text")),
 )
 _AT_ONCE = 200
 
@@ -149,9 +149,9 @@ class Traces(TenantRows):
         return {named[key][0]: (named[key][1], trace) for key, _, trace in loaded}
 
     def _find_named(self, ids: Iterable[str]) -> list[tuple[str, int, int]]:
-        wanted = sorted({(each,) for each in ids})
+        wanted = sorted({(self._tenant, each) for each in ids})
         with self._database.read() as connection:
-            rows = QuickStatements(connection).read_many(_NAMED, wanted, self._tenant)
+            rows = QuickStatements(connection).read_many(_NAMED, wanted)
         return [(name, key, version) for name, key, version in rows]
 
     def load_many(self, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, Trace]]:
