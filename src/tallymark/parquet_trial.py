@@ -1,7 +1,7 @@
 """Strangers' Parquet files, read to their end by another process before this one does.
 
-pyarrow ends the process that reads some damaged files, which nobody can catch; and what asks for too
-much memory asks for it there. See docs/decisions/0052-parquet.md.
+pyarrow ends the process that reads some damaged files, which nobody can catch; and what asks for
+too much memory asks for it there. See docs/decisions/0052-parquet.md.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tallymark.app.whole_traces import WholeTraces
-from tallymark.errors import Busy, InvalidInput, suggest
+from tallymark.errors import Busy, InvalidInput, TraceError, suggest
 from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -190,7 +190,10 @@ class TraceIntake:
         if extra > 0:
             kept = trace.spans[: self._limits.spans_per_trace]
             trace, lost = msgspec.structs.replace(trace, spans=kept), Lost(spans_refused=extra)
-        body = pack_trace(trace)
+        try:
+            body = pack_trace(trace)
+        except RecursionError:
+            raise TraceError(f"the trace {trace.trace_id!r} is nested too deeply to keep") from None
         return TracePiece(
             trace_id=trace.trace_id or hashlib.sha256(body).hexdigest()[:32],
             format="trace",
