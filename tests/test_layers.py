@@ -17,6 +17,7 @@ LEVELS = {
     "event_loops": 0,
     "left_behind": 0,
     "parquet_rows": 0,
+    "parquet_trial": 0,
     "documents": 1,
     "charts": 1,
     "formula": 1,
@@ -66,6 +67,7 @@ SIBLINGS = {
     "challenges/evaluators/suite.py": {"suites"},  # an evaluator that runs a suite
     "importing.py": {"errors"},
     "parquet_rows.py": {"errors"},
+    "parquet_trial.py": {"errors", "parquet_rows"},
 }
 
 

@@ -41,8 +41,9 @@ _MOST_VALUES, _MOST_EACH = 2_000_000, 100
 nulls takes no bytes in a file."""
 _MOST_TEXT = 256_000_000
 """So many characters the rows that are read at once may have in a column."""
-_MOST_MORE = 2 << 30
-"""So much more memory the process may take while a file is read: a few KB can ask for any."""
+_MOST_MORE, _LEAST_MORE, _MORE_EACH = 2 << 30, 512 << 20, 800
+"""So much more memory the process may take while a file is read, and for a small one no more than
+the second and so many times its own size: a few KB can ask for any."""
 _bounding = Lock()
 _MICRO = 1_000_000
 _FIRST, _END = -62_135_596_800 * _MICRO, 253_402_300_800 * _MICRO
@@ -151,6 +152,17 @@ class _Part(NamedTuple):
     notes: Mapping[str, str]
 
 
+def list_parts(path: Path) -> list[Path]:
+    """The files of a table: itself, or those of a folder."""
+    if not path.is_dir():
+        return [path]
+    # What begins with a dot or a line is the writer's own.
+    found = sorted(each for each in path.glob("*.parquet") if each.name[0] not in "._")
+    if not found:
+        raise InvalidInput(f"{path} is a folder without a Parquet file", hint=_HINT)
+    return found
+
+
 class ParquetRows:
     """The rows of a file whose columns are what they should be; others are refused in words.
 
@@ -160,18 +172,9 @@ class ParquetRows:
     def __init__(self, path: Path, columns: Columns) -> None:
         self.path = path
         self._columns = columns
-        self._parts = [self._open_part(each) for each in self._list_files()]
+        self._parts = [self._open_part(each) for each in list_parts(path)]
         self.count = sum(each.rows for each in self._parts)
         self.notes = [each.notes for each in self._parts]
-
-    def _list_files(self) -> list[Path]:
-        if not self.path.is_dir():
-            return [self.path]
-        # What begins with a dot or a line is the writer's own.
-        found = sorted(each for each in self.path.glob("*.parquet") if each.name[0] not in "._")
-        if not found:
-            raise InvalidInput(f"{self.path} is a folder without a Parquet file", hint=_HINT)
-        return found
 
     def _open_part(self, path: Path) -> _Part:
         with _open_file(path) as file:
@@ -278,7 +281,7 @@ def _open_file(path: Path, *, share: bool = False) -> Iterator[Any]:
     try:
         # Moments of Spark are read in a unit that holds every year.
         how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
-        with _bound_memory():
+        with _bound_memory(path.stat().st_size):
             if share:
                 with pq.ParquetFile(path) as file:
                     how["read_dictionary"] = _list_texts(file)
@@ -306,7 +309,7 @@ def _list_spark_moments(file: Any) -> set[str]:
 
 
 @contextmanager
-def _bound_memory() -> Iterator[None]:
+def _bound_memory(size: int) -> Iterator[None]:
     """What is asked for beyond that is refused to this process, and so told in a sentence.
 
     Sizes in a file cannot be believed, and pyarrow knows no bound of its own. Where the system has
@@ -320,7 +323,8 @@ def _bound_memory() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        most = pages * resource.getpagesize() + _MOST_MORE
+        more = min(_MOST_MORE, _LEAST_MORE + _MORE_EACH * size)
+        most = pages * resource.getpagesize() + more
         if soft == resource.RLIM_INFINITY or most < soft:
             resource.setrlimit(resource.RLIMIT_AS, (most, hard))
         yield

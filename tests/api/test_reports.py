@@ -53,10 +53,19 @@ def test_a_bad_line_is_refused_alone(speed: Server) -> None:
     assert count(speed) == 2
 
 
-def test_empty_lines_and_returns_are_no_lines(speed: Server) -> None:
+@pytest.mark.parametrize("query", ["", "?validate_only=true", "?atomic=true"])
+def test_lines_are_counted_as_in_the_file_and_empty_ones_answer_nothing(
+    speed: Server, query: str
+) -> None:
     body = b"\r\n" + line() + b"\r\n\n   \n" + line(rating=2) + b"\r\n\r\n"
-    assert [each["line"] for each in read(bulk(speed, body))] == [1, 2]
-    assert read(bulk(speed, b"")) == read(bulk(speed, b"\n\n")) == []
+    assert [each["line"] for each in read(bulk(speed, body, query))] == [2, 5]
+    assert read(bulk(speed, b"", query)) == read(bulk(speed, b"\n\n", query)) == []
+
+
+def test_all_or_none_names_the_line_of_the_file_that_is_refused(speed: Server) -> None:
+    told = read(bulk(speed, b"\n" + line() + b"\n\n" + line("B O B"), "?atomic=true"))
+    assert [each["line"] for each in told] == [2, 4]
+    assert "as line 4 is refused" in told[0]["problem"]["detail"]
 
 
 @pytest.mark.parametrize("name", ["tokens_total", "elapsed_ms", "created_at", "cost", "calls"])

@@ -105,6 +105,14 @@ def test_a_reporter_starts_nothing_and_a_suite_reaches_nothing_of_the_operators(
         assert answered.status_code in (403, 422), (model, answered.text)
 
 
+def test_a_variable_that_the_suite_never_asks_for_is_refused(server: Server) -> None:
+    refused = start(server, vars={"ctiy": "Paris"})
+    assert refused.status_code == 422
+    (problem,) = refused.json()["errors"]
+    assert problem["field"] == "vars"
+    assert "asks for no variable 'ctiy'" in problem["message"]
+
+
 def test_variables_are_shown_and_secrets_never(server: Server) -> None:
     for kind in ("vars", "secrets"):
         put = server.v1("alice", "PUT", f"/{kind}/TOKEN", json={"value": "s3cr3t-value"})

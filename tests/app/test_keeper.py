@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.app.rule_samples import DAY, Clock, make_trace
+from tests.traces.otlp_samples import as_json, span
 
 from tallymark.app import keeper as keeping
 from tallymark.app.accounts import AccountService
@@ -18,6 +19,7 @@ from tallymark.app.keeper import Keeper
 from tallymark.app.traces import TraceIntake, change_settings
 from tallymark.errors import WorkFailed
 from tallymark.store import Store
+from tallymark.store.traces.trace_items import QUIET_S
 from tallymark.traces.trace_query import TraceQuery
 
 
@@ -41,13 +43,14 @@ def list_ids(store: Store) -> list[int]:
 def test_what_was_quiet_is_settled_for_all_tenants(app: App) -> None:
     clock = Clock()
     other = app.store.for_tenant("other")
-    load(app.store, clock, 1)
-    load(other, clock, 2)
+    for number, store in enumerate((app.store, other), 1):
+        intake = TraceIntake(store, clock=clock)
+        intake.keep(*intake.read(as_json(span(number)), "json"))
     keeper = Keeper(app, clock)
     assert keeper.settle() == 0  # something may still come
-    clock.now += 1
+    clock.now += QUIET_S
     assert keeper.settle() == 2
-    assert other.traces.get(make_trace(2).trace_id).state == "settled"
+    assert [each.state for each in other.traces.page(TraceQuery()).items] == ["settled"]
 
 
 def test_each_tenant_keeps_its_traces_as_long_as_it_says(app: App) -> None:

@@ -189,3 +189,33 @@ def test_a_variable_that_a_prompt_lacks_leaves_no_run_behind(app: App, tmp_path:
     with pytest.raises(InvalidInput, match="the variable 'n' has no value for the prompt 'led'"):
         run(app, tmp_path, RunOptions(), PROMPTS)
     assert not app.store.exists
+
+
+OWN_VALUE = """
+metadata: {name: tones, model: echo/x, vars: {tone: formal}}
+evals: [{name: a, prompt: "Be {{var('tone')}}", checks: [{match: "Be casual"}]}]
+"""
+
+
+def test_what_the_caller_gives_wins_over_the_suites_own_value(app: App, tmp_path: Path) -> None:
+    assert run(app, tmp_path, RunOptions(), OWN_VALUE)[0].record.passed == 0
+    given = RunOptions(values={"tone": "casual"})
+    assert run(app, tmp_path, given, OWN_VALUE)[0].record.passed == 1
+    app.store.set_var("tone", "casual")
+    assert run(app, tmp_path, RunOptions(), OWN_VALUE)[0].record.passed == 1
+
+
+def test_the_environment_changes_no_value_that_the_suite_has(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("tone", "casual")
+    assert run(app, tmp_path, RunOptions(), OWN_VALUE)[0].record.passed == 0
+
+
+def test_a_run_that_goes_on_refuses_a_variable_that_its_suite_never_asks_for(
+    app: App, tmp_path: Path
+) -> None:
+    (done,) = run(app, tmp_path, RunOptions(), OWN_VALUE)
+    options = RunOptions(values={"tnoe": "casual"}, named=("tnoe",))
+    with pytest.raises(InvalidInput, match="--var: the suite asks for no variable 'tnoe'; did you"):
+        app.runs.resume(done.record.id, options, Silent())

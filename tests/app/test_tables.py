@@ -43,6 +43,7 @@ from tallymark.app.tables import (
 )
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.errors import InvalidInput
+from tallymark.parquet_rows import _bound_memory
 from tallymark.runs.record import RunRecord
 from tallymark.store import Store
 
@@ -337,6 +338,15 @@ def test_a_small_file_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None
         list(TableFile(path, ATTEMPTS))
     assert resource.getrlimit(resource.RLIMIT_AS) == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < most + 200_000  # KB
+
+
+@pytest.mark.parametrize(("size", "megabytes"), [(10_000, 520), (10_000_000, 2048)])
+def test_a_small_file_may_ask_for_less_memory_than_a_large_one(size: int, megabytes: int) -> None:
+    """What a file says of its sizes may be a lie: its own size is none."""
+    with _bound_memory(size):
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        now = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        assert most - now == pytest.approx(megabytes << 20, rel=0.02)
 
 
 @pytest.mark.parametrize(

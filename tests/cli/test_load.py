@@ -20,10 +20,25 @@ def make_line(number: int) -> dict[str, object]:
 def test_the_same_again_adds_nothing(tmp_path: Path) -> None:
     tally = Tally(tmp_path)
     write(tmp_path / "a.jsonl", make_line(1), make_line(2))
-    for _ in range(2):
-        assert tally.json("load", "traces", "a.jsonl") == {"traces": 2, "broken": []}
+    counts = {"traces": 2, "new": 2, "changed": 0, "known": 0}
+    assert tally.json("load", "traces", "a.jsonl") == {**counts, "broken": []}
+    counts = {"traces": 2, "new": 0, "changed": 0, "known": 2}
+    assert tally.json("load", "traces", "a.jsonl") == {**counts, "broken": []}
     kept = tally.json("traces", "list")["traces"]
     assert sorted((each["id"], each["version"]) for each in kept) == [("t1", 1), ("t2", 1)]
+
+
+def test_what_is_new_what_changed_and_what_was_there_is_said(tmp_path: Path) -> None:
+    tally = Tally(tmp_path)
+    write(tmp_path / "a.jsonl", make_line(1), make_line(2))
+    tally("load", "traces", "a.jsonl")
+    more = make_line(2) | {"name": "renamed"}
+    write(tmp_path / "b.jsonl", make_line(1), more, make_line(3), make_line(3))
+    said = "loaded 1 trace and 1 new version of what was there; 2 were there already"
+    assert tally("load", "traces", "b.jsonl").stdout.startswith(said)
+    for name in ("a.jsonl", "b.jsonl"):  # a part of what is there is no new version
+        assert tally.json("load", "traces", name)["new"] == 0
+        assert tally.json("load", "traces", name)["changed"] == 0
 
 
 def test_what_is_broken_is_told_and_the_rest_is_kept(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from tests.suites.suite_texts import load
 
+from tallymark.errors import InvalidInput
 from tallymark.suites.templates import (
     fill_templates,
     find_near_misses,
     find_templates,
     has_templates,
+    refuse_unknown,
     write_value,
 )
 
@@ -68,3 +71,21 @@ def test_what_is_filled_in_is_not_looked_at_again() -> None:
 )
 def test_how_values_are_written(value: object, text: str) -> None:
     assert write_value(value) == text
+
+
+ASKING = """
+metadata: {name: s, model: echo/x, vars: {unused: 1}}
+evals: [{prompt: "{{var('city')}} {{secret('token')}}", checks: [{match: x}]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("ctiy", "did you mean 'city'?"), ("x", "it asks for city, token, unused")],
+)
+def test_a_value_for_what_no_suite_asks_for_is_refused(name: str, hint: str) -> None:
+    definition = load(ASKING)
+    refuse_unknown(definition, ["city", "token", "unused"], "--var")
+    with pytest.raises(InvalidInput) as caught:
+        refuse_unknown(definition, ["city", name], "--var")
+    assert str(caught.value) == f"--var: the suite asks for no variable '{name}'; {hint}"

@@ -158,7 +158,8 @@ async def _report_many(
     validate_only: bool,
     atomic: bool,
 ) -> Response:
-    lines = [each for each in body.split(b"\n") if each.strip()]
+    sent = [(n, line) for n, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    numbers, lines = [n for n, _ in sent], [line for _, line in sent]
     if len(lines) > MOST_LINES:
         raise refuse(413, f"the body has more than {MOST_LINES:,} lines", "send it in parts")
     if atomic and len(lines) > MOST_ATOMIC:
@@ -176,35 +177,36 @@ async def _report_many(
     def do(some: Sequence[AttemptReport | TallymarkError]) -> list[Attempt | TallymarkError]:
         good = [each for each in some if isinstance(each, AttemptReport)]
         if atomic and len(good) < len(some):
-            return _refuse_others(some)
+            return _refuse_others(numbers, some)
         done = competition.report_many(good, all_or_none=atomic)
         if atomic:
-            return _refuse_others(done)
+            return _refuse_others(numbers, done)
         told = iter(done)
         return [each if isinstance(each, TallymarkError) else next(told) for each in some]
 
     if validate_only or atomic:
         done = await to_thread.run_sync(do, read)
         failed = atomic and any(isinstance(each, TallymarkError) for each in done)
-        told = b"".join(_tell_line(n, each, request_id) for n, each in enumerate(done, 1))
+        told = b"".join(_tell_line(*each, request_id) for each in zip(numbers, done, strict=True))
         return Response(told, 422 if failed else 200, media_type=NDJSON)
 
     async def stream() -> AsyncIterator[bytes]:
         for start in range(0, len(read), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
             with act_as(caller.actor):
-                done = await to_thread.run_sync(do, read[start : start + _AT_ONCE])
-            yield b"".join(
-                _tell_line(n, each, request_id) for n, each in enumerate(done, start + 1)
-            )
+                done = await to_thread.run_sync(do, read[some])
+            told = zip(numbers[some], done, strict=True)
+            yield b"".join(_tell_line(*each, request_id) for each in told)
 
     # A challenge that is not there is said before the first line.
     await to_thread.run_sync(services.store.challenges.find, name)
     return StreamingResponse(stream(), media_type=NDJSON)
 
 
-def _refuse_others(some: Sequence[Any]) -> list[Attempt | TallymarkError]:
+def _refuse_others(numbers: Sequence[int], some: Sequence[Any]) -> list[Attempt | TallymarkError]:
     """All or none: where one is refused, the others were not done either."""
-    wrong = next((n for n, each in enumerate(some, 1) if isinstance(each, TallymarkError)), None)
+    told = zip(numbers, some, strict=True)
+    wrong = next((n for n, each in told if isinstance(each, TallymarkError)), None)
     if wrong is None:
         return list(some)
     undone = Conflict(f"it was not done, as line {wrong} is refused", hint="mend that line")

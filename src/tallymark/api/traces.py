@@ -23,6 +23,7 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.api.reports import NDJSON
 from tallymark.app.traces import change_settings
+from tallymark.app.whole_traces import LoadedTraces
 from tallymark.errors import Place, TraceError
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
@@ -89,17 +90,13 @@ async def load_traces(
     """
     body = await request.body()
 
-    def load() -> int:
-        found = [_read_trace(line, at) for at, line in enumerate(body.splitlines(), 1) if line]
-        if validate_only:
-            return len(found)
-        count = services.trace_intake.load(found)
-        # Nothing more is to come, and who asks next finds them as they are.
-        while services.store.traces.settle(services.now + 1.0):
-            pass
-        return count
+    def load() -> LoadedTraces:
+        lines = enumerate(body.split(b"\n"), 1)
+        found = [_read_trace(line, at) for at, line in lines if line.strip()]
+        return LoadedTraces(0, 0, 0) if validate_only else services.trace_intake.load(found)
 
-    return answer({"traces": await to_thread.run_sync(load)}, 201)
+    done = await to_thread.run_sync(load)
+    return answer({"traces": sum(done), **done._asdict()}, 201)
 
 
 def _read_trace(line: bytes, number: int) -> Trace:

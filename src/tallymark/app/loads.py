@@ -43,6 +43,13 @@ class LoadedAttempts(NamedTuple):
     """Those that had not ended."""
 
 
+class LoadedScores(NamedTuple):
+    """What came of scores in a file."""
+
+    new: int
+    known: int
+
+
 def open_traces(path: Path) -> Iterator[Trace]:
     """The traces of a file that is right from its first row to its last."""
     file: TableFile[Trace] = TableFile(path, TRACES)
@@ -133,8 +140,8 @@ def _sum_up(run: RunRecord, tally: Tally) -> RunRecord:
     return replace(record, status=final_status(record, stopped=False))
 
 
-def load_scores(store: Store, path: Path) -> int:
-    """Scores of traces and cases that are there, by rules that are there; how many were new."""
+def load_scores(store: Store, path: Path) -> LoadedScores:
+    """Scores of traces and cases that are there, by rules that are there."""
     of_traces: list[TraceScore] = []
     of_cases: list[Review] = []
     file = TableFile(path, SCORES)
@@ -146,7 +153,8 @@ def load_scores(store: Store, path: Path) -> int:
                 of_cases.append(_make_review(line))
             else:
                 of_traces.append(finder.make_score(line))
-    return store.loads.scores(of_traces, of_cases)
+    new = store.loads.scores(of_traces, of_cases)
+    return LoadedScores(new, len(of_traces) + len(of_cases) - new)
 
 
 class _Finder:

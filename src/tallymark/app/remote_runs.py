@@ -27,6 +27,7 @@ from tallymark.suites.suite_evaluation import (
     count_planned,
     plan_cases,
 )
+from tallymark.suites.templates import refuse_unknown
 
 if TYPE_CHECKING:
     from tallymark.app.app import App
@@ -84,6 +85,7 @@ class RemoteRuns:
         """The runs, and what is wished for them with the suite's own number of threads."""
         wish.check()
         definition = self.rules.load_suite(suite, name=name or "suite")
+        refuse_unknown(definition, wish.vars, "vars")
         options = self._make_options(wish)
         filled = self._resolve(definition, options)
         chosen = list(models) or list(filled[0].models)

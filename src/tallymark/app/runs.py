@@ -28,6 +28,7 @@ from tallymark.suites.rechecks import rescore
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, count_planned
 from tallymark.suites.suite_file import load_stored
+from tallymark.suites.templates import refuse_unknown
 from tallymark.text import format_count
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class RunOptions:
     limits: RunLimits = field(default_factory=RunLimits)
     values: Mapping[str, str] = field(default_factory=dict)
     """Of variables and secrets; they win over the store and the environment."""
+    named: tuple[str, ...] = ()
+    """Those of them that were given one by one: the suite must ask for each."""
     judge: str | None = None
     record: Path | None = None
     cache: Path | None = None
@@ -113,15 +116,16 @@ class RunService:
         self, definition: SuiteDefinition, options: RunOptions
     ) -> tuple[dict[str, str], dict[str, str]]:
         """What is known of variables, and of secrets."""
-        if not definition.var_names and not definition.secret_names:
-            return {}, {}
         stored = self.app.store.vars() if self.app.store.exists else {}
         kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
         wanted = [name for name in definition.secret_names if name in kept]
         sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
         environment = dict(os.environ) if self.rules is None else {}
+        # What a suite has a value for is not taken from whatever the environment happens to hold.
+        own = {*definition.used_vars} - {*definition.var_names}
+        unsaid = {name: value for name, value in environment.items() if name not in own}
         return (
-            {**environment, **stored, **options.values},
+            {**unsaid, **stored, **options.values},
             {**environment, **sealed, **options.values},
         )
 
@@ -228,6 +232,7 @@ class RunService:
         if definition.hash != record.definition_hash:
             message = f"the datasets of the suite have changed since the run {record.id} began"
             raise InvalidInput(message, hint="put them back, or start a new run")
+        refuse_unknown(definition, options.named, "--var")
         kept = record.tags
         limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
         options = replace_fields(options, limits=limits)
@@ -335,7 +340,7 @@ class RunService:
             definition.prompt,
             model,
             limits,
-            {name: known_vars[name] for name in definition.var_names if name in known_vars},
+            {name: known_vars[name] for name in definition.used_vars if name in known_vars},
             {
                 name: known_secrets[name]
                 for name in definition.secret_names

@@ -343,3 +343,4 @@ def _read_score(row: dict[str, Any]) -> ScoreLine:
 
 
 SCORES = Table("scores", _SCORE, _tell_score, _read_score)
+TABLES: dict[str, Table[Any]] = {each.name: each for each in (ATTEMPTS, RESULTS, TRACES, SCORES)}

@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from tallymark.errors import Busy, InvalidInput, NotFound, suggest
+from tallymark.app.whole_traces import WholeTraces
+from tallymark.errors import Busy, InvalidInput, TraceError, suggest
 from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -20,11 +22,12 @@ from tallymark.traces.otel_traces import assemble_counted
 from tallymark.traces.otlp_export import SpanGroup, read_export
 from tallymark.traces.redaction import Redactor
 from tallymark.traces.span_limits import LIMITS, Lost
-from tallymark.traces.trace_facts import TOLD_START, read_facts
+from tallymark.traces.trace_facts import read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tallymark.app.whole_traces import LoadedTraces
     from tallymark.store import Store
     from tallymark.store.traces.trace_items import KeptTraces
     from tallymark.traces.otlp_export import ArrivedTrace, Encoding, Export
@@ -159,24 +162,20 @@ class TraceIntake:
         """The same, while the event loop does other things."""
         return self._answer(export, await self._store.traces.akeep(item))
 
-    def load(self, traces: Iterable[Trace]) -> int:
-        """Keeps whole traces of any dialect, a hundred at a time; how many there were.
+    def load(self, traces: Iterable[Trace]) -> LoadedTraces:
+        """Keeps whole traces of any dialect, a hundred at a time, and settles them.
 
         One without an id gets one from what is in it, so that loading a file again adds nothing.
         """
         settings = self._settings()
         redactor = self._find_redactor(settings)
-        count = 0
-        pieces: list[TracePiece] = []
-        for trace in traces:
-            pieces.append(self._make_whole(trace, redactor))
-            count += 1
-            if len(pieces) == _AT_ONCE:
-                self._keep_pieces(pieces, settings)
-                pieces = []
-        if pieces:
-            self._keep_pieces(pieces, settings)
-        return count
+        whole = WholeTraces(self._store, lambda pieces: self._keep_pieces(pieces, settings))
+        left = iter(traces)
+        while some := list(islice(left, _AT_ONCE)):
+            whole.keep([self._make_whole(each, redactor) for each in some])
+        while self._store.traces.settle(self._clock() + 1.0):
+            pass
+        return whole.count()
 
     def _keep_pieces(self, pieces: list[TracePiece], settings: TraceSettings) -> None:
         # Nothing more is to come: they are settled with the next look.
@@ -186,14 +185,15 @@ class TraceIntake:
     def _make_whole(self, trace: Trace, redactor: Redactor | None) -> TracePiece:
         if redactor is not None:
             trace = redactor.clean_trace(trace)
-        if TOLD_START in trace.metadata:
-            trace = self._forget_known_start(trace)
         lost = Lost()
         extra = len(trace.spans) - self._limits.spans_per_trace
         if extra > 0:
             kept = trace.spans[: self._limits.spans_per_trace]
             trace, lost = msgspec.structs.replace(trace, spans=kept), Lost(spans_refused=extra)
-        body = pack_trace(trace)
+        try:
+            body = pack_trace(trace)
+        except RecursionError:
+            raise TraceError(f"the trace {trace.trace_id!r} is nested too deeply to keep") from None
         return TracePiece(
             trace_id=trace.trace_id or hashlib.sha256(body).hexdigest()[:32],
             format="trace",
@@ -201,16 +201,6 @@ class TraceIntake:
             facts=read_facts(trace),
             lost=lost,
         )
-
-    def _forget_known_start(self, trace: Trace) -> Trace:
-        """A trace without its start, if it is there like that: it would be another version."""
-        metadata = {key: value for key, value in trace.metadata.items() if key != TOLD_START}
-        bare = msgspec.structs.replace(trace, metadata=metadata)
-        try:
-            known = self._store.traces.load(trace.trace_id)
-        except NotFound:
-            return trace
-        return bare if known == bare else trace
 
     def _make_item(
         self, pieces: list[TracePiece], at: float, settings: TraceSettings

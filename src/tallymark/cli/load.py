@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -13,6 +13,9 @@ from tallymark.cli.progress import show_progress
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import format_count, say
+
+if TYPE_CHECKING:
+    from tallymark.app.whole_traces import LoadedTraces
 
 
 class _Kinds(TyperGroup):
@@ -72,16 +75,15 @@ def traces(
             on_broken=broken.append,
             on_progress=update,
         )
-        count = desk.traces.load(found)
+        done = desk.traces.load(found)
     if as_json:
-        problems = [problem.to_dict() for each in broken for problem in each.problems]
-        print_json({"traces": count, "broken": problems})
+        _print_traces(done, [problem.to_dict() for each in broken for problem in each.problems])
         return
     for each in broken:
         say(f"tally: {each}", err=True)
-    if not count and broken:
+    if not any(done) and broken:
         raise InvalidInput("nothing could be loaded")
-    say(f"loaded {format_count(count, 'trace')}; see them with: tally traces list")
+    _tell_traces(done)
 
 
 def _is_table(path: Path) -> bool:
@@ -98,12 +100,33 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
 
     from tallymark.app.loads import open_traces
 
+    _try_tables("traces", files)
     with open_desk(db, server) as desk:
-        count = desk.traces.load(chain.from_iterable([open_traces(each) for each in files]))
+        done = desk.traces.load(chain.from_iterable([open_traces(each) for each in files]))
     if as_json:
-        print_json({"traces": count, "broken": []})
-        return
-    say(f"loaded {format_count(count, 'trace')}; see them with: tally traces list")
+        _print_traces(done, [])
+    else:
+        _tell_traces(done)
+
+
+def _try_tables(kind: str, files: list[Path]) -> None:
+    """Has another process read them first: some damaged files end whoever reads them."""
+    from tallymark.app.tables import TABLES
+    from tallymark.parquet_trial import try_parquet
+
+    for each in files:
+        try_parquet(each, TABLES[kind].columns)
+
+
+def _print_traces(done: LoadedTraces, broken: list[dict[str, Any]]) -> None:
+    print_json({"traces": sum(done), **done._asdict(), "broken": broken})
+
+
+def _tell_traces(done: LoadedTraces) -> None:
+    told = format_count(done.new, "trace")
+    if done.changed:
+        told += f" and {format_count(done.changed, 'new version')} of what was there"
+    say(f"loaded {told}{_tell_known(done.known)}; see them with: tally traces list")
 
 
 File = Annotated[
@@ -126,6 +149,7 @@ def attempts(
     as_json: AsJson = False,
 ) -> None:
     """Put attempts that ended back, as they were, with their board. They rate nobody."""
+    _try_tables("attempts", [file])
     with open_desk(db, None) as desk:
         done = desk.tables.load_attempts(file, challenge)
     if as_json:
@@ -141,6 +165,7 @@ def attempts(
 @app.command()
 def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put runs with their results back. Nothing that they name is run here."""
+    _try_tables("results", [file])
     with open_desk(db, None) as desk:
         done = desk.tables.load_results(file)
     if as_json:
@@ -159,12 +184,13 @@ def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
 @app.command()
 def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put scores back, of traces and cases that are there."""
+    _try_tables("scores", [file])
     with open_desk(db, None) as desk:
-        count = desk.tables.load_scores(file)
+        done = desk.tables.load_scores(file)
     if as_json:
-        print_json({"scores": count})
+        print_json({"scores": done.new, "known": done.known})
         return
-    say(f"loaded {format_count(count, 'score')}")
+    say(f"loaded {format_count(done.new, 'score')}{_tell_known(done.known)}")
 
 
 def _tell_known(known: int) -> str:

@@ -157,7 +157,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         RunLimits(
             epochs, limit, threads, None if retries is None else retries + 1, timeout, budget
         ),
-        _read_values(var or [], env_file) if var or env_file else {},
+        *_read_values(var or [], env_file),
         judge,
         record,
         cache,
@@ -219,7 +219,7 @@ def _run_suite(
                 return [finished]
             return [runs.resume(resume, work.fill_in(options), watch)]
         definition = _load(suite or Path(), models, options)
-        if definition.var_names:
+        if definition.used_vars:
             options = work.fill_in(options)
         return runs.run(definition, models, options, watch)
     except KeyboardInterrupt as stopped:
@@ -245,9 +245,11 @@ def _find_suite(desk: Desk, suite: Path | None, resume: str | None) -> str:
 def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinition:
     """The suite, and what is to be said of it before it runs."""
     from tallymark.suites.suite_file import load_suite
+    from tallymark.suites.templates import refuse_unknown
 
     with show_progress("loading"):
         definition = load_suite(suite)
+    refuse_unknown(definition, options.named, "--var")
     if options.choice is not None:
         tell_missing(options.choice, definition)
     for warning in definition.warnings:
@@ -261,17 +263,21 @@ def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinitio
     return definition
 
 
-def _read_values(given: list[str], env_file: Path | None) -> dict[str, str]:
-    from tallymark.suites.env_file import read_env_file
+def _read_values(given: list[str], env_file: Path | None) -> tuple[dict[str, str], tuple[str, ...]]:
+    """All values, and the names that were typed: a file may hold more than a suite asks for."""
+    values, named = {}, []
+    if env_file is not None:
+        from tallymark.suites.env_file import read_env_file
 
-    values = read_env_file(env_file) if env_file is not None else {}
+        values = read_env_file(env_file)
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
             hint = "write --var name=value"
             raise InvalidInput(f"--var {each!r} does not give a name a value", hint=hint)
         values[name.strip()] = value
-    return values
+        named.append(name.strip())
+    return values, tuple(named)
 
 
 class PlainWatch:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallymark.app.app import App
-    from tallymark.app.loads import LoadedAttempts
+    from tallymark.app.loads import LoadedAttempts, LoadedScores
     from tallymark.challenges.attempt import Attempt
     from tallymark.client.sync.client import Client
     from tallymark.runs.record import RunRecord
@@ -60,8 +60,8 @@ class TableDesk(Protocol):
     def load_results(self, path: Path) -> LoadedRuns:
         """Runs with their results."""
 
-    def load_scores(self, path: Path) -> int:
-        """Scores of what is there; how many were new."""
+    def load_scores(self, path: Path) -> LoadedScores:
+        """Scores of what is there."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class LocalTables:
 
         return load_results(self.app.store, path)
 
-    def load_scores(self, path: Path) -> int:
+    def load_scores(self, path: Path) -> LoadedScores:
         """Scores of what is there."""
         from tallymark.app.loads import load_scores  # noqa: PLC0415 (pyarrow)
 
@@ -154,7 +154,7 @@ class RemoteTables:
         """Nothing, as above."""
         _refuse("results")
 
-    def load_scores(self, path: Path) -> int:  # noqa: ARG002
+    def load_scores(self, path: Path) -> LoadedScores:  # noqa: ARG002
         """Nothing: a score at a server is of whoever gives it."""
         _refuse("scores")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from tallymark.app.trace_questions import TraceComparison
+from tallymark.app.whole_traces import LoadedTraces
 from tallymark.desk.answers import read_told
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
@@ -112,8 +113,8 @@ class TraceDesk(Protocol):
     def settings(self, changes: Mapping[str, Any]) -> TraceSettings:
         """What is kept of traces, after these changes."""
 
-    def load(self, traces: Iterable[Trace]) -> int:
-        """Keeps whole traces; how many there were."""
+    def load(self, traces: Iterable[Trace]) -> LoadedTraces:
+        """Keeps whole traces."""
 
 
 @dataclass(frozen=True)
@@ -212,16 +213,13 @@ class LocalTraces:
         store.prepare()
         return change_settings(store, changes, at=time.time())
 
-    def load(self, traces: Iterable[Trace]) -> int:
+    def load(self, traces: Iterable[Trace]) -> LoadedTraces:
         """Keeps whole traces, settled."""
         from tallymark.app.traces import TraceIntake  # noqa: PLC0415 (as above)
 
         store = self.app.store
         store.prepare()
-        count = TraceIntake(store).load(traces)
-        while store.traces.settle(time.time() + 1.0):
-            pass
-        return count
+        return TraceIntake(store).load(traces)
 
 
 @dataclass(frozen=True)
@@ -303,9 +301,10 @@ class RemoteTraces:
         told = traces.change_settings(dict(changes)) if changes else traces.settings()
         return read_told(told, TraceSettings)
 
-    def load(self, traces: Iterable[Trace]) -> int:
+    def load(self, traces: Iterable[Trace]) -> LoadedTraces:
         """Sends whole traces."""
-        return self.client.traces.load(traces)
+        told = self.client.traces.load(traces)
+        return LoadedTraces(told.new, told.changed, told.known)
 
 
 def _read(told: TraceItem) -> ScoredTrace:

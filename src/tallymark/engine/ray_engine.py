@@ -6,6 +6,7 @@ processes: Ray's own retries are off, so that a block's losses are counted once.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -38,6 +39,9 @@ _BLOCKS_EACH = 2
 _STORE_BYTES = 256 * 1024 * 1024
 """Of a cluster that is started here: blocks and results are small, and few at a time."""
 _PATIENCE = 5.0
+_LOOK_EVERY = 1.0
+"""Seconds after which a crew that waits looks whether Ray is still there."""
+_NOBODY = (errno.ECONNREFUSED, errno.ENOENT)
 _SETTINGS, _FRAME_HEAD = b"\4", 9
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
 """How a client of HTTP/2 begins, which Ray speaks; a server answers with its settings."""
@@ -74,8 +78,9 @@ class RayEngine(Engine):
     def _connect(self, address: str | None, workers: int | None) -> None:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
-        # What becomes of workers is told by us.
+        # What becomes of workers is told by us; its threads would write into our results.
         logging.getLogger("ray").setLevel(logging.CRITICAL)
+        self._ray._private.worker.print_to_stdstream = lambda *_, **__: None  # noqa: SLF001
         here: dict[str, Any] = {
             "num_cpus": workers or os.cpu_count(),
             "include_dashboard": False,
@@ -116,6 +121,7 @@ class _RayCrew:
         self._work = ray.put(PackedWork.pack(work))
         self._most = most
         self._under_way: dict[Any, int] = {}
+        self._node: Any = ray._private.worker._global_node  # noqa: SLF001 (it tells nobody else)
 
     def __enter__(self) -> Self:
         return self
@@ -130,16 +136,31 @@ class _RayCrew:
         return len(self._under_way) < self._most
 
     def begin(self, number: int, block: Any) -> None:
-        # In a list the work is not fetched with every task, but by whoever does not have it.
-        reference = self._task.remote(self._token, [self._work], block)
+        with self._speak_first():
+            # In a list the work is not fetched with every task, but by whoever does not have it.
+            reference = self._task.remote(self._token, [self._work], block)
         self._under_way[reference] = number
 
     def wait(self) -> list[tuple[int, BlockEnd]]:
         waited = list(self._under_way)
-        ready, _ = self._ray.wait(waited, num_returns=1)
-        more, _ = self._ray.wait(waited, num_returns=len(waited), timeout=0)
-        found = dict.fromkeys((*ready, *more))
-        return [(self._under_way.pop(each), self._end(each)) for each in found]
+        ready: list[Any] = []
+        while not ready:
+            with self._speak_first():
+                ready, _ = self._ray.wait(waited, num_returns=1, timeout=_LOOK_EVERY)
+        with self._speak_first():
+            more, _ = self._ray.wait(waited, num_returns=len(waited), timeout=0)
+            found = dict.fromkeys((*ready, *more))
+            return [(self._under_way.pop(each), self._end(each)) for each in found]
+
+    @contextmanager
+    def _speak_first(self) -> Iterator[None]:
+        """Tells of a dead node before Ray does, whose core then ends this process by itself."""
+        try:
+            _require_node(self._node)
+            yield
+        except OSError:  # it has died just now
+            _require_node(self._node)
+            raise
 
     def _end(self, reference: Any) -> BlockEnd:
         failures = self._ray.exceptions
@@ -164,6 +185,21 @@ def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
         return "done", _bench.do(block)
     except BaseException as error:  # noqa: BLE001 (it is told, and the next block may do)
         return "failed", describe_error(error)
+
+
+def _require_node(node: Any) -> None:
+    """WorkFailed where Ray's process on this machine is gone, be it our own child or another's."""
+    if node.all_processes:
+        alive = "raylet" not in {kind for kind, _ in node.dead_processes()}
+    else:
+        with socket.socket(socket.AF_UNIX) as link:
+            alive = link.connect_ex(node.raylet_socket_name) not in _NOBODY
+    if not alive:
+        raise WorkFailed(
+            "Ray has died on this machine: its process (raylet) is gone",
+            hint="nothing finished is lost; type the same command again to go on, or for a suite:"
+            " tally run --resume latest",
+        )
 
 
 @contextmanager

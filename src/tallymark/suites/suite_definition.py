@@ -203,6 +203,11 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(dict.fromkeys(use.name for use in lacking))
 
     @cached_property
+    def used_vars(self) -> tuple[str, ...]:
+        """All variables that are asked for, also those with a value in the suite."""
+        return tuple(dict.fromkeys(use.name for use in self.uses if use.kind == "var"))
+
+    @cached_property
     def secret_names(self) -> tuple[str, ...]:
         """The secrets that the caller must give."""
         return tuple(dict.fromkeys(use.name for use in self.uses if use.kind == "secret"))

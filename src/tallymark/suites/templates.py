@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tallymark.documents.source import Source
-from tallymark.errors import Problem, suggest
+from tallymark.errors import InvalidInput, Place, Problem, suggest
 from tallymark.suites.redaction import SHORTEST_SECRET
+from tallymark.text import clean_line, shorten_line
 
 if TYPE_CHECKING:
     from tallymark.suites.suite_definition import Case, SuiteDefinition, TemplateUse
@@ -80,6 +81,21 @@ def write_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def refuse_unknown(definition: SuiteDefinition, named: Iterable[str], where: str) -> None:
+    """Refuses values that were given by name for what the suite never asks for; `where` is said."""
+    known = {*definition.used_vars, *definition.secret_names, *definition.vars}
+    problems = []
+    for name in named:
+        if name not in known:
+            near = suggest(name, known)
+            asked = f"it asks for {shorten_line(', '.join(sorted(known)) or 'none', 80)}"
+            hint = f"did you mean '{near}'?" if near else asked
+            message = f"the suite asks for no variable '{clean_line(name, 40)}'"
+            problems.append(Problem(message, Place(source=where), hint))
+    if problems:
+        raise InvalidInput(problems)
 
 
 class TemplateValues:

@@ -75,14 +75,21 @@ def compact(value: Any) -> str:
 
 
 def to_json_safe(value: Any) -> Any:
-    """Plain data without NaN and infinities, which JSON cannot hold: they become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list):
-        return [to_json_safe(each) for each in value]
-    if isinstance(value, dict):
-        return {key: to_json_safe(each) for key, each in value.items()}
-    return value
+    """A copy of plain data without NaN and infinities, which JSON cannot hold: they become null.
+
+    Without recursion: what can be stored, however deep, can be written.
+    """
+    whole = [value]
+    left: list[Any] = [whole]
+    while left:
+        part = left.pop()
+        for key, each in part.items() if isinstance(part, dict) else enumerate(part):
+            if isinstance(each, dict | list):
+                part[key] = each.copy()
+                left.append(part[key])
+            elif isinstance(each, float) and not math.isfinite(each):
+                part[key] = None
+    return whole[0]
 
 
 def as_mapping(value: Any) -> dict[str, Any]:

@@ -120,7 +120,8 @@ class Trace(
                 msgspec.to_builtins(self, enc_hook=str, str_keys=True)
             )
         except RecursionError:
-            raise TraceError("the trace is nested too deeply to write") from None
+            which = f"the trace {self.trace_id!r}" if self.trace_id else "a trace without an id"
+            raise TraceError(f"{which} is nested too deeply to write") from None
         return plain
 
     def of_type(self, span_type: SpanType) -> list[Span]:

@@ -218,9 +218,12 @@ class OneTraceScore(Told):
 
 
 class LoadedTraces(Told):
-    """How many traces were kept; those that were there already count too."""
+    """What came of traces that were sent."""
 
-    traces: int
+    traces: int = Field(description="All of them.")
+    new: int
+    changed: int = Field(description="Those that made a new version of one that was there.")
+    known: int = Field(description="Those that were there already; they changed nothing.")
 
 
 class NewSuite(Asked):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
+import pytest
+from rich.console import Console
 from tests.runs.reports.sample_runs import finished, parts, support_run
 
 from tallymark.runs.comparison import compare, compare_all
 from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
-from tallymark.runs.reports.comparison_report import comparison_text, comparisons_table
+from tallymark.runs.reports.comparison_report import comparison_text, comparisons_lines
 from tallymark.runs.run import Run
 
 
@@ -83,10 +87,21 @@ def test_several_runs_make_a_table_against_the_first() -> None:
         [run("old", "++++----++++"), run("mid", "++++---+++++"), run("new", "-" * 12)]
     )
     assert (
-        comparisons_table(found)
+        "\n".join(map(str, comparisons_lines(found)))
         == """\
 run        score  difference     95 % interval  p worse  broken  fixed
 old m/old  66.67           -                 -        -       -      -
 mid m/mid  75.00       +8.33   -14.21 to 31.13     0.75       0      1
 new m/new   0.00      -66.67  -88.39 to -24.03    0.003       8      0"""
     )
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_the_table_of_several_runs_fits_into_the_terminal(columns: int) -> None:
+    runs = [run(f"{name}-of-a-rather-long-name", "+-+-") for name in ("old", "mid", "new")]
+    found = compare_all(runs, formula="7000000 * success_pct")
+    screen = StringIO()
+    Console(file=screen, width=columns).print(next(comparisons_lines(found)))
+    lines = screen.getvalue().split("\n")
+    assert max(len(line.rstrip()) for line in lines) <= columns
+    assert lines[0].split()[-2:] == ["broken", "fixed"]

@@ -10,6 +10,7 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import as_protobuf, model_call, span, tool_call
 
 from tallymark.app.traces import TraceIntake
+from tallymark.app.whole_traces import LoadedTraces
 from tallymark.errors import NotFound
 from tallymark.store import open_store
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -132,13 +133,29 @@ def test_text_that_no_database_takes_is_kept(keeper: Keeper) -> None:
 
 def test_loading_the_same_file_again_adds_nothing(keeper: Keeper) -> None:
     traces = [Trace(name="a", spans=[Span(name="x", input="q")]), Trace(name="b")]
-    for _ in range(2):
-        assert keeper.intake.load(traces) == 2
-        keeper.settle()
+    assert keeper.intake.load(traces) == LoadedTraces(new=2, changed=0, known=0)
+    assert keeper.intake.load(traces) == LoadedTraces(new=0, changed=0, known=2)
     assert {(each.name, each.version, each.spans) for each in keeper.find()} == {
         ("a", 1, 1),
         ("b", 1, 0),
     }
+
+
+def test_what_came_from_an_exporter_is_known_when_it_is_loaded_as_a_whole(keeper: Keeper) -> None:
+    keeper.send(span(name="a"))
+    keeper.send(span(span=2, parent=1, name="b"))
+    keeper.settle()
+    whole = keeper.store.traces.load(ID)
+    assert keeper.intake.load([whole]) == LoadedTraces(new=0, changed=0, known=1)
+    assert keeper.store.traces.get(ID).version == 1
+
+
+def test_a_large_trace_that_is_loaded_again_lost_nothing(keeper: Keeper) -> None:
+    keeper.limits = SpanLimits(spans_per_trace=3)
+    large = Trace(trace_id="t", spans=[Span(span_id="1"), Span(span_id="2")])
+    for _ in range(2):
+        keeper.intake.load([large])
+    assert keeper.store.traces.get("t").lost is None
 
 
 def test_servers_that_get_the_same_new_trace_at_once_both_keep_their_part(shared_url: str) -> None:

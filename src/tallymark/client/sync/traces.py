@@ -52,24 +52,30 @@ class Traces(Resource):
         path, params = ("traces", trace), {"version": version}
         return (self._ask(wire.OneTrace, "GET", *path, params=params, **options)).trace
 
-    def load(self, traces: Iterable[Trace], **options: Unpack[CallOptions]) -> int:
-        """Keeps whole traces, some at a time; how many there were. Sent again, they add nothing."""
-        count = size = 0
+    def load(self, traces: Iterable[Trace], **options: Unpack[CallOptions]) -> wire.LoadedTraces:
+        """Keeps whole traces, some at a time. Sent again, they add nothing."""
+        told: list[wire.LoadedTraces] = []
+        size = 0
         lines: Lines = []
         for trace in traces:
             line = msgspec.json.encode(trace.to_dict())
             if lines and size + len(line) > _AT_ONCE:
-                count += self._send(lines, **options)
+                told.append(self._send(lines, **options))
                 lines, size = [], 0
             lines.append(line)
             size += len(line)
-        return count + (self._send(lines, **options) if lines else 0)
+        if lines:
+            told.append(self._send(lines, **options))
+        names = wire.LoadedTraces.model_fields
+        return wire.LoadedTraces(
+            **{name: sum(getattr(each, name) for each in told) for name in names}
+        )
 
-    def _send(self, lines: Lines, **options: Unpack[CallOptions]) -> int:
+    def _send(self, lines: Lines, **options: Unpack[CallOptions]) -> wire.LoadedTraces:
         kind = "application/x-ndjson"
         body = b"\n".join(lines)
         call = Call(method="POST", path="/traces", body=body, content_type=kind, **options)
-        return (self._connection.ask(wire.LoadedTraces, call)).traces
+        return self._connection.ask(wire.LoadedTraces, call)
 
     def remove(self, trace: str, **options: Unpack[CallOptions]) -> None:
         """Removes a trace with all that is known of it."""

@@ -17,7 +17,6 @@ from tallymark.runs.reports.summary_report import MOST
 from tallymark.text import (
     StyledLine,
     Table,
-    align_numbers,
     clean,
     clean_line,
     format_count,
@@ -128,11 +127,11 @@ def _write_changes(
         yield StyledLine(f"  and {len(changes) - most:,} more", "dim")
 
 
-def comparisons_table(comparisons: Sequence[Comparison]) -> str:
+def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[StyledLine | Table]:
     """Several runs against the first: a row for each."""
     first = comparisons[0].first
-    rows: list[TableRow] = [("run", "score", "difference", _INTERVAL, "p worse", "broken", "fixed")]
-    rows.append((_name_run(first), format_score(first.score), *["-"] * 5))
+    heads = ("run", "score", "difference", _INTERVAL, "p worse", "broken", "fixed")
+    rows: list[TableRow] = [(_name_run(first), format_score(first.score), *["-"] * 5)]
     for each in comparisons:
         _, _, _, change, interval, p_value = next(list_rows(each))
         lost, won = (
@@ -149,9 +148,11 @@ def comparisons_table(comparisons: Sequence[Comparison]) -> str:
         clean(said if len(of) == len(comparisons) > 1 else f"{', '.join(of)}: {said}")
         for said, of in warned.items()
     ]
-    lines = align_numbers(rows) + ([""] if notes else [])
-    lines += [line.text for note in notes for line in wrap_lines(f"Careful: {note}")]
-    return "\n".join(lines)
+    yield Table(heads, rows, right=heads[1:], wrap=("run", _INTERVAL))
+    if notes:
+        yield StyledLine("")
+    for note in notes:
+        yield from wrap_lines(f"Careful: {note}")
 
 
 def _name_run(run: ComparedRun) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tallymark.runs.comparison import compare_all
-from tallymark.runs.reports.comparison_report import comparison_lines, comparisons_table
+from tallymark.runs.reports.comparison_report import comparison_lines, comparisons_lines
 from tallymark.runs.run import Run
 from tallymark.runs.score_matrix import ScoreMatrix, find_best, make_matrix
 from tallymark.text import (
@@ -47,7 +47,7 @@ def _compare_runs(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
         yield from comparison_lines(compared[0])
         return
     yield StyledLine("=== Comparison ===", "bold")
-    yield from map(StyledLine, comparisons_table(compared).split("\n"))
+    yield from comparisons_lines(compared)
     note = "each with the first run, over the cases that both ran; p worse is adjusted for "
     yield from wrap_lines(f"{note}{len(compared)} comparisons (Holm)", "dim")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from tallymark.errors import TraceError
 from tallymark.traces.otel_spans import OtelEvent, OtelSpan
 from tallymark.traces.otel_traces import assemble
 from tallymark.traces.otlp_export import SpanGroup
@@ -102,7 +103,10 @@ def unpack_groups(body: bytes) -> list[SpanGroup]:
 
 def unpack_trace(body: bytes) -> Trace:
     """What `pack_trace` packed."""
-    return _read_trace(open_body(body))
+    try:
+        return _read_trace(open_body(body))
+    except RecursionError:  # it was packed where fewer calls were under way
+        raise TraceError("a trace that is kept is nested too deeply to read") from None
 
 
 class MergedSegments(NamedTuple):

@@ -214,6 +214,7 @@ def _add_piece(row: _Row, piece: TracePiece, item: KeepTraces) -> None:
         row.facts = combine_facts(row.facts, piece.facts)
     row.segments += 1
     row.last_at = max(row.last_at, item.at)
-    row.due_at = row.last_at + (item.quiet if row.facts.has_root else ROOTLESS_QUIET_S)
+    is_whole = row.facts.has_root or piece.format == "trace"
+    row.due_at = row.last_at + (item.quiet if is_whole else ROOTLESS_QUIET_S)
     row.bytes += len(piece.body)
     row.lost += piece.lost

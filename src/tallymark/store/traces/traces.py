@@ -34,6 +34,11 @@ _BODIES = ManyQuery(
     " ORDER BY s.trace, given.version, s.number",
     (("trace", "bigint"), ("version", "bigint")),
 )
+_NAMED = ManyQuery(
+    "SELECT t.trace_id, t.key, t.version FROM {given} JOIN traces t"
+    " ON t.tenant = given.tenant AND t.trace_id = given.trace_id",
+    (("tenant", "text"), ("trace_id", "text")),
+)
 _AT_ONCE = 200
 
 
@@ -132,6 +137,22 @@ class Traces(TenantRows):
             known = f"it has {record.version}" if record.version else "it is not settled yet"
             raise NotFound(f"the trace {trace_id!r} has no version {version}", hint=known)
         return next(iter(self.load_many([(record.key, version or 0)])))[2]
+
+    def find_versions(self, ids: Iterable[str]) -> dict[str, int]:
+        """The versions of those of these traces that there are; 0 is not settled yet."""
+        return {name: version for name, _, version in self._find_named(ids)}
+
+    def find_whole(self, ids: Iterable[str]) -> dict[str, tuple[int, Trace]]:
+        """Those of these traces that there are: their versions, and what they are now."""
+        named = {key: (name, version) for name, key, version in self._find_named(ids)}
+        loaded = self.load_many((key, 0) for key in named)
+        return {named[key][0]: (named[key][1], trace) for key, _, trace in loaded}
+
+    def _find_named(self, ids: Iterable[str]) -> list[tuple[str, int, int]]:
+        wanted = sorted({(self._tenant, each) for each in ids})
+        with self._database.read() as connection:
+            rows = QuickStatements(connection).read_many(_NAMED, wanted)
+        return [(name, key, version) for name, key, version in rows]
 
     def load_many(self, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, Trace]]:
         """Traces by their keys and versions (0 is as they are now), a few in memory at a time.
