@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
-from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
@@ -118,8 +118,13 @@ class RunEnd:
         failures: Sequence[str],
         facts: Mapping[str, Any] | None = None,
         also: Callable[[Sequence[Run], Comparison | None, Sequence[str]], None] | None = None,
+        undone: Sequence[str] = (),
     ) -> None:
-        """Writes reports, prints, tells others, and ends with 1 when there are failures."""
+        """Writes reports, prints, tells others, and ends with 1 when there are failures.
+
+        What is `undone` fails gates too, and makes it 3; so does a run of which nothing ran.
+        """
+        failures = [*failures, *undone]
         against = None if self.before is None else self._compare(self.before, runs)
         if against is not None and self.gates.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
@@ -134,6 +139,10 @@ class RunEnd:
             say(f"tally: {failure}", err=True)
         if also is not None:
             also(runs, against, failures)
+        if undone:
+            raise typer.Exit(3)
+        if all(run.record.status == "failed" for run in runs):
+            raise WorkFailed("no case could be run; see the errors above")
         if failures:
             raise typer.Exit(1)
 

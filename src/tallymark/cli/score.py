@@ -32,7 +32,7 @@ from tallymark.cli.run_ending import (
 )
 from tallymark.cli.streams import read_text
 from tallymark.engine.engine_choice import choose_engine
-from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
+from tallymark.errors import CutShort, InvalidInput
 from tallymark.text import format_count, format_number, say
 
 if TYPE_CHECKING:
@@ -181,8 +181,6 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         kept = not options.keep or hand_over(work, outcome.runs)
-        if outcome.interrupted or outcome.failures:
-            report, before = [], None
         there = desk.there if kept else None
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         if outcome.interrupted:
@@ -190,14 +188,11 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             done = "what is done is kept" if options.keep else "nothing is kept"
             if options.keep and options.engine is not None:
                 done += "; type the same again to go on"
-            if options.output is not None:
-                done += f"; {options.output} is not written"
+            for path in [*([] if options.output is None else [options.output]), *(report or ())]:
+                done += f"; {path} is not written"
             say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
-        if outcome.failures:
-            end.show(outcome.runs, outcome.facts)
-            raise WorkFailed(Problem(failure) for failure in outcome.failures)
-        end.tell(outcome.runs, outcome.gates, outcome.facts)
+        end.tell(outcome.runs, outcome.gates, outcome.facts, undone=outcome.failures)
     if not kept:
         raise typer.Exit(3)
 

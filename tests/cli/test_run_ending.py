@@ -1,0 +1,53 @@
+"""How `tally run` and `tally score` end: what is shown, written and returned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.tally_process import Tally
+
+OWN = str(Path(__file__).parents[1] / "fixtures" / "traces" / "own.jsonl")
+DOWN = """
+from tallymark import Suite, Test, scorer
+
+@scorer
+def fine(ctx):
+    return 1.0
+
+def agent(given):
+    raise ValueError("it is down")
+
+suite = Suite("desk", [Test("one", "x")], scorers={"fine": fine})
+"""
+DOWN_YAML = """
+metadata: {name: desk, model: cmd/false}
+evals: [{name: one, prompt: x, checks: [match: x]}]
+score: success_pct
+"""
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    (tmp_path / "down_eval.py").write_text(DOWN)
+    (tmp_path / "down.yaml").write_text(DOWN_YAML)
+    return Tally(tmp_path)
+
+
+@pytest.mark.parametrize("gate", [[], ["--fail-under", "0.5"]])
+@pytest.mark.parametrize("typed", [["score", "down_eval.py"], ["run", "down.yaml"]])
+def test_where_nothing_could_run_the_exit_code_is_3(
+    tally: Tally, typed: list[str], gate: list[str]
+) -> None:
+    done = tally(*typed, *gate)
+    assert done.stderr.endswith("tally: no case could be run; see the errors above\n")
+    assert done.returncode == 3
+
+
+def test_reports_are_written_where_a_scorer_scored_nothing(tally: Tally) -> None:
+    scorers = ("-s", "word_count", "-s", "tool_selection")
+    done = tally("score", OWN, *scorers, "--report", "x.xml", "--max-errors", "9")
+    why = "tool_selection could not score anything: tool_selection needs expected.tool_calls"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (3, "wrote x.xml")
+    assert f"\ntally: {why}" in done.stderr
+    assert why in (tally.folder / "x.xml").read_text()  # a gate fails on it
