@@ -132,19 +132,28 @@ class RunEnd:
             failures = [*failures, *self.gates.find_unrun(runs)]
             for run in runs:
                 run.gates = failures
-        if self.reports:
-            write_reports(self.reports, runs, () if against is None else (against,))
+        unwritten = self._write_reports(runs, against)
         self.show(runs, facts or {}, against)
         for failure in failures:
             say(f"tally: {failure}", err=True)
         if also is not None:
             also(runs, against, failures)
+        if unwritten is not None:
+            raise unwritten
         if undone:
             raise typer.Exit(3)
         if all(run.record.status == "failed" for run in runs):
             raise WorkFailed("no case could be run; see the errors above")
         if failures:
             raise typer.Exit(1)
+
+    def _write_reports(self, runs: Sequence[Run], against: Comparison | None) -> WorkFailed | None:
+        """What kept a report from being written: it is said after all that was paid for."""
+        try:
+            write_reports(self.reports, runs, () if against is None else (against,))
+        except WorkFailed as error:
+            return error
+        return None
 
     def show(
         self, runs: Sequence[Run], facts: Mapping[str, Any], against: Comparison | None = None
