@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,20 @@ def test_reports_are_written_where_a_scorer_scored_nothing(tally: Tally) -> None
     assert (done.returncode, done.stderr.splitlines()[0]) == (3, "wrote x.xml")
     assert f"\ntally: {why}" in done.stderr
     assert why in (tally.folder / "x.xml").read_text()  # a gate fails on it
+
+
+@pytest.mark.parametrize("kept", [[], ["--no-keep"]])
+def test_a_report_does_not_change_the_json_document(tally: Tally, kept: list[str]) -> None:
+    lines = Path(OWN).read_text(encoding="utf-8").splitlines()
+    (tally.folder / "t.jsonl").write_text("\n".join(lines * 30), encoding="utf-8")
+    typed = ("score", "t.jsonl", "-s", "word_count", *kept)
+    alone, beside = (
+        tally.json(*typed),
+        tally.json(*typed, "--report", "x.csv", "--report", "x.json"),
+    )
+    cases = [len(document["runs"][0]["results"]) for document in (alone, beside)]
+    assert cases == [20, 20]
+    with (tally.folder / "x.csv").open(encoding="utf-8") as file:
+        assert sum(1 for _ in csv.DictReader(file)) == 60
+    (whole,) = json.loads((tally.folder / "x.json").read_text(encoding="utf-8"))["runs"]
+    assert len(whole["results"]) == 60

@@ -119,20 +119,23 @@ class RunEnd:
         facts: Mapping[str, Any] | None = None,
         also: Callable[[Sequence[Run], Comparison | None, Sequence[str]], None] | None = None,
         undone: Sequence[str] = (),
+        whole: Sequence[Run] = (),
     ) -> None:
         """Writes reports, prints, tells others, and ends with 1 when there are failures.
 
+        `whole` are the same runs with every result, where `runs` have only some at hand.
         What is `undone` fails gates too, and makes it 3; so does a run of which nothing ran.
         """
         failures = [*failures, *undone]
-        against = None if self.before is None else self._compare(self.before, runs)
+        whole = whole or runs
+        against = None if self.before is None else self._compare(self.before, whole)
         if against is not None and self.gates.fail_on_regression:
             failures = [*failures, *_find_regression(against)]
         if self.gates.allowed is not None:
             failures = [*failures, *self.gates.find_unrun(runs)]
-            for run in runs:
+            for run in (*runs, *whole):
                 run.gates = failures
-        unwritten = self._write_reports(runs, against)
+        unwritten = self._write_reports(whole, against)
         self.show(runs, facts or {}, against)
         for failure in failures:
             say(f"tally: {failure}", err=True)

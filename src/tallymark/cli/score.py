@@ -192,7 +192,13 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
                 done += f"; {path} is not written"
             say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
-        end.tell(outcome.runs, outcome.gates, outcome.facts, undone=outcome.failures)
+        end.tell(
+            outcome.runs,
+            outcome.gates,
+            outcome.facts,
+            undone=outcome.failures,
+            whole=outcome.whole,
+        )
     if not kept:
         raise typer.Exit(3)
 
@@ -208,6 +214,8 @@ class _ScoreOutcome:
     """Why the work could not be done."""
     facts: dict[str, Any]
     interrupted: bool = False
+    whole: Sequence[Run] = ()
+    """The same runs with every result, where that is wanted and `runs` have only some."""
 
 
 def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
@@ -246,10 +254,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             results, interrupted = _take_results(scored, writer, options, seen)
             if not interrupted:  # and the file has its name: the same again is another run
                 forget_blocks()
-            # Of many traces the run itself has only some results at hand.
             run = scored.run
-            if results:
-                run = Run(run.record, results, kept=options.keep)
     broken.tell()
     if scored.goes_on:
         said = "the run was begun before by the same command, and was gone on with"
@@ -264,8 +269,13 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = find_weak_scorers(run, options.fail_under)
     elif options.fail_under is not None:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
+    # Of many traces the run itself has only some results at hand; the store has them all.
+    whole: list[Run] = []
+    if options.whole and not interrupted:
+        kept = options.keep
+        whole = [app.load_run(run.record.id) if kept else Run(run.record, results, kept=False)]
     facts = {"broken": broken.count}
-    return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+    return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted, whole)
 
 
 def _warn_of_same_ids(found: Mapping[str, int]) -> None:
@@ -282,14 +292,14 @@ def _take_results(
     options: _ScoreOptions,
     seen: Mapping[str, None],
 ) -> tuple[list[CaseResult], bool]:
-    """Writes all results; those that are wanted at the end, and whether Ctrl-C came before it."""
+    """Writes all results; those that the end wants and nobody keeps; whether Ctrl-C came."""
     results: list[CaseResult] = []
     try:  # Ctrl-C goes through the writer: a file that is there is complete
         with writer as write:
             with closing(iter(scored)) as scoring:
                 for result in scoring:
                     write(result)
-                    if options.whole:
+                    if options.whole and not options.keep:
                         results.append(result)
             if not scored.run.tally.finished:
                 raise _explain_nothing(options, seen)
