@@ -70,3 +70,21 @@ def test_a_report_does_not_change_the_json_document(tally: Tally, kept: list[str
         assert sum(1 for _ in csv.DictReader(file)) == 60
     (whole,) = json.loads((tally.folder / "x.json").read_text(encoding="utf-8"))["runs"]
     assert len(whole["results"]) == 60
+
+
+def test_each_runs_summary_tells_its_own_gate(tally: Tally) -> None:
+    typed = ("run", "down.yaml", "-m", "echo/x", "-m", "cmd/echo no", "--report", "x.xml")
+    done = tally(*typed, "--fail-under", "50")
+    gates = [line for line in done.stdout.splitlines() if line.startswith("Gate: ")]
+    assert gates == ["Gate: passed", "Gate: failed: cmd/echo no scored 0.00, under 50"]
+    assert done.stderr.splitlines()[-1] == "tally: cmd/echo no scored 0.00, under 50"
+    assert (tally.folder / "x.xml").read_text(encoding="utf-8").count('name="gate 1"') == 1
+    assert done.returncode == 1
+
+
+def test_what_cannot_be_gone_on_with_is_said_where_nothing_else_is_kept(tally: Tally) -> None:
+    tally("score", OWN, "-s", "word_count")
+    assert tally("run", "--resume", "latest").stderr == (
+        "tally: there is no run to go on with; "
+        "only those of suites in YAML that began here are gone on with, and none is kept\n"
+    )

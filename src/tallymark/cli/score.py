@@ -208,8 +208,8 @@ class _ScoreOutcome:
     """What the command has to say, and how it ends."""
 
     runs: list[Run]
-    gates: list[str]
-    """Why a gate failed."""
+    gates: list[list[str]]
+    """Of each run, why a gate failed."""
     failures: list[str]
     """Why the work could not be done."""
     facts: dict[str, Any]
@@ -275,7 +275,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         kept = options.keep
         whole = [app.load_run(run.record.id) if kept else Run(run.record, results, kept=False)]
     facts = {"broken": broken.count}
-    return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted, whole)
+    return _ScoreOutcome([run], [gates], find_unscored(run), facts, interrupted, whole)
 
 
 def _warn_of_same_ids(found: Mapping[str, int]) -> None:
@@ -421,25 +421,30 @@ class _BrokenRecords:
 
 
 def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
-    from tallymark.runs.gates import find_shortfall, find_weak_scorers
-
     suites = _choose_suites(options)
     runs = _run_each(suites, options, app)
-    gates: list[str] = []
+    # After Ctrl-C, some suites have no run.
+    gates = [_judge_suite(*each, options) for each in zip(suites, runs, strict=False)]
+    passed = not any(gates)
+    return _ScoreOutcome(runs, gates, [], {"passed": passed}, interrupted=runs[-1].interrupted)
+
+
+def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
+    """Why a suite's run is not good enough."""
+    from tallymark.runs.gates import find_shortfall, find_weak_scorers
+
     least = options.fail_under
-    for suite, run in zip(suites, runs, strict=False):  # after Ctrl-C, some have no run
-        if least is None:
-            gates += [] if run.passed else [f"not every test of {run.record.suite} passed"]
-        elif options.formula is None and run.record.formula == "success_pct":
-            gates += find_weak_scorers(run, least)
-            # Where the agent always failed, a scorer was never asked, and the run has none.
-            never = [name for name in suite.scorer_names if name not in run.scorers]
-            gates += [
-                f"{name} had nothing to score; wanted is {format_number(least)}" for name in never
-            ]
-        elif (said := find_shortfall(run, least)) is not None:
-            gates.append(said)
-    return _ScoreOutcome(runs, gates, [], {"passed": not gates}, interrupted=runs[-1].interrupted)
+    if least is None:
+        return [] if run.passed else [f"not every test of {run.record.suite} passed"]
+    if options.formula is None and run.record.formula == "success_pct":
+        # Where the agent always failed, a scorer was never asked, and the run has none.
+        never = [name for name in suite.scorer_names if name not in run.scorers]
+        unasked = [
+            f"{name} had nothing to score; wanted is {format_number(least)}" for name in never
+        ]
+        return [*find_weak_scorers(run, least), *unasked]
+    said = find_shortfall(run, least)
+    return [] if said is None else [said]
 
 
 def _run_each(suites: Sequence[Suite], options: _ScoreOptions, app: App) -> list[Run]:
