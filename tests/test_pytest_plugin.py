@@ -103,6 +103,23 @@ def test_a_suite_without_an_agent_says_so(tmp_path: Path) -> None:
     assert any(line.startswith("suite 'desk' has no agent to run") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("where", "suite"),
+    [
+        (".", "suite = Suite('borrowed', [Test('is rude', 'no')], scorers={'polite': polite})"),
+        ("borrowed_eval.py", "suite = make('borrowed', [Test('is rude', 'no')])"),
+    ],
+)
+def test_a_suite_that_names_us_nowhere_is_found_by_its_class_or_its_file(
+    tmp_path: Path, where: str, suite: str
+) -> None:
+    mine = "\ndef make(name, tests):\n    return Suite(name, tests, scorers={'polite': polite})\n"
+    (tmp_path / "desk.py").write_text(EVALS + mine)
+    (tmp_path / "borrowed_eval.py").write_text(f"from desk import *\n{suite}\n")
+    lines = pytest_in(tmp_path, "-v", "--no-header", where)
+    assert any("borrowed_eval.py::borrowed::is rude FAILED" in line for line in lines), lines
+
+
 def test_other_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "other_eval.py").write_text("raise SystemExit('imported')")
     (tmp_path / "test_mine.py").write_text("def test_mine(): pass")

@@ -147,10 +147,11 @@ def _put_on_path(home: str, folder: Path, error: type[InvalidInput]) -> Iterator
 
 
 def explain_import_failure(what: str, raised: BaseException) -> str:
-    """In one sentence, with the line where it stopped."""
+    """In one sentence, with the line where it stopped: the user's own, whatever it had called."""
     frames = traceback.extract_tb(raised.__traceback__)
-    known = frames and not frames[-1].filename.startswith("<")
-    place = f" (at {Path(frames[-1].filename).name}:{frames[-1].lineno})" if known else ""
+    own = [each for each in frames if _is_own(each.filename)]
+    stopped = [each for each in (own or frames)[-1:] if not each.filename.startswith("<")]
+    place = "".join(f" (at {Path(each.filename).name}:{each.lineno})" for each in stopped)
     return f"{what} cannot be imported: {type(raised).__name__}: {raised}{place}"
 
 
@@ -193,8 +194,8 @@ def read_own_code(used: Iterable[object] = ()) -> tuple[dict[str, bytes], dict[s
 
 
 def _is_own(path: str) -> bool:
-    """Whether a file is neither Python's, nor ours, nor installed."""
-    return not path.startswith(_NOT_OWN) and _INSTALLED.isdisjoint(Path(path).parts)
+    """Whether it is a file, and neither Python's, nor ours, nor installed."""
+    return not path.startswith(("<", *_NOT_OWN)) and _INSTALLED.isdisjoint(Path(path).parts)
 
 
 def parse_alone(parse: Callable[[], T]) -> T:

@@ -24,13 +24,20 @@ def pytest_collect_file(
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Take the files with suites, also those that pytest would take for its own."""
     others = yield
-    # Looked into, not imported: files of other tools with such names must not run.
-    if not file_path.name.endswith("_eval.py") or b"tallymark" not in file_path.read_bytes():
+    if not file_path.name.endswith("_eval.py") or not (
+        parent.session.isinitpath(file_path) or _looks_like_ours(file_path)
+    ):
         return others
     # Pytest's own module would collect the ordinary tests of the file a second time.
     kept = [each for each in others if not isinstance(each, pytest.Module)]
     evals: EvalFile = EvalFile.from_parent(parent, path=file_path)
     return [*kept, evals]
+
+
+def _looks_like_ours(path: Path) -> bool:
+    """Looked into, not imported: files of other tools with such names must not run."""
+    text = path.read_bytes()
+    return b"tallymark" in text or b"Suite(" in text
 
 
 class EvalFile(pytest.Module):

@@ -159,3 +159,11 @@ def test_explain_refuses_in_json_too() -> None:
     done = tally("formula", "explain", "foo", "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["problems"][0]["message"] == "unknown name 'foo'"
+
+
+@pytest.mark.parametrize("formula", ["success_pct", "-success_pct"])
+@pytest.mark.parametrize("command", [["check"], ["explain", "-s", "success_pct=2"]])
+def test_two_hyphens_end_the_options(command: list[str], formula: str) -> None:
+    done = tally("formula", *command, "--", formula)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == tally("formula", *command, formula).stdout

@@ -442,11 +442,12 @@ def test_a_gate_does_not_pass_on_what_never_ran(suite: str) -> None:
     with Path(suite).open("a") as file:
         file.write("def down(given):\n    raise ValueError('down')\n")
     done = score(suite, "--agent", f"{suite}:down", "--fail-under", "0", "--no-keep")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr == (
         "tally: polite had nothing to score; wanted is 0\n"
         "tally: 2 of 2 results of python/desk_eval:down could not run, and --max-errors allows 0;"
         " the first error: the agent raised ValueError: down\n"
+        "tally: no case could be run; see the errors above\n"
     )
 
 

@@ -49,7 +49,11 @@ def test_where_quotes_mend_it_the_mended_line_is_shown(line: str, mended: str) -
     ("text", "said"),
     [
         ('a: "b\nc: d\n', "f:1:4: the quote that opens here is never closed"),
-        ("a: [1, 2\nb: 3", "f:1:4: the '[' that opens here is never closed"),
+        ("a: [1, 2\nb: 3", "f:1:4: the '[' that opens here is never closed; close it with ']'"),
+        ("a: {b: x\nc: 3", "f:1:4: the '{' that opens here is never closed; close it with '}'"),
+        ("a: [{b: [x]}\nc: 3", "f:1:4: the '[' that opens here is never closed; close it with ']'"),
+        ("- {b: cut #here}\n- c", "close it with '}'; ' #' begins a comment, unless quotes are"),
+        ("a: [x\nb: 3", "f:1:4: the '[' that opens here is never closed; put the text in quotes"),
         ("a:\n\t- b", "f:2:1: there is a tab before the text; YAML wants spaces there"),
         ("a:\n  b: 1\n c: 2", "f:3:2: the indentation of this line does not fit"),
         ("a:\n  - b: x\n   c: []", "f:3:4: the indentation of this line does not fit"),

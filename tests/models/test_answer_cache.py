@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tests.models.model_conformance import FULL, UNICODE, request
 
-from tallymark.errors import ModelError, WorkFailed
+from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, McpServer, Message, Request, open_model
 from tallymark.models.answer_cache import CachedModel
 from tallymark.models.token_prices import Pricing
@@ -190,7 +190,7 @@ def test_a_file_locked_by_another_costs_the_saving_not_the_answer(
 def test_a_file_that_is_no_cache_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, but long enough to look like one might have been" * 20)
-    with pytest.raises(WorkFailed, match=r"the cache .*notes\.txt cannot be used"):
+    with pytest.raises(InvalidInput, match=r"the cache .*notes\.txt cannot be used"):
         open_model("echo/x", cache=path)
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.models.model_conformance import FULL, UNICODE, request
 
-from tallymark.errors import ModelError, WorkFailed
+from tallymark.errors import InvalidInput, ModelError
 from tallymark.models import Answer, Message, Request, open_model
 from tallymark.models.answer_recorder import RecordedModel
 
@@ -103,7 +103,7 @@ def test_a_line_that_someone_left_open_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(WorkFailed, match=r"answers cannot be recorded in .*: Is a directory"):
+    with pytest.raises(InvalidInput, match=r"answers cannot be recorded in .*: Is a directory"):
         open_model("echo/x", record=tmp_path)
 
 

@@ -261,7 +261,9 @@ class RunService:
             if errors or record.status in ("interrupted", "cancelled"):
                 return record.id
         going = [record.id for record in kept if record.status == "running"]
-        ended = f"the latest, {asked[0].id}, is complete" if asked else "none is kept"
+        others = "only those of suites in YAML that began here are gone on with, and none is kept"
+        none = others if kept else "none is kept"
+        ended = f"the latest, {asked[0].id}, is complete" if asked else none
         hint = f"{going[0]} is still running" if going else ended
         raise InvalidInput("there is no run to go on with", hint=hint)
 

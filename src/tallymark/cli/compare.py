@@ -52,19 +52,22 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         with show_progress("comparing"):
             loaded = [desk.runs.load(run, traces=bool(report)) for run in runs]
             compared = compare_all(loaded, formula=formula, rule=rule)
-        if report:
-            alike = score_alike(loaded, compared[0].formula)
-            write_reports(report, alike, compared)
-        failures = gates.find_unrun(loaded[1:])
-    if as_json:
-        print_json({"comparisons": [each.to_dict() for each in compared]})
-    else:
-        parts = [part for each in compared for part in (StyledLine(""), *comparison_lines(each))]
-        say(*parts[1:])
-    for each in compared if fail_on_regression else ():
-        if (said := verdict(each)).regression:
-            failures.append(f"{each.second.id} is worse: {said.reason}")
-    for failure in failures:
-        say(f"tally: {failure}", err=True)
+        failures = [each for run in loaded[1:] for each in gates.find_unrun(run)]
+        if as_json:
+            print_json({"comparisons": [each.to_dict() for each in compared]})
+        else:
+            parts = [
+                part for each in compared for part in (StyledLine(""), *comparison_lines(each))
+            ]
+            say(*parts[1:])
+        failures += [
+            f"{each.second.id} is worse: {said.reason}"
+            for each in (compared if fail_on_regression else ())
+            if (said := verdict(each)).regression
+        ]
+        for failure in failures:
+            say(f"tally: {failure}", err=True)
+        if report:  # last: a full disk keeps nobody from what was found
+            write_reports(report, score_alike(loaded, compared[0].formula), compared)
     if failures:
         raise typer.Exit(1)

@@ -29,6 +29,8 @@ class _FormulaCommand(TyperCommand):
         names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
         names |= {*ctx.help_option_names}
         for at, word in enumerate(args):
+            if word == "--":  # whoever typed it has said where options end
+                break
             before = args[at - 1] if at else ""
             value = before in names and not before.endswith(("json", "-h", "--help"))
             option = word in names or word == "-" or _OPTION.match(word)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tallymark.cli.new_file import check_new_file, write_new_file
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import format_count, say
 
 
@@ -27,14 +27,9 @@ def import_(
     from tallymark.suites.imports.imported_suite import import_suite, write_yaml
 
     path = output or Path(f"{source.stem}.suite.yaml")
-    if path.exists() and not force:
-        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
+    check_new_file(path, force=force)
     made = import_suite(source)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(write_yaml(made.document), encoding="utf-8")
-    except OSError as error:
-        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+    write_new_file(path, write_yaml(made.document))
     evals = len(made.document["evals"])
     if as_json:
         left_out = [problem.to_dict() for problem in made.left_out]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.cli.new_file import check_new_file, write_new_file
 from tallymark.text import say
 
 
@@ -19,11 +19,6 @@ def init(
     from tallymark.suites.starter import read_starter_suite
 
     text = read_starter_suite()
-    if path.exists() and not force:
-        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+    check_new_file(path, force=force)
+    write_new_file(path, text)
     say(f"Wrote {path}; run it with: tally run {path}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.errors import InvalidInput, Problem, TallymarkError, WorkFailed
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.text import escape, say
 
@@ -36,12 +36,15 @@ ReportPaths = Annotated[
 
 
 def check_reports(paths: Sequence[Path]) -> None:
-    """Refuses endings that stand for no report, before any work is done."""
+    """Refuses what stands for no report or can be no file, before any work is done."""
     for path in paths:
         if path.suffix not in REPORT_FORMATS:
             called = ", ".join(f"{k} is {v.called}" for k, v in REPORT_FORMATS.items() if v.called)
             hint = f"end it with one of {', '.join(REPORT_FORMATS)} ({called})"
             raise InvalidInput(f"--report {path} has no ending that names a report", hint=hint)
+        from tallymark.runs.result_files import check_place
+
+        check_place(path)
 
 
 def print_runs(document: Any) -> None:
@@ -56,7 +59,8 @@ def print_runs(document: Any) -> None:
 def write_reports(
     paths: Sequence[Path], runs: Sequence[Run], comparisons: Sequence[Comparison] = ()
 ) -> None:
-    """Writes each report whole or not at all."""
+    """Writes each report whole or not at all; the places were looked at before."""
+    problems: list[Problem] = []
     for path in paths:
         from tallymark.runs.result_files import open_whole_file
 
@@ -66,6 +70,11 @@ def write_reports(
             with open_whole_file(path) as file:
                 for piece in kind.list_pieces(runs, comparisons):
                     file.write(piece.encode())
+        except TallymarkError as error:
+            problems += error.problems
         except OSError as error:
-            raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
-        say(f"wrote {path}", err=True)
+            problems.append(Problem(f"cannot write {path}: {error.strerror or error}"))
+        else:
+            say(f"wrote {path}", err=True)
+    if problems:
+        raise WorkFailed(problems)

@@ -190,17 +190,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
                 work.check()
                 runs = _run_suite(work, suite, resume, model or [], options, watch)
         kept = remote or hand_over(work, runs)
-        least = fail_under
-        failures = (
-            [] if least is None else [each for run in runs if (each := find_shortfall(run, least))]
-        )
+        short = [None if fail_under is None else find_shortfall(run, fail_under) for run in runs]
         there = desk.there if kept else None
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
-        end.tell(runs, failures, also=CiEnd(desk, comment).tell)
+        refusals = [[] if each is None else [each] for each in short]
+        end.tell(runs, refusals, also=CiEnd(desk, comment).tell)
     if not kept:
-        raise typer.Exit(3)
-    if all(each.record.status == "failed" for each in runs):
-        say("tally: no case could be run; see the errors above", err=True)
         raise typer.Exit(3)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
-from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ class Gates:
             return "0"  # a gate never passes on what did not run
         return self.max_errors
 
-    def find_unrun(self, runs: Sequence[Run]) -> list[str]:
-        """The runs of which too much could not run."""
+    def find_unrun(self, run: Run) -> list[str]:
+        """That too much of a run could not run."""
         from tallymark.runs.gates import find_too_many_errors
 
         if (allowed := self.allowed) is None:
             return []
-        found = (find_too_many_errors(run, allowed) for run in runs)
-        return [each for each in found if each is not None]
+        found = find_too_many_errors(run, allowed)
+        return [] if found is None else [found]
 
 
 @dataclass(frozen=True)
@@ -115,27 +115,62 @@ class RunEnd:
     def tell(
         self,
         runs: Sequence[Run],
-        failures: Sequence[str],
+        refusals: Sequence[Sequence[str]],
         facts: Mapping[str, Any] | None = None,
         also: Callable[[Sequence[Run], Comparison | None, Sequence[str]], None] | None = None,
+        undone: Sequence[str] = (),
+        whole: Sequence[Run] = (),
     ) -> None:
-        """Writes reports, prints, tells others, and ends with 1 when there are failures."""
-        against = None if self.before is None else self._compare(self.before, runs)
-        if against is not None and self.gates.fail_on_regression:
-            failures = [*failures, *_find_regression(against)]
+        """Writes reports, prints, tells others, and ends with 1 when a gate fails.
+
+        `refusals` say of each run why it is not good enough. `whole` are the same runs with every
+        result, where `runs` have only some at hand.
+        What is `undone` fails gates too, and makes it 3; so does a run of which nothing ran.
+        """
+        whole = whole or runs
+        against = None if self.before is None else self._compare(self.before, whole)
+        refused = [
+            self._judge(*each, against, undone) for each in zip(whole, refusals, strict=True)
+        ]
+        failures = [failure for each in refused for failure in each]
         if self.gates.allowed is not None:
-            failures = [*failures, *self.gates.find_unrun(runs)]
-            for run in runs:
-                run.gates = failures
-        if self.reports:
-            write_reports(self.reports, runs, () if against is None else (against,))
+            for shown, run, reasons in zip(runs, whole, refused, strict=True):
+                shown.gates = run.gates = reasons
+        unwritten = self._write_reports(whole, against)
         self.show(runs, facts or {}, against)
         for failure in failures:
             say(f"tally: {failure}", err=True)
         if also is not None:
             also(runs, against, failures)
+        if unwritten is not None:
+            raise unwritten
+        if undone:
+            raise typer.Exit(3)
+        if all(run.record.status == "failed" for run in runs):
+            raise WorkFailed("no case could be run; see the errors above")
         if failures:
             raise typer.Exit(1)
+
+    def _judge(
+        self,
+        run: Run,
+        refusal: Sequence[str],
+        against: Comparison | None,
+        undone: Sequence[str],
+    ) -> list[str]:
+        """Every reason why gates refuse a run."""
+        worse: list[str] = []
+        if against is not None and against.second.id == run.record.id:
+            worse = _find_regression(against) if self.gates.fail_on_regression else []
+        return [*refusal, *undone, *worse, *self.gates.find_unrun(run)]
+
+    def _write_reports(self, runs: Sequence[Run], against: Comparison | None) -> WorkFailed | None:
+        """What kept a report from being written: it is said after all that was paid for."""
+        try:
+            write_reports(self.reports, runs, () if against is None else (against,))
+        except WorkFailed as error:
+            return error
+        return None
 
     def show(
         self, runs: Sequence[Run], facts: Mapping[str, Any], against: Comparison | None = None

@@ -32,7 +32,7 @@ from tallymark.cli.run_ending import (
 )
 from tallymark.cli.streams import read_text
 from tallymark.engine.engine_choice import choose_engine
-from tallymark.errors import CutShort, InvalidInput, Problem, WorkFailed
+from tallymark.errors import CutShort, InvalidInput
 from tallymark.text import format_count, format_number, say
 
 if TYPE_CHECKING:
@@ -181,8 +181,6 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         kept = not options.keep or hand_over(work, outcome.runs)
-        if outcome.interrupted or outcome.failures:
-            report, before = [], None
         there = desk.there if kept else None
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         if outcome.interrupted:
@@ -190,14 +188,17 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             done = "what is done is kept" if options.keep else "nothing is kept"
             if options.keep and options.engine is not None:
                 done += "; type the same again to go on"
-            if options.output is not None:
-                done += f"; {options.output} is not written"
+            for path in [*([] if options.output is None else [options.output]), *(report or ())]:
+                done += f"; {path} is not written"
             say(f"tally: stopped; {done}", err=True)
             raise typer.Exit(130)
-        if outcome.failures:
-            end.show(outcome.runs, outcome.facts)
-            raise WorkFailed(Problem(failure) for failure in outcome.failures)
-        end.tell(outcome.runs, outcome.gates, outcome.facts)
+        end.tell(
+            outcome.runs,
+            outcome.gates,
+            outcome.facts,
+            undone=outcome.failures,
+            whole=outcome.whole,
+        )
     if not kept:
         raise typer.Exit(3)
 
@@ -207,12 +208,14 @@ class _ScoreOutcome:
     """What the command has to say, and how it ends."""
 
     runs: list[Run]
-    gates: list[str]
-    """Why a gate failed."""
+    gates: list[list[str]]
+    """Of each run, why a gate failed."""
     failures: list[str]
     """Why the work could not be done."""
     facts: dict[str, Any]
     interrupted: bool = False
+    whole: Sequence[Run] = ()
+    """The same runs with every result, where that is wanted and `runs` have only some."""
 
 
 def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
@@ -251,10 +254,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             results, interrupted = _take_results(scored, writer, options, seen)
             if not interrupted:  # and the file has its name: the same again is another run
                 forget_blocks()
-            # Of many traces the run itself has only some results at hand.
             run = scored.run
-            if results:
-                run = Run(run.record, results, kept=options.keep)
     broken.tell()
     if scored.goes_on:
         said = "the run was begun before by the same command, and was gone on with"
@@ -269,8 +269,13 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
         gates = find_weak_scorers(run, options.fail_under)
     elif options.fail_under is not None:
         gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
+    # Of many traces the run itself has only some results at hand; the store has them all.
+    whole: list[Run] = []
+    if options.whole and not interrupted:
+        kept = options.keep
+        whole = [app.load_run(run.record.id) if kept else Run(run.record, results, kept=False)]
     facts = {"broken": broken.count}
-    return _ScoreOutcome([run], gates, find_unscored(run), facts, interrupted)
+    return _ScoreOutcome([run], [gates], find_unscored(run), facts, interrupted, whole)
 
 
 def _warn_of_same_ids(found: Mapping[str, int]) -> None:
@@ -287,14 +292,14 @@ def _take_results(
     options: _ScoreOptions,
     seen: Mapping[str, None],
 ) -> tuple[list[CaseResult], bool]:
-    """Writes all results; those that are wanted at the end, and whether Ctrl-C came before it."""
+    """Writes all results; those that the end wants and nobody keeps; whether Ctrl-C came."""
     results: list[CaseResult] = []
     try:  # Ctrl-C goes through the writer: a file that is there is complete
         with writer as write:
             with closing(iter(scored)) as scoring:
                 for result in scoring:
                     write(result)
-                    if options.whole:
+                    if options.whole and not options.keep:
                         results.append(result)
             if not scored.run.tally.finished:
                 raise _explain_nothing(options, seen)
@@ -416,25 +421,30 @@ class _BrokenRecords:
 
 
 def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
-    from tallymark.runs.gates import find_shortfall, find_weak_scorers
-
     suites = _choose_suites(options)
     runs = _run_each(suites, options, app)
-    gates: list[str] = []
+    # After Ctrl-C, some suites have no run.
+    gates = [_judge_suite(*each, options) for each in zip(suites, runs, strict=False)]
+    passed = not any(gates)
+    return _ScoreOutcome(runs, gates, [], {"passed": passed}, interrupted=runs[-1].interrupted)
+
+
+def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
+    """Why a suite's run is not good enough."""
+    from tallymark.runs.gates import find_shortfall, find_weak_scorers
+
     least = options.fail_under
-    for suite, run in zip(suites, runs, strict=False):  # after Ctrl-C, some have no run
-        if least is None:
-            gates += [] if run.passed else [f"not every test of {run.record.suite} passed"]
-        elif options.formula is None and run.record.formula == "success_pct":
-            gates += find_weak_scorers(run, least)
-            # Where the agent always failed, a scorer was never asked, and the run has none.
-            never = [name for name in suite.scorer_names if name not in run.scorers]
-            gates += [
-                f"{name} had nothing to score; wanted is {format_number(least)}" for name in never
-            ]
-        elif (said := find_shortfall(run, least)) is not None:
-            gates.append(said)
-    return _ScoreOutcome(runs, gates, [], {"passed": not gates}, interrupted=runs[-1].interrupted)
+    if least is None:
+        return [] if run.passed else [f"not every test of {run.record.suite} passed"]
+    if options.formula is None and run.record.formula == "success_pct":
+        # Where the agent always failed, a scorer was never asked, and the run has none.
+        never = [name for name in suite.scorer_names if name not in run.scorers]
+        unasked = [
+            f"{name} had nothing to score; wanted is {format_number(least)}" for name in never
+        ]
+        return [*find_weak_scorers(run, least), *unasked]
+    said = find_shortfall(run, least)
+    return [] if said is None else [said]
 
 
 def _run_each(suites: Sequence[Suite], options: _ScoreOptions, app: App) -> list[Run]:

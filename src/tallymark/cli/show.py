@@ -29,8 +29,8 @@ def show(
     with open_desk(db, server) as desk:
         with show_progress("loading"):
             loaded = desk.runs.load(run, traces=bool(report) or as_json)
-        write_reports(report or [], [loaded])
         if as_json:
             print_runs(loaded)
         else:
             say(*summary_lines(loaded, most=limit))
+        write_reports(report or [], [loaded])

@@ -9,8 +9,9 @@ import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.float_option import float_option
+from tallymark.cli.new_file import check_new_file, write_new_file
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
     clean_line,
@@ -303,8 +304,7 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Make a suite whose cases ask what these traces were asked."""
     path = output or Path(f"{name}.suite.yaml")
-    if path.exists() and not force:
-        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
+    check_new_file(path, force=force)
     with open_desk(db, server) as desk:
         made = desk.traces.make_suite(
             _join(filters), traces=trace, name=name, scorers=scorer or (), limit=limit
@@ -314,11 +314,7 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(f"left out: {left}: {why}", err=True)
     if not cases:
         raise InvalidInput("no trace that fits tells what was asked")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(made.text, encoding="utf-8")
-    except OSError as error:
-        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None
+    write_new_file(path, made.text)
     if as_json:
         left_out = [{"trace": left, "reason": why} for left, why in made.left_out]
         print_json({"suite": str(path), "cases": cases, "left_out": left_out})

@@ -15,6 +15,9 @@ from tallymark.errors import Place, Problem
 if TYPE_CHECKING:
     from tallymark.documents.source import Source
 
+_CLOSED_WITH = {"{": " with '}'", "[": " with ']'"}
+_OPEN_FLOW = re.compile(r"""\{\s*["']?[\w-]+["']?\s*:\s|\[\s*[{\[]|\[[^]]*,[^]]*$""")
+"""What reads as the beginning of a mapping or a list, and not as a text in brackets."""
 _KEYED = re.compile(r"(\s*(?:-\s+)*[\w-]+:\s+)(\S.*)")
 _ITEM = re.compile(r"(\s*-\s+)(\S.*)")
 _LONGEST = 500
@@ -54,8 +57,13 @@ def explain_invalid_yaml(source: Source, error: Any) -> Problem:
         return Problem(message, here, hint)
     if "flow" in context and error.context_mark is not None:
         opened = _locate_mark(source, error.context_mark)
-        bracket = source.line(opened.line or 0)[error.context_mark.column :][:1]
-        hint = suggest_quotes(source.line(opened.line or 0)) or "close it"
+        whole = source.line(opened.line or 0)
+        text = whole[error.context_mark.column :]
+        bracket = text[:1]
+        hint = suggest_quotes(whole)
+        if hint is None or _OPEN_FLOW.match(text):
+            eaten = "; ' #' begins a comment, unless quotes are around it" if " #" in text else ""
+            hint = f"close it{_CLOSED_WITH.get(bracket, '')}{eaten}"
         return Problem(f"the '{bracket}' that opens here is never closed", opened, hint)
     misplaced = "block" in context and not line[: mark.column].strip()
     if not misplaced and (mended := suggest_quotes(line)) is not None:

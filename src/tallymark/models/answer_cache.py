@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.errors import WorkFailed
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.event_loops import LoopLocal
 from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer, Loadable
@@ -67,7 +67,10 @@ class CachedModel:
         self._path = Path(path)
         self._pricing = pricing
         self._redact = redact
-        self._files = LoopLocal(self._open_files, first=self._open_files())
+        try:
+            self._files = LoopLocal(self._open_files, first=self._open_files())
+        except WorkFailed as error:  # a wrong place: nothing was asked yet
+            raise InvalidInput(error.problems) from None
 
     def load(self) -> None:
         """Loads what the model needs."""

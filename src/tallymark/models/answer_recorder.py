@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import WorkFailed
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.models.model import Loadable
 from tallymark.traces import Trace
 
@@ -33,7 +33,10 @@ class RecordedModel:
         self._file: int | None = None
         # The file's own lock is between processes: threads of one share the descriptor.
         self._lock = Lock()
-        self._open()
+        try:
+            self._open()
+        except WorkFailed as error:  # a wrong place: nothing was asked yet
+            raise InvalidInput(error.problems) from None
 
     def load(self) -> None:
         """Loads what the model needs."""

@@ -74,12 +74,10 @@ def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     What somebody who was killed has left of the same file is removed.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with _explain_failure(path, InvalidInput):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "it is a folder")
         _remove_abandoned(path)
-        file = part.open("xb")
+        file = _open_part(path, path.parent)
+    part = Path(file.name)
     try:
         with _explain_failure(path, WorkFailed, _NO_ROOM), file:
             with suppress(OSError):  # a file system that knows no locks
@@ -92,6 +90,23 @@ def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
+def check_place(path: Path) -> None:
+    """Refuses a place where no file can be made, before anything is done for what it will hold.
+
+    Folders that are not there yet may be made. It is tried: permissions say nothing to root.
+    """
+    with _explain_failure(path, InvalidInput):
+        home = next((each for each in path.parents if each.exists()), path.parent)
+        with _open_part(path, home) as file:
+            Path(file.name).unlink()
+
+
+def _open_part(path: Path, folder: Path) -> IO[bytes]:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    return (folder / f".{path.name}.{secrets.token_hex(4)}.part").open("xb")
+
+
 @contextmanager
 def _explain_failure(
     path: Path, kind: type[TallymarkError], only: Sequence[int] = ()
@@ -102,8 +117,10 @@ def _explain_failure(
     except OSError as error:
         if only and (error.filename is not None or error.errno not in only):
             raise  # of another file, or of what the caller does
-        hint = _ROOM_HINT if error.errno in _NO_ROOM else None
-        raise kind(f"cannot write {path}: {error.strerror or error}", hint=hint) from None
+        said = f"cannot write {path}: {error.strerror or error}"
+        if error.errno in _NO_ROOM:
+            raise WorkFailed(said, hint=_ROOM_HINT) from None
+        raise kind(said) from None
 
 
 def _remove_abandoned(path: Path) -> None:

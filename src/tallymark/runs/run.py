@@ -167,12 +167,13 @@ class CaseView:
 
     @property
     def cost(self) -> float | None:
-        """The sum over all epochs; None when one that ran does not know.
+        """The mean over the epochs, as of the latency; None when one that ran does not know.
 
         An error that was paid for counts; one of which no cost is known was mostly not answered.
         """
         paid = [r.cost for r in self.results if r.status != "error" or r.cost is not None]
-        return paid[0] if len(paid) == 1 else add_known(paid) if paid else None
+        total = (paid[0] if len(paid) == 1 else add_known(paid)) if paid else None
+        return None if total is None else total / len(paid)
 
 
 class Run:

@@ -229,3 +229,13 @@ def test_hostile_text_cannot_move_the_cursor() -> None:
 def test_what_failed_and_what_passed_has_a_colour() -> None:
     lines = summary_lines(Run(*parts(support_run(errors=1))))
     assert {"red", "green", "yellow"} <= {line.style for line in lines}
+
+
+def test_a_row_of_several_epochs_has_the_means_of_both_latency_and_cost() -> None:
+    results = [
+        CaseResult(case="a", epoch=epoch, status="failed", latency=2.0, cost=0.5)
+        for epoch in (1, 2, 3)
+    ]
+    run = finished(RunRecord(id="r1", suite="s", model="m", formula="total_cost"), results)
+    (row,) = [line for line in summary(run).splitlines() if line.startswith("  ✗ a")]
+    assert row.split()[-5:] == ["0/3", "passed", "2.00", "s", "$0.5000"]

@@ -16,11 +16,15 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "traces"
 
 
 def write_log(
-    folder: Path, samples: list[dict[str, Any]], *scorers: dict[str, Any], **header: Any
+    folder: Path,
+    samples: list[dict[str, Any]],
+    *scorers: dict[str, Any],
+    status: str = "success",
+    **header: Any,
 ) -> ImportedSuite:
     """What a log makes of these samples."""
     told = {"task": "quiz", "model": "openai/gpt-5-mini", "scorers": list(scorers), **header}
-    log = {"version": 2, "status": "success", "eval": told, "samples": samples}
+    log = {"version": 2, "status": status, "eval": told, "samples": samples}
     path = folder / "log.json"
     path.write_text(json.dumps(log))
     return import_suite(path)
@@ -180,3 +184,29 @@ def test_what_cannot_be_asked_is_told(tmp_path: Path) -> None:
     ]
     with pytest.raises(InvalidInput, match="leaves nothing to ask"):
         write_log(tmp_path, [ask(1, "a", input=" ")])
+
+
+LACKS = "3 of 5 samples, which the log does not have"
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "said"),
+    [
+        ("success", 2, []),
+        ("error", 5, [f"{LACKS}; the log broke off: its status is 'error'"]),
+        ("success", 5, [LACKS]),
+        (
+            "cancelled",
+            2,
+            ["samples that the log may lack: the log broke off: its status is 'cancelled'"],
+        ),
+    ],
+)
+def test_samples_that_the_log_does_not_have_are_told(
+    tmp_path: Path, status: str, known: int, said: list[str]
+) -> None:
+    asked = [ask(1, "a"), ask(2, "b"), {**ask(1, "a"), "epoch": 2}]
+    made = write_log(
+        tmp_path, asked, {"name": "includes"}, status=status, dataset={"samples": known}
+    )
+    assert [str(each).partition(": ")[2] for each in made.left_out] == said

@@ -54,8 +54,9 @@ def test_a_file_without_suites_is_refused(tmp_path: Path) -> None:
         ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero (at bad_eval.py:1)"),
         (
             "from tallymark import *\nSuite('s', [Test('t', scorers=['contans'])])",
-            "there is no scorer 'contans'; did you mean 'contains'?",
+            "there is no scorer 'contans'; did you mean 'contains'? (at bad_eval.py:2)",
         ),
+        ("import json\njson.loads('{')", "(char 1) (at bad_eval.py:2)"),
     ],
 )
 def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, code: str, said: str) -> None:

@@ -25,7 +25,11 @@ from tallymark.traces.trace_source import Progress, open_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tallymark.traces.dialects.inspect_log import LoggedSample
+
 _LOOK = 4096
+_WHOLE = "success"
+"""The status of a log that ran to its end."""
 _KEY = re.compile(rb'"(\w+)"\s*:')
 _EDGE = f"[{re.escape(string.whitespace + string.punctuation)}]*"
 """What Inspect's `match` takes no notice of at either end of an answer."""
@@ -54,25 +58,41 @@ def import_log(path: Path, made: ImportedSuite) -> None:
     """Fills in the suite of a log: each sample once, however often it was asked."""
     evals: dict[str, dict[str, Any]] = {}
     header: dict[str, Any] = {}
-    for sample, header in _read_log(path, made):
+    seen = set[str]()
+    status = _WHOLE
+    for found in _read_log(path, made):
+        sample, header, status = put_back_attachments(found.sample), found.header, found.status
         key = repr(sample.get("id"))
-        if key not in evals:
+        if key not in seen:
+            seen.add(key)
             try:
                 evals[key] = _carry_sample(sample, header, made)
             except NotCarried as why:
                 made.leave_out(None, f"the sample {key}: {why}")
     if not evals:
         raise InvalidInput([*made.left_out, Problem(f"{path} leaves nothing to ask")])
+    _tell_missing(len(seen), header, status, made)
     made.document = {"metadata": _carry_metadata(header, made), "evals": list(evals.values())}
 
 
-def _read_log(path: Path, made: ImportedSuite) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _tell_missing(found: int, header: dict[str, Any], status: str, made: ImportedSuite) -> None:
+    """Tells of samples that the log does not have: it broke off, or was limited to some."""
+    known = as_mapping(header.get("dataset")).get("samples")
+    missing = known - found if isinstance(known, int) else 0
+    why = None if status == _WHOLE else f"the log broke off: its status is {status!r}"
+    if missing > 0:
+        made.leave_out(None, f"{missing:,} of {known:,} samples, which the log does not have", why)
+    elif why is not None:
+        made.leave_out(None, f"samples that the log may lack: {why}")
+
+
+def _read_log(path: Path, made: ImportedSuite) -> Iterator[LoggedSample]:
     with open_source(path, Progress(None, None)) as source:
         for found in read_samples(source):
             if isinstance(found, TraceError):
                 made.leave_out(None, f"a sample: {found}")
             elif isinstance(found.sample, dict):
-                yield put_back_attachments(found.sample), found.header
+                yield found
 
 
 def _carry_metadata(header: dict[str, Any], made: ImportedSuite) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tallymark.traces.dialect import Dialect
 from tallymark.traces.inspect_sample import make_sample_trace
 from tallymark.traces.json_records import read_records
 from tallymark.traces.json_scanner import MAX_RECORD, size_error
-from tallymark.traces.lenient_json import as_list, as_mapping, decode
+from tallymark.traces.lenient_json import as_label, as_list, as_mapping, decode
 from tallymark.traces.trace_source import DAMAGE, decompress_zstd
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _ZIP_MAGIC = b"PK\x03\x04"
 _SAMPLE = re.compile(r"samples/(?P<whole>[^/]+)\.json|samples/(?P<folder>[^/]+)/sample\.json")
 # The header is written when a run ends; one that was broken off has only the journal's start.
 _HEADERS = ("header.json", "_journal/start.json")
+_BROKEN_OFF = "started"
+"""What Inspect writes before it is over, and the journal of a log that has no end says nothing."""
 _ZSTD_METHOD = 93
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
@@ -46,12 +48,14 @@ class LoggedSample(NamedTuple):
     header: dict[str, Any]
     """The log's `eval` part."""
     place: Place
+    status: str
+    """The log's own, `success` where it ran to its end."""
 
 
 def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """Every sample's trace, or the reason why there is none."""
     for found in read_samples(source):
-        yield found if isinstance(found, TraceError) else _read_sample(*found)
+        yield found if isinstance(found, TraceError) else _read_sample(found)
 
 
 def read_samples(source: TraceSource) -> Iterator[LoggedSample | TraceError]:
@@ -75,6 +79,7 @@ def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[LoggedSample
             break
     else:
         raise TraceError("a zip file, but not an Inspect log", place=source.place())
+    status = as_label(header.get("status")) or _BROKEN_OFF
     for name in members.names:
         if found := _SAMPLE.fullmatch(name):
             place = source.place(part=name)
@@ -87,7 +92,7 @@ def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[LoggedSample
             except TraceError as error:
                 yield error
             else:
-                yield LoggedSample(sample, as_mapping(header.get("eval")), place)
+                yield LoggedSample(sample, as_mapping(header.get("eval")), place, status)
 
 
 def _add_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) -> dict[str, Any]:
@@ -112,7 +117,8 @@ def _add_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) 
 
 def _read_json(source: TraceSource) -> Iterator[LoggedSample | TraceError]:
     header: dict[str, Any] = {}
-    for record in read_records(source, arrays=[("samples",)], kept=[("eval",)]):
+    status = _BROKEN_OFF
+    for record in read_records(source, arrays=[("samples",)], kept=[("eval",), ("status",)]):
         try:
             value = record.decode()
         except TraceError as error:
@@ -120,21 +126,25 @@ def _read_json(source: TraceSource) -> Iterator[LoggedSample | TraceError]:
             continue
         if record.path == ("eval",):
             header = as_mapping(value)
+        elif record.path == ("status",):
+            status = as_label(value) or _BROKEN_OFF
         elif record.path:
-            yield LoggedSample(value, header, record.place)
+            yield LoggedSample(value, header, record.place, status)
         else:
             log = as_mapping(value)
+            ended = as_label(log.get("status")) or _BROKEN_OFF
             if "eval" not in log:
                 yield TraceError("not an Inspect log: there is no eval in it", place=record.place)
             for sample in as_list(log.get("samples")):
-                yield LoggedSample(sample, as_mapping(log.get("eval")), record.place)
+                yield LoggedSample(sample, as_mapping(log.get("eval")), record.place, ended)
 
 
-def _read_sample(sample: Any, header: dict[str, Any], place: Place) -> Trace | TraceError:
+def _read_sample(found: LoggedSample) -> Trace | TraceError:
+    sample, place = found.sample, found.place
     if not isinstance(sample, dict) or "id" not in sample:
         return TraceError("not a sample: it has no id", place=place)
     try:
-        return make_sample_trace(sample, header)
+        return make_sample_trace(sample, found.header)
     except RecursionError:
         return TraceError("the sample is nested too deeply to read", place=place)
 

@@ -1,0 +1,90 @@
+"""How `tally run` and `tally score` end: what is shown, written and returned."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.tally_process import Tally
+
+OWN = str(Path(__file__).parents[1] / "fixtures" / "traces" / "own.jsonl")
+DOWN = """
+from tallymark import Suite, Test, scorer
+
+@scorer
+def fine(ctx):
+    return 1.0
+
+def agent(given):
+    raise ValueError("it is down")
+
+suite = Suite("desk", [Test("one", "x")], scorers={"fine": fine})
+"""
+DOWN_YAML = """
+metadata: {name: desk, model: cmd/false}
+evals: [{name: one, prompt: x, checks: [match: x]}]
+score: success_pct
+"""
+
+
+@pytest.fixture
+def tally(tmp_path: Path) -> Tally:
+    (tmp_path / "down_eval.py").write_text(DOWN)
+    (tmp_path / "down.yaml").write_text(DOWN_YAML)
+    return Tally(tmp_path)
+
+
+@pytest.mark.parametrize("gate", [[], ["--fail-under", "0.5"]])
+@pytest.mark.parametrize("typed", [["score", "down_eval.py"], ["run", "down.yaml"]])
+def test_where_nothing_could_run_the_exit_code_is_3(
+    tally: Tally, typed: list[str], gate: list[str]
+) -> None:
+    done = tally(*typed, *gate)
+    assert done.stderr.endswith("tally: no case could be run; see the errors above\n")
+    assert done.returncode == 3
+
+
+def test_reports_are_written_where_a_scorer_scored_nothing(tally: Tally) -> None:
+    scorers = ("-s", "word_count", "-s", "tool_selection")
+    done = tally("score", OWN, *scorers, "--report", "x.xml", "--max-errors", "9")
+    why = "tool_selection could not score anything: tool_selection needs expected.tool_calls"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (3, "wrote x.xml")
+    assert f"\ntally: {why}" in done.stderr
+    assert why in (tally.folder / "x.xml").read_text()  # a gate fails on it
+
+
+@pytest.mark.parametrize("kept", [[], ["--no-keep"]])
+def test_a_report_does_not_change_the_json_document(tally: Tally, kept: list[str]) -> None:
+    lines = Path(OWN).read_text(encoding="utf-8").splitlines()
+    (tally.folder / "t.jsonl").write_text("\n".join(lines * 30), encoding="utf-8")
+    typed = ("score", "t.jsonl", "-s", "word_count", *kept)
+    alone, beside = (
+        tally.json(*typed),
+        tally.json(*typed, "--report", "x.csv", "--report", "x.json"),
+    )
+    cases = [len(document["runs"][0]["results"]) for document in (alone, beside)]
+    assert cases == [20, 20]
+    with (tally.folder / "x.csv").open(encoding="utf-8") as file:
+        assert sum(1 for _ in csv.DictReader(file)) == 60
+    (whole,) = json.loads((tally.folder / "x.json").read_text(encoding="utf-8"))["runs"]
+    assert len(whole["results"]) == 60
+
+
+def test_each_runs_summary_tells_its_own_gate(tally: Tally) -> None:
+    typed = ("run", "down.yaml", "-m", "echo/x", "-m", "cmd/echo no", "--report", "x.xml")
+    done = tally(*typed, "--fail-under", "50")
+    gates = [line for line in done.stdout.splitlines() if line.startswith("Gate: ")]
+    assert gates == ["Gate: passed", "Gate: failed: cmd/echo no scored 0.00, under 50"]
+    assert done.stderr.splitlines()[-1] == "tally: cmd/echo no scored 0.00, under 50"
+    assert (tally.folder / "x.xml").read_text(encoding="utf-8").count('name="gate 1"') == 1
+    assert done.returncode == 1
+
+
+def test_what_cannot_be_gone_on_with_is_said_where_nothing_else_is_kept(tally: Tally) -> None:
+    tally("score", OWN, "-s", "word_count")
+    assert tally("run", "--resume", "latest").stderr == (
+        "tally: there is no run to go on with; "
+        "only those of suites in YAML that began here are gone on with, and none is kept\n"
+    )
