@@ -388,6 +388,12 @@ def test_a_plugin_of_the_folder_scores_the_reference(tmp_path: Path) -> None:
     assert "it wins (7)" in found(report, "ok", "reference"), report.findings
 
 
+def test_a_reference_may_have_been_witnessed(tmp_path: Path) -> None:
+    challenge = CHALLENGE + "trajectory: {least: witnessed}\n"
+    report = check_challenge(made(tmp_path, challenge), samples=2)
+    assert "it wins" in found(report, "ok", "reference"), report.findings
+
+
 def test_a_reported_challenge_has_no_answers_to_try(tmp_path: Path) -> None:
     challenge = "name: race\nscoring: {strategy: fastest}\nreference: answer.json\n"
     answer = {"succeeded": True, "elapsed_ms": 5}
