@@ -391,10 +391,17 @@ def test_a_plugin_of_the_folder_scores_the_reference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "given", "what", "said"),
     [
+        ("import random", "{'score': random.random()}", "determinism", "differently: "),
+        (
+            "import random",
+            "{'score': 7, 'details': {'drawn': random.random()}}",
+            "determinism",
+            "the same attempt is scored differently: 7 and 7 with other details",
+        ),
         ("import nowhere", "{'score': 7}", "scoring", "cannot score: the plugin raised Module"),
         ("while True: pass", "{'score': 7}", "scoring", "cannot score: the plugin took longer"),
     ],
-    ids=["not loaded", "never loaded"],
+    ids=["random scores", "random details", "not loaded", "never loaded"],
 )
 def test_a_plugin_that_no_board_can_rest_on_is_a_problem(
     tmp_path: Path, first: str, given: str, what: str, said: str
