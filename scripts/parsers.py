@@ -202,19 +202,21 @@ def parse_trajectory(data: bytes) -> None:
 def parse_frames(data: bytes) -> None:
     """What a plugin writes to the channel of its answers: it knows the nonce of its child."""
     from tallymark.sandbox.plugins.answer_frames import Frames
-    from tallymark.sandbox.plugins.attempt_exchange import read_answers
 
     frames = Frames(b"0123456789abcdef", 1_000_000)
     for start in range(0, len(data), 7):
         for frame in frames.feed(data[start : start + 7]):
-            read_answers(frame, 3, 100_000)
+            parse_answers(frame)
 
 
 def parse_answers(data: bytes) -> None:
-    """The content of one such frame."""
-    from tallymark.sandbox.plugins.attempt_exchange import read_answers
+    """The answer in one such frame."""
+    from tallymark.sandbox.plugins.answer_frames import BadFrame
+    from tallymark.sandbox.plugins.plain_data import Unread, decode_answer
 
-    read_answers(data, 3, 100_000)
+    found = decode_answer(data, 100_000)
+    if isinstance(found, Unread):
+        raise BadFrame(found.why)
 
 
 def parse_filter(data: bytes) -> None:
@@ -275,7 +277,6 @@ def _sign_blocks(data: bytes) -> bytes:
 
 def _list_parsers() -> dict[str, Parser]:
     from tallymark.sandbox.plugins.answer_frames import BadFrame
-    from tallymark.sandbox.plugins.call_endings import NoAnswer
 
     found = (
         Parser("formula", parse_formula),
@@ -289,8 +290,8 @@ def _list_parsers() -> dict[str, Parser]:
         Parser("otlp-json", _parse_export("json")),
         Parser("traces", parse_traces),
         Parser("trajectory", parse_trajectory),
-        Parser("frames", parse_frames, (BadFrame, NoAnswer)),
-        Parser("answers", parse_answers, (BadFrame, NoAnswer)),
+        Parser("frames", parse_frames, (BadFrame,)),
+        Parser("answers", parse_answers, (BadFrame,)),
         Parser("filter", parse_filter),
         Parser("parquet", parse_parquet),
         Parser("backup", parse_backup),

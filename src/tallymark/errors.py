@@ -20,6 +20,7 @@
         ├── LeaseLost         somebody else works on it now
         ├── ModelError        a request to a model that was not answered
         ├── NotMeasured       what a scorer looks at is not in the trace
+        ├── PluginNotLoaded   a plugin that ends before it looks at any attempt
         └── OrganiserFault    what an organiser's files did wrong, told without what is in them
 
 Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
@@ -203,6 +204,10 @@ class LeaseLost(WorkFailed):
 
 class NotMeasured(WorkFailed):
     """What a scorer looks at is not in the trace. Its score is then a failed one, not a 0."""
+
+
+class PluginNotLoaded(WorkFailed):
+    """A plugin that ends before it looks at any attempt: no competitor is to blame."""
 
 
 class ModelError(WorkFailed):

@@ -388,6 +388,38 @@ def test_a_plugin_of_the_folder_scores_the_reference(tmp_path: Path) -> None:
     assert "it wins (7)" in found(report, "ok", "reference"), report.findings
 
 
+@pytest.mark.parametrize(
+    ("first", "given", "what", "said"),
+    [
+        ("import random", "{'score': random.random()}", "determinism", "differently: "),
+        (
+            "import random",
+            "{'score': 7, 'details': {'drawn': random.random()}}",
+            "determinism",
+            "the same attempt is scored differently: 7 and 7 with other details",
+        ),
+        ("import nowhere", "{'score': 7}", "scoring", "cannot score: the plugin raised Module"),
+        ("while True: pass", "{'score': 7}", "scoring", "cannot score: the plugin took longer"),
+    ],
+    ids=["random scores", "random details", "not loaded", "never loaded"],
+)
+def test_a_plugin_that_no_board_can_rest_on_is_a_problem(
+    tmp_path: Path, first: str, given: str, what: str, said: str
+) -> None:
+    method = f"    def score(self, metrics, config, ctx):\n        return {given}\n"
+    code = f"{first}\nclass Mine:\n{method}"
+    challenge = "name: race\nscoring: {plugin: 'mine.py:Mine', timeout: 0.5}\n"
+    report = check_challenge(made(tmp_path, challenge, mine_py=code))
+    assert said in found(report, "problem", what), report.findings
+    assert not found(report, "ok", "determinism")
+
+
+def test_a_reference_may_have_been_witnessed(tmp_path: Path) -> None:
+    challenge = CHALLENGE + "trajectory: {least: witnessed}\n"
+    report = check_challenge(made(tmp_path, challenge), samples=2)
+    assert "it wins" in found(report, "ok", "reference"), report.findings
+
+
 def test_a_reported_challenge_has_no_answers_to_try(tmp_path: Path) -> None:
     challenge = "name: race\nscoring: {strategy: fastest}\nreference: answer.json\n"
     answer = {"succeeded": True, "elapsed_ms": 5}

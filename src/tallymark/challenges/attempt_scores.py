@@ -22,7 +22,7 @@ from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.plugins.plugin import SandboxedPlugin
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import Verification
-from tallymark.errors import InvalidInput, ScorerError, WorkFailed
+from tallymark.errors import InvalidInput, PluginNotLoaded, ScorerError
 from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.scoring import Origin, Score
 from tallymark.scoring.score import make_json_safe
@@ -332,8 +332,8 @@ def _score_by_plugin(
         scores = plugin.score_many(attempts, scoring.config, ctx, timeout, users)
     for score in scores:
         if score.metadata.get("stopped") == NOT_LOADED:
-            # Before any attempt was looked at: it is nobody's, and none of them ends by it.
-            raise WorkFailed(f"{plugin.name} cannot score: {score.error}")
+            # It is nobody's attempt, and none of them ends by it.
+            raise PluginNotLoaded(f"{plugin.name} cannot score: {score.error}")
     return scores
 
 

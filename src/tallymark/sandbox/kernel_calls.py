@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-_NO_NEW_PRIVS, _DUMPABLE = 38, 4
+_NO_NEW_PRIVS, _DUMPABLE, _ADOPT = 38, 4, 36
 _CAPABILITY_VERSION = 0x20080522  # the third, with 64 capabilities in two halves
 _NEW_MOUNTS = 0x00020000
 _DYING_S = 5.0
@@ -73,6 +73,11 @@ def forbid_new_privileges() -> None:
 def hide_memory() -> None:
     """No other process of this user may look into this one, and it leaves no core file."""
     control(_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Whoever below this process loses its parent becomes its child, to be waited for."""
+    control(_ADOPT, 1)
 
 
 def drop_capabilities() -> None:

@@ -72,7 +72,7 @@ class Sandbox:
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
         deadly: DeadlyCalls | None = None,
     ) -> list[Score]:
-        """The scores that `score` would give each of the attempts, many times faster.
+        """The scores that `score` would give each of the attempts.
 
         `users` says whose attempt each is: `ctx["end_user_id"]`, the one thing in a context that
         differs between attempts at a challenge. An agent whose attempts cost five processes is

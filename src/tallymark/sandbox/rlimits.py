@@ -1,7 +1,6 @@
 """Limits that the kernel keeps for a process: memory, files, output.
 
-Processor time is not among those of a plugin: it has one thread, so its deadline bounds that too,
-and the attempts of a batch share a process.
+Processor time is not among those of a plugin: it has one thread, so its deadline bounds that too.
 """
 
 from __future__ import annotations

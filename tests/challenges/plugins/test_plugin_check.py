@@ -110,29 +110,6 @@ def test_details_that_change_are_not_deterministic_either() -> None:
     )
 
 
-def test_a_plugin_that_scores_otherwise_in_a_batch() -> None:
-    class Batched(ByFunction):
-        def score_many(self, attempts: Sequence[Mapping[str, Any]], *_: Any) -> list[Score]:
-            return [Score(rating(metrics) + at) for at, metrics in enumerate(attempts)]
-
-    report = check_plugin(Batched(rating), {})
-    assert len(report.problems) == 1
-    assert report.problems[0].startswith(
-        "what was scored before makes a difference: ordinary: 8 and "
-    )
-
-
-def test_a_batch_that_the_sandbox_found_to_keep_state() -> None:
-    class Stateful(ByFunction):
-        def score_many(self, attempts: Sequence[Mapping[str, Any]], *_: Any) -> list[Score]:
-            return [Score(rating(m), metadata={"stateful": True}) for m in attempts]
-
-    report = check_plugin(Stateful(rating), {})
-    assert report.problems == [
-        "what was scored before makes a difference: the sandbox saw it in a batch"
-    ]
-
-
 def test_failing_must_not_pay() -> None:
     report = checked(lambda m: rating(m) + (0 if m.get("succeeded") else 1))
     said = "failing pays: ordinary: 9 if it failed, 8 if it succeeded (and 17 more)"

@@ -186,23 +186,6 @@ def test_each_of_many_has_its_own_user(sandbox: Sandbox, tmp_path: Path) -> None
     assert [score.value for score in scores] == list(range(1, 40))
 
 
-def test_the_check_finds_state_that_is_kept(sandbox: Sandbox, tmp_path: Path) -> None:
-    text = """
-seen = []
-class Mine:
-    def score(self, metrics, config, ctx):
-        seen.append(1)
-        return {"score": len(seen)}
-"""
-    folder_with(tmp_path, {"custom.py": text})
-    report = check_plugin(
-        load_plugin("custom.py:Mine", folder=tmp_path, sandbox=lambda: sandbox), {}
-    )
-    assert [each.partition(":")[0] for each in report.problems] == [
-        "what was scored before makes a difference"
-    ]
-
-
 def test_the_check_finds_chance(sandbox: Sandbox, tmp_path: Path) -> None:
     folder_with(
         tmp_path,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.sandbox.backends import FIRST
+from tests.sandbox.processes import children, guests
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
 from tallymark.sandbox import DeadlyCalls, PluginCode, Policy, Sandbox
@@ -34,12 +35,11 @@ def ends(scores: list[Score]) -> list[object]:
     return [s.metadata.get("stopped") if s.value is None else s.value for s in scores]
 
 
-@pytest.mark.parametrize("count", [0, 1, 9, 513, 5000])
+@pytest.mark.parametrize("count", [0, 1, 2, 600])
 def test_every_attempt_has_its_own_score(sandbox: Sandbox, tmp_path: Path, count: int) -> None:
     code = plugin(tmp_path, ORDINARY)
     scores = sandbox.score_many(code, rated(count), {"factor": 2}, {})
     assert [score.value for score in scores] == [2.0 * (at % 11) for at in range(count)]
-    assert not any("stateful" in score.metadata for score in scores)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,16 @@ def test_what_goes_wrong_costs_one_attempt(
     assert alone == scores[at]
 
 
+def test_the_process_of_an_attempt_ends_with_its_batch(
+    sandbox: Sandbox, by_wish: PluginCode
+) -> None:
+    attempts = [{"rating": 1}, {"rating": 1, "wish": "loop"}]
+    scores = sandbox.score_many(by_wish, attempts, {}, {}, timeout_s=0.3)
+    assert ends(scores) == [1.0, "timeout"]
+    waiting = children(guests(sandbox.policy.backend))
+    assert not children(waiting)
+
+
 def test_the_clock_runs_for_each_attempt_anew(sandbox: Sandbox, by_wish: PluginCode) -> None:
     attempts = [{"rating": at, "wish": "slow"} for at in range(12)]
     scores = sandbox.score_many(by_wish, attempts, {}, {}, timeout_s=1.0)
@@ -87,9 +97,9 @@ def test_several_crashes_in_one_batch(sandbox: Sandbox, by_wish: PluginCode) -> 
 def test_who_keeps_ending_processes_is_paused_and_costs_nobody_else(
     sandbox: Sandbox, by_wish: PluginCode
 ) -> None:
-    """A thousand attempts that loop take the time of six, and all neighbours have their score."""
-    attempts, users = rated(1100), [f"agent-{at % 10}" for at in range(1100)]
-    for at in range(50, 1050):
+    """Hundreds of attempts that loop take the time of six, and all neighbours have their score."""
+    attempts, users = rated(400), [f"agent-{at % 10}" for at in range(400)]
+    for at in range(50, 350):
         attempts[at]["wish"], users[at] = "loop", "mallory"
     deadly = DeadlyCalls()
     scores = sandbox.score_many(
@@ -98,7 +108,7 @@ def test_who_keeps_ending_processes_is_paused_and_costs_nobody_else(
     honest = [at for at, user in enumerate(users) if user != "mallory"]
     assert [scores[at].value for at in honest] == [float(at % 11) for at in honest]
     ended = [end for end, user in zip(ends(scores), users, strict=True) if user == "mallory"]
-    assert sorted(map(str, ended)) == ["paused"] * 995 + ["timeout"] * 5
+    assert sorted(map(str, ended)) == ["paused"] * 295 + ["timeout"] * 5
     assert deadly.deaths == {"mallory": (5, "the plugin took longer than 0.2 s")}
 
 
@@ -162,14 +172,42 @@ def test_a_plugin_that_ends_for_everybody_is_given_up(
             """,
             id="hoards memory",
         ),
+        pytest.param(
+            """
+            import os, tempfile
+            class Plugin:
+                def score(self, metrics, config, ctx):
+                    tempfile.mkstemp()
+                    os.makedirs("a/b", 0o000, exist_ok=True)
+                    return {"score": len(os.listdir(".")) - 1}
+            """,
+            id="leaves files",
+        ),
     ],
 )
-def test_a_plugin_that_remembers_is_found_out_and_scored_alone(
+def test_a_plugin_that_remembers_has_nothing_to_remember(
     sandbox: Sandbox, tmp_path: Path, source: str
 ) -> None:
     scores = sandbox.score_many(plugin(tmp_path, source), rated(60), {}, {})
     assert ends(scores) == [1.0] * 60
-    assert all(score.metadata["stateful"] for score in scores)
+
+
+def test_one_attempt_among_many_changes_nobody_elses_score(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """One that is as rare as it takes to be in no sample."""
+    source = """
+        SEEN = []
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                if metrics["rating"] == 77: SEEN.append(1)
+                return {"score": 0.0 if SEEN and metrics["rating"] == 7 else 100.0}
+    """
+    attempts = [{"rating": 1} for _ in range(200)]
+    attempts[50]["rating"], attempts[150]["rating"] = 77, 7
+    for order in (attempts, attempts[::-1]):
+        scores = sandbox.score_many(plugin(tmp_path, source), order, {}, {})
+        assert ends(scores) == [100.0] * 200
 
 
 def test_no_attempt_sees_what_another_did_to_its_arguments(
@@ -186,11 +224,11 @@ def test_no_attempt_sees_what_another_did_to_its_arguments(
     shared = {"rating": 1}
     scores = sandbox.score_many(plugin(tmp_path, source), [shared] * 50, {"list": []}, {"a": 1})
     assert ends(scores) == [3.0] * 50
-    assert not any("stateful" in score.metadata for score in scores)
 
 
-def test_lying_about_its_progress_helps_nobody(sandbox: Sandbox, tmp_path: Path) -> None:
-    """The plugin finds the memory where its place is written and claims to be far ahead."""
+def test_no_attempt_reaches_the_page_where_progress_is_told(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     source = """
         import os, sys
         class Plugin:
@@ -198,15 +236,32 @@ def test_lying_about_its_progress_helps_nobody(sandbox: Sandbox, tmp_path: Path)
                 frame = sys._getframe()
                 while "progress" not in frame.f_locals: frame = frame.f_back
                 if metrics["rating"] == 5:
-                    if frame.f_locals["progress"] is not None: frame.f_locals["progress"][0] = 2**40
-                    os._exit(0)
+                    try: frame.f_locals["progress"][:8] = b"x" * 8
+                    finally: os._exit(0)
                 return {"score": metrics["rating"]}
     """
     attempts = [{"rating": at} for at in range(12)]
     scores = sandbox.score_many(plugin(tmp_path, source), attempts, {}, {})
-    right = [score.value == at for at, score in enumerate(scores)]
-    assert right.count(False) == 1 or all(score.metadata.get("stateful") for score in scores)
-    assert scores[5].value is None
+    assert [at for at, score in enumerate(scores) if score.value != at] == [5]
+
+
+def test_no_attempt_answers_for_another(sandbox: Sandbox, tmp_path: Path) -> None:
+    """It finds the nonce in its memory, and writes more answers than its own."""
+    source = """
+        import os, struct, sys
+        class Plugin:
+            def score(self, metrics, config, ctx):
+                if metrics["rating"] == 5:
+                    frame = sys._getframe()
+                    while "call" not in frame.f_locals: frame = frame.f_back
+                    nonce = frame.f_locals["call"].nonce
+                    answer = b"\\x92\\x00\\x81\\xa5score\\x63"
+                    os.write(3, (nonce + struct.pack("!I", len(answer)) + answer) * 3)
+                return {"score": metrics["rating"]}
+    """
+    attempts = [{"rating": at} for at in range(12)]
+    scores = sandbox.score_many(plugin(tmp_path, source), attempts, {}, {})
+    assert ends(scores) == [*map(float, range(5)), 99.0, *map(float, range(6, 12))]
 
 
 @pytest.mark.parametrize("source", ["import nowhere", "import os; os._exit(1)", "while True: pass"])
@@ -214,7 +269,7 @@ def test_a_plugin_that_cannot_be_loaded_blames_nobody(
     sandbox: Sandbox, tmp_path: Path, source: str
 ) -> None:
     code, deadly = plugin(tmp_path, source), DeadlyCalls()
-    for count in (1, 2000):
+    for count in (1, 200):
         users = ["alice"] * count
         scores = sandbox.score_many(
             code, rated(count), {}, {}, users=users, timeout_s=0.5, deadly=deadly

@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.sandbox.plugins.answer_frames import join_answers
 from tallymark.sandbox.plugins.plain_data import (
     TooLarge,
     Unread,
     decode,
-    decode_answers,
+    decode_answer,
     encode,
     encode_within,
 )
@@ -179,10 +178,7 @@ def test_what_is_not_data_is_refused(data: bytes) -> None:
     ids=["lists", "keys", "mixed", "long"],
 )
 def test_an_answer_that_is_too_large_is_not_read(answer: Any, why: str) -> None:
-    small = ["beside", 2**70]
-    encoded = [encode(each) for each in (small, answer, small)]
-    first, found, last = decode_answers(join_answers(encoded), 2**17)
-    assert (first, last) == (small, small)
+    found = decode_answer(encode(answer), 2**17)
     assert isinstance(found, Unread)
     assert found.why == why
 
@@ -190,7 +186,7 @@ def test_an_answer_that_is_too_large_is_not_read(answer: Any, why: str) -> None:
 def test_an_answer_that_is_too_deep_is_not_read() -> None:
     """As bytes: no encoder makes it."""
     deep = b"\x92\xda\x80\x00" + b"x" * 32768 + b"\x91" * 70 + b"\xc0"
-    (found,) = decode_answers(join_answers([deep]), 2**17)
+    found = decode_answer(deep, 2**17)
     assert isinstance(found, Unread)
     assert found.why == "the answer is nested deeper than 64 levels"
 
@@ -198,4 +194,4 @@ def test_an_answer_that_is_too_deep_is_not_read() -> None:
 @given(PLAIN)
 def test_what_is_not_too_large_is_read_whole(value: Any) -> None:
     padded = [value, "x" * 31_000]
-    assert decode_answers(join_answers([encode(padded)]), 2**17) == [decode(encode(padded))]
+    assert decode_answer(encode(padded), 2**17) == decode(encode(padded))

@@ -152,7 +152,9 @@ def _list_some(names: list[str], most: int = 3) -> str:
 
 
 def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
-    """Evaluate twice: the second time in a copy of the folder, for which nothing is remembered."""
+    """Score twice, and evaluate twice: in a copy of the folder, for which nothing is remembered."""
+    if unsteady := _find_unsteady_score(trial):
+        yield CheckFinding("problem", _DETERMINISM, unsteady)
     if find_evaluator(trial.challenge.evaluator.type).varies:
         said = "a model answers, so the same submission may be rated differently"
         yield CheckFinding("warning", _DETERMINISM, said)
@@ -166,12 +168,25 @@ def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
     if differing:
         said = f"with seed {differing[0]} the same submission is evaluated differently"
         yield CheckFinding("problem", _DETERMINISM, said)
-    else:
+    elif not unsteady:
         yield CheckFinding(
             "ok", _DETERMINISM, f"the same again with {format_count(len(seeds), 'seed')}"
         )
     if trial.challenge.generate is not None:
         yield from _check_seeds(trial)
+
+
+def _find_unsteady_score(trial: Trial) -> str | None:
+    """What a plugin scores differently the second time: all else that scores is arithmetic."""
+    if trial.challenge.scoring.plugin is None:
+        return None
+    for evaluation in _imagine_evaluations(trial.challenge):
+        one, other = (trial.outcome(evaluation, SEEDS[0], used=0.5) for _ in range(2))
+        if (one.score, one.details) != (other.score, other.details):
+            scores = f"{_format_score(one)} and {_format_score(other)}"
+            more = " with other details" if one.score == other.score else ""
+            return f"the same attempt is scored differently: {scores}{more}"
+    return None
 
 
 def _differs(trial: Trial, again: Trial, seed: int, samples: int) -> bool:

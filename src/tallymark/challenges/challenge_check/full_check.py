@@ -22,7 +22,7 @@ from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.versus.judges import judge_of
 from tallymark.challenges.versus.pairings import Meeting, require_versus
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, PluginNotLoaded
 from tallymark.sandbox import Sandbox
 from tallymark.sandbox.policy import choose_policy
 from tallymark.text import format_number
@@ -93,9 +93,12 @@ def _try_answers(
         except InvalidInput as error:
             yield CheckFinding("problem", "data", str(error))
             return
-        yield from check_scoring(trial)
-        yield from check_answers(trial, samples)
-        yield from check_repeats(trial, samples)
+        try:
+            yield from check_scoring(trial)
+            yield from check_answers(trial, samples)
+            yield from check_repeats(trial, samples)
+        except PluginNotLoaded as error:
+            yield CheckFinding("problem", "scoring", str(error))
         yield from check_public(challenge, data)
         yield from check_sandbox(trial)
 

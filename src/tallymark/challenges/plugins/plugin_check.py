@@ -72,17 +72,11 @@ def check_plugin(
 ) -> PluginReport:
     """Try a plugin on every sample; the report says what is wrong with it, if anything.
 
-    Each is scored alone, alone again, and in a batch in another order; what comes out must not
-    depend on that.
+    Each is scored twice, and must have the same score again.
     """
     # Once ahead: the time that a guest takes to start is not the plugin's.
     plugin.score(ORDINARY, config, CHECK_CONTEXT, timeout_s)
-    trials = list(_try_alone(plugin, config, timeout_s))
-    if len(trials) == len(SAMPLES):
-        backwards = [trial.metrics for trial in reversed(trials)]
-        batched = plugin.score_many(backwards, config, CHECK_CONTEXT, timeout_s)
-        for trial, score in zip(reversed(trials), batched, strict=True):
-            trial.batched = score
+    trials = list(_try_samples(plugin, config, timeout_s))
     return PluginReport(
         name=plugin.name,
         code_hash=plugin.code_hash,
@@ -94,7 +88,7 @@ def check_plugin(
     )
 
 
-def _try_alone(
+def _try_samples(
     plugin: Plugin, config: Mapping[str, Any], timeout_s: float
 ) -> Iterator[PluginTrial]:
     """Every sample, twice; it ends early when the plugin keeps running out of time."""
@@ -118,7 +112,7 @@ def find_problems(trials: Sequence[PluginTrial], kind: PluginKind) -> Iterator[s
     yield from _report_unscored(trial for trial in trials if not _is_excused(trial, kind))
     if len(trials) < len(SAMPLES):
         yield f"the check ended early, after {len(trials)} of {len(SAMPLES)} attempts"
-    yield from _quote_first(list(_find_unsteady(trials)) or list(_find_dependence(trials)))
+    yield from _quote_first(list(_find_unsteady(trials)))
     yield from _quote_first(list(_find_paying_failures(trials)))
 
 
@@ -160,16 +154,6 @@ def _find_unsteady(trials: Iterable[PluginTrial]) -> Iterator[str]:
     for trial in trials:
         if trial.again is not None and _take_essence(trial.again) != _take_essence(trial.score):
             yield f"not deterministic: {trial.name}: {_quote_both(trial.score, trial.again)}"
-
-
-def _find_dependence(trials: Iterable[PluginTrial]) -> Iterator[str]:
-    said = "what was scored before makes a difference"
-    scores = [(trial, trial.batched) for trial in trials if trial.batched is not None]
-    for trial, batched in scores:
-        if _take_essence(batched) != _take_essence(trial.score):
-            yield f"{said}: {trial.name}: {_quote_both(trial.score, batched)} in a batch"
-    if any(batched.metadata.get("stateful") for _, batched in scores):
-        yield f"{said}: the sandbox saw it in a batch"
 
 
 def _find_paying_failures(trials: Sequence[PluginTrial]) -> Iterator[str]:

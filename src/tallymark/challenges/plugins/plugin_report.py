@@ -19,14 +19,13 @@ def twin_name(name: str) -> str:
 
 @dataclass
 class PluginTrial:
-    """One sample attempt and how it was scored: alone, alone again, in a batch."""
+    """One sample attempt and how it was scored, and how when it was scored again."""
 
     name: str
     metrics: dict[str, Any]
     score: Score
     seconds: float
     again: Score | None = None
-    batched: Score | None = None
 
     @property
     def timed_out(self) -> bool:

@@ -1,21 +1,21 @@
 """How bytes travel between the host and the child that runs a plugin.
 
-To the child: messages, each with its length. From the child: frames, each with the nonce that the
-host gave this child, so that what a plugin writes by chance or by guess is not taken for an answer.
+To the child: which kind of call it is, then messages, each with its length. From the child: frames,
+each with an answer and the nonce that the host gave this child, so that what a plugin writes by
+chance or by guess is not taken for one.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 NONCE_BYTES = 16
 _HEADER = struct.Struct(f"!{NONCE_BYTES}sI")
 _LENGTH = struct.Struct("!I")
-LENGTH_BYTES = _LENGTH.size
+LENGTH_BYTES, FRAME_BYTES = _LENGTH.size, _HEADER.size
+_CALL = struct.Struct(f"!?{NONCE_BYTES}sI")
+CALL_BYTES = _CALL.size
 
 GIVEN, FAILED = 0, 1
 """An answer is (GIVEN, what the plugin returned) or (FAILED, which kind of failure, a sentence)."""
@@ -23,6 +23,25 @@ GIVEN, FAILED = 0, 1
 
 class BadFrame(Exception):
     """What came is no answer; the text says why."""
+
+
+class Call(NamedTuple):
+    """What a child is told first, by the host alone."""
+
+    apart: bool
+    """Whether many attempts come, each of which has a process of its own."""
+    nonce: bytes
+    most: int
+    """Bytes that an answer may have."""
+
+    def pack(self) -> bytes:
+        """As it is sent."""
+        return _CALL.pack(*self)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Call:
+        """As it came."""
+        return cls(*_CALL.unpack(data))
 
 
 def pack_message(data: bytes) -> bytes:
@@ -41,14 +60,15 @@ def pack_frame(nonce: bytes, data: bytes) -> bytes:
     return _HEADER.pack(nonce, len(data)) + data
 
 
+def read_header(header: bytes) -> tuple[bytes, int]:
+    """The nonce of a frame, and how many bytes of data follow."""
+    nonce, size = _HEADER.unpack(header)
+    return nonce, size
+
+
 def mark_given(encoded: bytes) -> bytes:
     """What a plugin returned, encoded, as the answer (GIVEN, that)."""
     return b"\x92\x00" + encoded
-
-
-def join_answers(items: Sequence[bytes]) -> bytes:
-    """Encoded items as one encoded list."""
-    return b"\xdd" + _LENGTH.pack(len(items)) + b"".join(items)
 
 
 class Frames:

@@ -15,7 +15,7 @@ from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
 from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.guest_handle import GuestGone
-from tallymark.sandbox.plugins.plain_data import decode_answers, encode
+from tallymark.sandbox.plugins.plain_data import decode_answer, encode
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
@@ -57,26 +57,31 @@ class PluginJob:
             "most": self.most_of_one,
         }
 
-    def make_opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
-        """The first message to a child; without compiled code it asks for that of its root."""
-        asked: dict[str, object] = {"nonce": nonce, "compiled": compiled}
+    def make_opening(
+        self, nonce: bytes, compiled: CompiledFiles | None, root: Path, *, apart: bool
+    ) -> bytes:
+        """What a child is told before it gets attempts; without compiled code it makes that."""
+        told, most = self._told | {"compiled": compiled}, self.most_of_one
         if compiled is None:
-            asked |= {"module": None, "root": str(root), "most": self.most}
-        return answer_frames.pack_message(encode(self._told | asked))
+            told, most = {"module": None, "root": str(root)}, self.most
+        call = answer_frames.Call(apart, nonce, most)
+        return call.pack() + answer_frames.pack_message(encode(told))
 
 
 def exchange_attempts(
     guest: GuestHandle, job: PluginJob, attempts: Iterable[list[Any]], expected: int
-) -> Iterator[list[Any]]:
+) -> Iterator[Any]:
     """The answers to the attempts, as they come; `NoAnswer` when the child stops before the last.
 
-    `attempts` come in lists, each of which is sent as one message.
+    `attempts` come in lists, each of which is encoded at once. Where more than one is expected,
+    each is scored in a process of its own.
     """
     nonce = secrets.token_bytes(answer_frames.NONCE_BYTES)
     child = guest.take()
     try:
         talk = _AttemptTalk(guest, child, job, answer_frames.Frames(nonce, job.most))
-        opening = job.make_opening(nonce, guest.compiled, guest.view.root)
+        apart = expected > 1
+        opening = job.make_opening(nonce, guest.compiled, guest.view.root, apart=apart)
         talk.outgoing = _join_messages(opening, attempts)
         yield from talk.answers(expected)
     except NoAnswer as ended:
@@ -97,7 +102,7 @@ def _find_attempt(guest: GuestHandle, child: ChildHandle) -> int | None:
 
 def _join_messages(opening: bytes, attempts: Iterable[list[Any]]) -> Iterator[bytes]:
     for some in attempts:
-        yield opening + answer_frames.pack_message(encode(some))
+        yield opening + b"".join(answer_frames.pack_message(encode(each)) for each in some)
         opening = b""
     if opening:
         yield opening
@@ -122,7 +127,7 @@ class _AttemptTalk:
         self._poll.register(child.pidfd, select.POLLIN)
         self._poll.register(guest.control, 0)  # only that it was hung up
 
-    def answers(self, expected: int) -> Iterator[list[Any]]:
+    def answers(self, expected: int) -> Iterator[Any]:
         allowed = self._job.timeout_s + (_GRACE_S if expected > 1 else 0)
         deadline = time.monotonic() + allowed
         while expected > 0:
@@ -131,9 +136,11 @@ class _AttemptTalk:
             if not whole and time.monotonic() > deadline:
                 raise NoAnswer(self._make_timeout())
             for data in whole:
-                found = read_answers(data, expected, self._most_of_one)
-                expected -= len(found)
-                yield found
+                if expected == 0:
+                    said = "the plugin gave other answers than it was asked for"
+                    raise NoAnswer(Ending("bad answer", said))
+                expected -= 1
+                yield decode_answer(data, self._most_of_one)
                 deadline = time.monotonic() + allowed
 
     def _complete_frames(self, data: bytes) -> list[bytes]:
@@ -212,14 +219,3 @@ class _AttemptTalk:
         self._poll.modify(self._link, select.POLLIN)
         with suppress(OSError):
             self._link.shutdown(socket.SHUT_WR)
-
-
-def read_answers(data: bytes, expected: int, most_of_one: int) -> list[Any]:
-    """What a frame holds: at most so many answers."""
-    try:
-        found = decode_answers(data, most_of_one)
-    except (ValueError, TypeError, RecursionError):
-        raise NoAnswer(Ending("bad answer", "the plugin's answer is not readable data")) from None
-    if not 0 < len(found) <= expected:
-        raise NoAnswer(Ending("bad answer", "the plugin gave other answers than it was asked for"))
-    return found

@@ -74,6 +74,7 @@ def _confine(setup: dict[str, Any]) -> None:
     # A host that runs with priority must not lend it to a plugin that loops.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     kernel_calls.hide_memory()
+    kernel_calls.adopt_orphans()
     kernel_calls.forbid_new_privileges()
     rlimits.apply(limits)
     for standard in (1, 2):
@@ -157,7 +158,7 @@ class _Child:
         self._link, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
-            guest_child.run_child(theirs.fileno(), memoryview(self._progress).cast("Q"), walls)
+            guest_child.run_child(theirs.fileno(), self._progress, walls)
         theirs.close()
         self.pidfd = os.pidfd_open(self._pid)
 
@@ -172,14 +173,16 @@ class _Child:
 
     def end(self) -> tuple[int, int, int]:
         """See to it that it is gone with all that it wrote; which one, how, at which attempt."""
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        # Before it is waited for: until then its number is nobody else's. It has no group yet when
+        # it was ended at once; what a plugin starts where nothing forbids it may have left it.
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError, PermissionError):
+                kill(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
         os.close(self.pidfd)
-        if self._walls.filter is None:
-            # Nothing kept it from starting others; those that stayed with it end with it.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while True:
+                os.waitpid(-self._pid, 0)  # the process of its last attempt
         self._clear()
         with self._progress as progress:
             return self._number, status, int.from_bytes(progress[:8], sys.byteorder)

@@ -1,37 +1,38 @@
-"""The child of a guest: locks itself in, loads the plugin, answers one call's attempts, and ends.
+"""The child of a guest: locks itself in, has the attempts of one call answered, and ends.
 
-Everything here is trusted until the plugin is imported. After that the plugin can change any of it,
-which is why only its own process is at stake, and the host believes nothing but well-formed data.
+One attempt it answers itself. Of many, each is answered by a process forked from this one, which
+then runs nothing of the plugin: so no attempt finds anything that another has left.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import random
+import select
+import signal
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tallymark.sandbox import rlimits, seccomp
-from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.sandbox.plugins import answer_frames
-from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
-from tallymark.sandbox.plugins.plugin_files import CompiledImporter, compile_files
+from tallymark.sandbox.plugins.attempt_scorer import load_scorer
+from tallymark.sandbox.plugins.plain_data import decode, encode
+from tallymark.sandbox.plugins.plugin_files import compile_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import mmap
+    from collections.abc import Callable
+
+    from tallymark.sandbox.plugins.answer_frames import Call
 
 LINK = 3
 """The descriptor over which attempts come and answers go."""
 NOT_LOCKED_IN, NO_MEMORY, BROKEN = 113, 114, 115
 """How it exits when it cannot say more."""
-_AFTER_BUILT_IN = 2
-"""Where modules of the plugin's root are looked for: after what is part of Python itself."""
-_FLUSH_S = 0.005
-_FLUSH_BYTES = 2**16
-_TEXT_CHARS = 500
+_HELD_S = 0.005
+_HELD_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +47,43 @@ class Walls:
     filter: seccomp.Filter | None
     open_files: int
 
+    def put_up(self, link: int) -> None:
+        """All but the last."""
+        os.chdir(self.scratch)
+        if (tempfile := sys.modules.get("tempfile")) is not None:
+            vars(tempfile)["tempdir"] = self.scratch
+        if self.enforce is not None:
+            self.enforce()
+        os.dup2(link, LINK)
+        # The guest's descriptors, those of its other children among them, are not this child's.
+        os.closerange(LINK + 1, 256)
+        rlimits.apply_to_files(self.open_files)
+        os.setsid()  # so that its guest can end those it starts
 
-def run_child(link: int, progress: memoryview, walls: Walls) -> NoReturn:
-    """All that a child does. It never returns to the guest's code, whatever happens."""
+    def close(self) -> None:
+        """The last: it takes away the calls by which the others were put up, and forking."""
+        if self.filter is not None:
+            self.filter.load()
+
+
+def run_child(link: int, progress: mmap.mmap, walls: Walls) -> NoReturn:
+    """All that a child does. It never returns to the guest's code, whatever happens.
+
+    `progress` says which attempt is being scored, counted from 1; 0 while the plugin is loaded.
+    """
     # Taken now: the plugin can put something else in its place.
     leave, code = os._exit, NOT_LOCKED_IN
     try:
-        random.seed()  # with no handler of a fork left (`guest_handle`), nobody else does
-        _lock_in(link, walls)
-        sys.path.insert(0, walls.root)
-        code = BROKEN
-        serve_attempts(LINK, progress)
+        walls.put_up(link)
+        call = answer_frames.Call.unpack(_read_exactly(answer_frames.CALL_BYTES) or b"")
+        if call.apart:
+            code = BROKEN
+            _Forks(call, progress, walls).serve()
+        else:
+            _close_walls(walls)
+            code = BROKEN
+            opening, attempt = _read_message() or b"", _read_message()
+            _answer(call, opening, attempt, lambda: note_attempt(progress, 1))
         code = 0
     except MemoryError:
         code = NO_MEMORY
@@ -66,135 +93,128 @@ def run_child(link: int, progress: memoryview, walls: Walls) -> NoReturn:
         leave(code)
 
 
-def _lock_in(link: int, walls: Walls) -> None:
-    os.chdir(walls.scratch)
-    if (tempfile := sys.modules.get("tempfile")) is not None:
-        vars(tempfile)["tempdir"] = walls.scratch
-    if walls.enforce is not None:
-        walls.enforce()
-    os.dup2(link, LINK)
-    # The guest's descriptors, those of its other children among them, are not this child's.
-    os.closerange(LINK + 1, 256)
-    rlimits.apply_to_files(walls.open_files)
-    if walls.filter is None:
-        os.setsid()  # so that its guest can end those it starts
+def note_attempt(progress: mmap.mmap, at: int) -> None:
+    """Say for the host which attempt is being scored."""
+    progress[:8] = at.to_bytes(8, sys.byteorder)
+
+
+def _close_walls(walls: Walls) -> None:
+    """What comes right before the first byte that somebody else wrote is looked at."""
+    random.seed()  # with no handler of a fork left (`guest_handle`), nobody else does
+    walls.close()
+    sys.path.insert(0, walls.root)
+
+
+def _answer(
+    call: Call, opening: bytes, attempt: bytes | None, loaded: Callable[[], object]
+) -> None:
+    """Answer one attempt, or compile the plugin's files where there is none."""
+    opened = decode(opening)
+    if opened["module"] is None or attempt is None:
+        answer = encode((answer_frames.GIVEN, compile_files(opened["root"])))
     else:
-        # Last, because it takes away the calls by which the other walls were put up.
-        walls.filter.load()
+        score = load_scorer(opened)
+        loaded()
+        answer = score(*decode(attempt))
+    if len(answer) > call.most:
+        text = f"the answer has {len(answer):,} bytes, more than {call.most:,}"
+        answer = encode((answer_frames.FAILED, "bad answer", text))
+    _write(answer_frames.pack_frame(call.nonce, answer))
 
 
-def serve_attempts(link: int, progress: memoryview) -> None:
-    """Answer every attempt; progress says which one is being scored, counted from 1."""
-    opening = decode(_read_message(link) or b"")
-    send = _Answers(link, opening["nonce"], opening["most"])
-    if opening["module"] is None:
-        send.add(encode((answer_frames.GIVEN, compile_files(opening["root"]))))
-        return send.flush()
-    score = _load_scorer(opening)
-    at = 0
-    while (attempts := _read_message(link)) is not None:
-        for metrics, user in decode(attempts):
-            progress[0] = at = at + 1
-            send.add(score(metrics, user))
-        send.flush()
+class _Forks:
+    """A process for each attempt, one after the other."""
+
+    def __init__(self, call: Call, progress: mmap.mmap, walls: Walls) -> None:
+        self._call, self._progress, self._walls = call, progress, walls
+        self._held = bytearray()
+        """Answers on their way to the host: many at once, none for long."""
+        self._sent = time.perf_counter()
+
+    def serve(self) -> None:
+        """Until there is no attempt left, one has no answer, or one has left files behind."""
+        opening, at, clean = _read_message() or b"", 0, True
+        while clean and (attempt := _read_message()) is not None:
+            at += 1
+            note_attempt(self._progress, at)
+            frame = self._fork(opening, attempt)
+            if frame is None:
+                break
+            self._hold(frame)
+            clean = not os.listdir(self._walls.scratch)  # noqa: PTH208 (for each attempt)
+        self._send()
+
+    def _fork(self, opening: bytes, attempt: bytes) -> bytes | None:
+        """What the process of an attempt answers, if it does."""
+        ours, theirs = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._run_fork(theirs, opening, attempt)
+        os.close(theirs)
+        try:
+            if self._held and not _can_read(ours, _HELD_S):
+                self._send()
+            return self._read_frame(ours)
+        finally:
+            os.close(ours)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def _run_fork(self, theirs: int, opening: bytes, attempt: bytes) -> NoReturn:
+        leave = os._exit
+        try:
+            # The way to the host and the page that it reads are not the plugin's.
+            self._progress.close()
+            os.dup2(theirs, LINK)
+            os.closerange(LINK + 1, 256)
+            _close_walls(self._walls)
+            _answer(self._call, opening, attempt, lambda: None)
+        finally:
+            leave(0)
+
+    def _read_frame(self, ours: int) -> bytes | None:
+        header = _read_exactly(answer_frames.FRAME_BYTES, ours)
+        if header is None:
+            return None
+        nonce, size = answer_frames.read_header(header)
+        if nonce != self._call.nonce or size > self._call.most:
+            return None
+        data = _read_exactly(size, ours)
+        return None if data is None else header + data
+
+    def _hold(self, frame: bytes) -> None:
+        self._held += frame
+        if len(self._held) > _HELD_BYTES or time.perf_counter() - self._sent > _HELD_S:
+            self._send()
+
+    def _send(self) -> None:
+        _write(bytes(self._held))
+        self._held.clear()
+        self._sent = time.perf_counter()
 
 
-def _read_message(link: int) -> bytes | None:
+def _can_read(descriptor: int, seconds: float) -> bool:
+    return bool(select.select([descriptor], [], [], seconds)[0])
+
+
+def _write(data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(LINK, left) :]
+
+
+def _read_message() -> bytes | None:
     """The next message from the host; None at the end."""
-    prefix = _read_exactly(link, answer_frames.LENGTH_BYTES)
-    return None if prefix is None else _read_exactly(link, answer_frames.read_length(prefix))
+    prefix = _read_exactly(answer_frames.LENGTH_BYTES)
+    return None if prefix is None else _read_exactly(answer_frames.read_length(prefix))
 
 
-def _read_exactly(link: int, size: int) -> bytes | None:
+def _read_exactly(size: int, descriptor: int = LINK) -> bytes | None:
     parts = []
     while size:
-        part = os.read(link, min(size, 2**18))
+        part = os.read(descriptor, min(size, 2**18))
         if not part:
             return None
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
-
-
-class _Answers:
-    """Answers on their way to the host: many in one frame, none held back for long."""
-
-    def __init__(self, link: int, nonce: bytes, most: int) -> None:
-        self._link, self._nonce, self._most = link, nonce, most
-        self._held: list[bytes] = []
-        self._size = 0
-        self._last = time.perf_counter()
-
-    def add(self, answer: bytes) -> None:
-        if len(answer) > self._most:
-            text = f"the answer has {len(answer):,} bytes, more than {self._most:,}"
-            answer = encode((answer_frames.FAILED, "bad answer", text))
-        self._held.append(answer)
-        self._size += len(answer)
-        if self._size > _FLUSH_BYTES or time.perf_counter() - self._last > _FLUSH_S:
-            self.flush()
-
-    def flush(self) -> None:
-        if not self._held:
-            return
-        data = memoryview(
-            answer_frames.pack_frame(self._nonce, answer_frames.join_answers(self._held))
-        )
-        while data:
-            data = data[os.write(self._link, data) :]
-        self._held, self._size, self._last = [], 0, time.perf_counter()
-
-
-def _load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], bytes]:
-    """Scores one attempt by a new instance of the plugin; if there is none, says why each time."""
-    sys.meta_path.insert(_AFTER_BUILT_IN, CompiledImporter(opening["compiled"]))
-    try:
-        home = importlib.import_module(opening["module"])
-        plugin = getattr(home, opening["attribute"])
-    except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
-        failure = _encode_failure(error, NOT_LOADED)
-        return lambda *_: failure
-    config, context, most = opening["config"], opening["ctx"], opening["most"]
-
-    def score(metrics: object, user: str | None) -> bytes:
-        try:
-            ctx = decode(context)
-            if user is not None:
-                ctx["end_user_id"] = user
-            given = plugin().score(metrics, decode(config), ctx)
-            return answer_frames.mark_given(encode_within(given, most))
-        except TooLarge as error:
-            return encode((answer_frames.FAILED, "bad answer", f"the answer has {error}"))
-        except BaseException as error:  # noqa: BLE001 (as above)
-            return _encode_failure(error)
-
-    return score
-
-
-def _encode_failure(error: BaseException, kind: str = "raised") -> bytes:
-    if isinstance(error, MemoryError):
-        stopped = "memory" if kind == "raised" else kind
-        return encode((answer_frames.FAILED, stopped, "the plugin used more memory than it may"))
-    try:
-        words = " ".join(str(error)[:_TEXT_CHARS].split())
-    except BaseException:  # noqa: BLE001 (its own text may be code of the plugin)
-        words = ""
-    name = type(error).__name__
-    said = f"{name}: {words}" if words else name
-    return encode((answer_frames.FAILED, kind, f"the plugin raised {said}{_find_line(error)}"))
-
-
-def _find_line(error: BaseException) -> str:
-    """Where in the plugin's own files it was raised: the last line that is not the library's."""
-    found = ""
-    for path, line in _walk_traceback(error):
-        if path.startswith(sys.path[0]):
-            found = f" (line {line} of {path[len(sys.path[0]) :].lstrip('/')})"
-    return found
-
-
-def _walk_traceback(error: BaseException) -> Iterator[tuple[str, int]]:
-    trace = error.__traceback__
-    while trace is not None:
-        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next

@@ -36,36 +36,27 @@ _encoder = msgspec.msgpack.Encoder(decimal_format="number")
 _decoder = msgspec.msgpack.Decoder(ext_hook=_decode_extension)
 decode = _decoder.decode
 _encode_quickly = _encoder.encode
-_split = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-
-
-def decode_answers(data: bytes, most_bytes: int) -> list[Any]:
-    """Every answer of a list, its size looked at before anything is made of it.
-
-    A ValueError says what is wrong with the list; an answer that is too large is an `Unread`.
-    """
-    if len(data) <= MOST_VALUES:  # so few bytes cannot be too many values
-        found = decode(data)
-        if not isinstance(found, list):
-            raise ValueError("no list of answers")
-        return found
-    return [_decode_answer(bytes(each), most_bytes) for each in _split(data)]
 
 
 class Unread:
-    """Stands for an answer that was not read; `why` says what is too large."""
+    """Stands for an answer that was not read; `why` says what is wrong with it."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
 
-def _decode_answer(data: bytes, most_bytes: int) -> Any:
-    if len(data) <= MOST_VALUES:
-        return decode(data)
+def decode_answer(data: bytes, most_bytes: int) -> Any:
+    """An answer, its size looked at before anything is made of it; an `Unread` if it is none."""
     if len(data) > most_bytes:
         return Unread(f"the answer has {len(data):,} bytes, more than {most_bytes:,}")
-    excess = _find_excess(data)
-    return decode(data) if excess is None else Unread(excess)
+    # So few bytes cannot be too many values.
+    excess = _find_excess(data) if len(data) > MOST_VALUES else None
+    if excess is not None:
+        return Unread(excess)
+    try:
+        return decode(data)
+    except (ValueError, TypeError, RecursionError):
+        return Unread("the plugin's answer is not readable data")
 
 
 # What follows the first byte of a value from 0xc4 on: how many bytes, which are a length to skip

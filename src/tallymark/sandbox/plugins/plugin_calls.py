@@ -102,24 +102,17 @@ class Calls:
         self.deadly.note_answers(1)
         return self.judge(answer)
 
-    def score_again(self, attempt: Asked) -> Score:
-        """As `score`, to compare: what it finds was counted before and pauses nobody."""
-        try:
-            return self.judge(self._ask_alone(attempt))
-        except NoAnswer as ended:
-            return self._make_score(ended.ending)
-
     def _ask_alone(self, attempt: Asked) -> Any:
         try:
-            ((answer,),) = self.answers([[attempt]], 1)
+            (answer,) = self.answers([[attempt]], 1)
         except NoAnswer as ended:
             if ended.at is not None:
                 raise
             # The guest has gone. Anybody but an attempt can end it: it is tried in another.
-            ((answer,),) = self.answers([[attempt]], 1)
+            (answer,) = self.answers([[attempt]], 1)
         return answer
 
-    def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[list[Any]]:
+    def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[Any]:
         """What a child of any free guest answers; `NoAnswer` when it stops too soon, and where."""
         new = False
         while not new:
@@ -135,7 +128,7 @@ class Calls:
     def _compile_plugin(self, guest: GuestHandle) -> CompiledFiles:
         """What a child makes of the plugin's files; nothing when it cannot."""
         try:
-            (((_, found),),) = exchange_attempts(guest, self._job, [], 1)
+            ((_, found),) = exchange_attempts(guest, self._job, [], 1)
             return {str(name): (str(path), bytes(code)) for name, (path, code) in found.items()}
         except (NoAnswer, TypeError, ValueError, AttributeError):
             return {}
@@ -152,10 +145,6 @@ class Calls:
             case _:
                 return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
 
-    def score_not_loaded(self, ending: Ending) -> Score:
-        """The score of any attempt where the plugin ends before it has begun one."""
-        return self._make_score(Ending(NOT_LOADED, ending.text))
-
     def score_if_paused(self, user: str | None) -> Score | None:
         """The score of every attempt of an agent while it is paused."""
         reason = self.deadly.find_pause(user)
@@ -165,7 +154,7 @@ class Calls:
         """The score of an attempt whose child gave no answer."""
         if ended.ending.stopped in DEADLY:
             if ended.at == 0:
-                return self.score_not_loaded(ended.ending)
+                return self._make_score(Ending(NOT_LOADED, ended.ending.text))
             self.deadly.note_death(user, ended.ending.text)
         return self._make_score(ended.ending)
 
