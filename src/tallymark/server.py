@@ -38,6 +38,7 @@ from tallymark.api import (
     scores,
     settings,
     traces,
+    versus,
     webhooks,
 )
 from tallymark.api.envelope import Envelope, find_bound
@@ -59,6 +60,7 @@ _ROUTERS = (
     challenges,
     boards,
     attempts,
+    versus,
     reports,
     agents,
     formulas,

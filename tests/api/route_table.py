@@ -257,6 +257,8 @@ ROUTES = (
     ),
     Row("POST", "/attempts/{scored}/void", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
     Row("POST", "/attempts/{scored}/unvoid", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
+    Row("GET", "/challenges/duel/submissions", COMPETITORS, does=False),
+    Row("GET", "/challenges/duel/submissions/1", COMPETITORS, does=False),
     Row(
         "POST",
         "/challenges/duel/sides/red",

@@ -30,6 +30,18 @@ def test_every_kind_is_exported_as_lines_and_as_a_table(shared: Server) -> None:
         assert set(read[0]) >= set(rows[0])
 
 
+def test_a_table_has_all_columns_whatever_the_first_attempt_came_to(server: Server) -> None:
+    publish(server, name="speed", scoring_formula="rating")
+    services = server.service.tenant("default")
+    services.store.attempts.enter("speed", "bob", at=server.service.clock(), seed=1)
+    body = {"agent": "charlie", "metrics": {"succeeded": True, "rating": 7}}
+    assert server.v1("rita", "POST", "/challenges/speed/reports", json=body).status_code == 201
+    table = server.v1("ada", "GET", "/export/attempts?format=csv&challenge=speed").text
+    opened, scored = csv.DictReader(io.StringIO(table))
+    assert (opened["state"], opened["result"], opened["score"]) == ("entered", "", "")
+    assert (scored["result"], scored["score"]) == ("win", "7.0")
+
+
 def test_what_is_missing_or_not_there_is_said_before_the_first_byte(shared: Server) -> None:
     for query, status in (
         ("cases", 400),

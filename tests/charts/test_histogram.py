@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 from tests.charts.svg_places import HOSTILE, check_harmless, find, read, texts
 
 from tallymark.charts.frame import Chart
-from tallymark.charts.histogram import draw_histogram, find_quantile
+from tallymark.charts.histogram import draw_histogram, find_median
 
 
 def draw(*series: tuple[str, list[float]]) -> Chart:
@@ -50,9 +52,9 @@ def test_a_few_slow_answers_make_the_axis_logarithmic() -> None:
 
 def test_several_series_share_the_axis_and_have_their_names() -> None:
     chart = draw(("A fast", [1.0]), ("B slow", [3.0, 4.0]), ("C none", []))
-    assert {"A fast", "B slow", "median 1 s", "median 3 s"} <= set(texts(chart))
+    assert {"A fast", "B slow", "median 1 s", "median 3.5 s"} <= set(texts(chart))
     assert chart.notes == ["Without any value: C none."]
-    assert chart.rows[1] == ("B slow", "2", "3 s", "3 s", "4 s", "4 s")
+    assert chart.rows[1] == ("B slow", "2", "3 s", "3.5 s", "4 s", "4 s")
 
 
 def test_no_values_are_said() -> None:
@@ -65,6 +67,14 @@ def test_hostile_names_and_many_values() -> None:
     assert sum(counts(chart)) == 501
 
 
-@pytest.mark.parametrize(("q", "value"), [(0.0, 1), (0.5, 2), (0.75, 3), (0.95, 4), (1.0, 4)])
-def test_quantiles(q: float, value: float) -> None:
-    assert find_quantile([1, 2, 3, 4], q) == value
+@pytest.mark.parametrize("values", [[3.0], [1.0, 2.0], [1.0, 2.0, 9.0], [1.0, 2.0, 3.0, 4.0]])
+def test_the_median_is_the_one_that_everybody_computes(values: list[float]) -> None:
+    median = statistics.median(values)
+    chart = draw(("all", values))
+    assert chart.rows[0][3] == f"{median:g} s"
+    assert f"median {median:g} s" in texts(chart)
+    assert find_median(values) == median
+
+
+def test_most_values_are_within_what_is_said() -> None:
+    assert draw(("all", [float(n) for n in range(1, 101)])).rows[0][4] == "95 s"

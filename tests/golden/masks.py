@@ -60,7 +60,8 @@ MASKS: tuple[Mask, ...] = (
     ),
     Mask(
         "digits",
-        r'"(?:value|low|high|error|robust_error|floor)": (-?\d+\.\d{9,})',
+        r'"(?:value|low|high|error|robust_error|floor)": (-?\d+\.\d{9,})'
+        r"|,(-?\d+\.\d{9,})(?=,|$)",
         "the last digits of fits and cosines are the processor's",
         decimals=6,
     ),

@@ -366,6 +366,7 @@ def list_addresses(store: Store) -> list[str]:
         "/challenges/frugal",
         "/challenges/guard",
         "/challenges/guard?category=leak",
+        "/challenges/guard/submissions/1",
         "/tracks",
         "/tracks/spring",
         "/tracks/both?around=dave&limit=1",

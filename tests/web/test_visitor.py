@@ -56,10 +56,26 @@ def test_strangers_know_of_public_challenges_alone(app: App) -> None:
         assert "Frugal" not in client.get(address).text, address
 
 
-def test_strangers_see_no_agents_and_no_ratings(app: App) -> None:
+def test_strangers_see_no_agents(app: App) -> None:
     client = browse_as(app)
-    for address in ("/agents", "/agents/alice", "/ratings"):
+    for address in ("/agents", "/agents/alice"):
         assert client.get(address).status_code == 401, address
+
+
+def test_strangers_see_the_same_ratings_on_the_page_as_by_the_api(app: App) -> None:
+    client = browse_as(app)
+    page = client.get("/ratings")
+    shown = client.get("/ratings?format=json").json()
+    told = client.get("/api/v1/ratings").json()
+    assert {each["name"] for each in shown["challenges"]} == set(told["challenges"]) == {"maze"}
+    assert {each["agent"]: each["strength"] for each in shown["agents"]} == {
+        agent: each["strength"]["value"] for agent, each in told["agents"].items()
+    }
+    assert "frugal" not in page.text
+    assert "/agents/" not in page.text  # which they could not open
+    known = browse_as(app, "viewer").get("/ratings")
+    assert "frugal" in known.text
+    assert "/agents/" in known.text
 
 
 def test_that_somebody_is_at_it_now_is_not_told(app: App) -> None:

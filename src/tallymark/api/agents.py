@@ -23,9 +23,12 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
+from tallymark.api.boards import describe_line
 from tallymark.app.callers import Caller, check_role
 from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import is_public, show_owner
+from tallymark.app.service import TenantServices
+from tallymark.app.side_places import list_side_places
+from tallymark.app.sight import is_public, name_visible, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -63,7 +66,8 @@ def list_agents(
         after=after[0] if after else "", limit=limit + 1, owner=owner, named=named
     )
     more = write_cursor(found[limit - 1].handle) if len(found) > limit else None
-    items = pick_each([describe_agent(each, caller) for each in found[:limit]], fields)
+    told = (describe_agent(each, caller) for each in found[:limit])
+    items = pick_each(told, fields, wire.AgentState)
     return answer({"items": items, "next": more})
 
 
@@ -86,11 +90,22 @@ def get_agent(
     document = describe_agent(record, caller) | {
         "elo": msgspec.to_builtins(rating) | {"provisional": handle in waiting},
         "places": msgspec.to_builtins(places),
+        "sides": _describe_sides(services, handle, public),
     }
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
-        {"agent": pick(document, fields)}, etag=etag, cache_control="no-cache"
+        {"agent": pick(document, fields, wire.WholeAgent)}, etag=etag, cache_control="no-cache"
     )
+
+
+def _describe_sides(
+    services: TenantServices, handle: str, public: bool
+) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in list_side_places(services.store, handle, at=services.now, public=public):
+        line = describe_line(each.line) | {"tries": each.tries}
+        found.setdefault(each.name, []).append(line)
+    return found
 
 
 @router.patch(
@@ -163,7 +178,6 @@ def get_ratings(
 ) -> Response:
     """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
     at = find_service(request).clock()
-    shown = services.store.challenges.public_names() if caller.role == "anonymous" else None
-    public = is_public(caller, live)
+    shown, public = name_visible(services, caller), is_public(caller, live)
     table = read_ratings(services.store, at=at, k=k, public=public, only=shown)
     return answer(table.to_dict())

@@ -54,41 +54,54 @@ def answer_once(value: Mapping[str, Any], secret: str, status: int = 201) -> Res
 
 
 def pick(
-    document: Mapping[str, Any], fields: str | None, declared: type[BaseModel] | None = None
+    document: Mapping[str, Any], fields: str | None, declared: type[BaseModel]
 ) -> Mapping[str, Any]:
-    """Only the named fields of a document; one that it cannot have is refused.
+    """Only the named fields of a document.
 
-    What this one leaves out and others of its kind have is as it is `declared`.
+    What may be named goes by what is `declared` of all of its kind, never by what this one has:
+    what it leaves out is as it is declared.
     """
     if fields is None:
         return document
-    document = {**_list_defaults(declared), **document}
-    wanted = [name.strip() for name in fields.split(",") if name.strip()]
-    if not wanted:
-        raise refuse(400, "fields: it names none", f"there are: {', '.join(document)}")
-    for name in wanted:
-        if name not in document:
-            near = suggest(name, document)
-            hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(document)}"
-            raise refuse(400, f"fields: there is no field {name!r}", hint)
-    return {name: document[name] for name in wanted}
+    return _pick_named(document, _read_fields(fields, declared), declared)
 
 
 def pick_each(
-    documents: Iterable[Mapping[str, Any]],
-    fields: str | None,
-    declared: type[BaseModel] | None = None,
+    documents: Iterable[Mapping[str, Any]], fields: str | None, declared: type[BaseModel]
 ) -> list[Mapping[str, Any]]:
     """The same of every item of a page."""
-    return [pick(each, fields, declared) for each in documents]
+    if fields is None:
+        return list(documents)
+    wanted = _read_fields(fields, declared)
+    return [_pick_named(each, wanted, declared) for each in documents]
+
+
+def _read_fields(fields: str, declared: type[BaseModel]) -> list[str]:
+    known = declared.model_fields
+    wanted = [name.strip() for name in fields.split(",") if name.strip()]
+    if not wanted:
+        raise refuse(400, "fields: it names none", f"there are: {', '.join(known)}")
+    for name in wanted:
+        if name not in known:
+            near = suggest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known)}"
+            raise refuse(400, f"fields: there is no field {name!r}", hint)
+    return wanted
+
+
+def _pick_named(
+    document: Mapping[str, Any], wanted: Iterable[str], declared: type[BaseModel]
+) -> Mapping[str, Any]:
+    document = {**list_defaults(declared), **document}
+    return {name: document[name] for name in wanted}
 
 
 @cache
-def _list_defaults(declared: type[BaseModel] | None) -> Mapping[str, Any]:
-    fields = {} if declared is None else declared.model_fields
+def list_defaults(declared: type[BaseModel]) -> Mapping[str, Any]:
+    """What the fields are that a document may leave out."""
     return {
         name: each.get_default(call_default_factory=True)
-        for name, each in fields.items()
+        for name, each in declared.model_fields.items()
         if not each.is_required()
     }
 

@@ -1,8 +1,8 @@
-"""Attempts: entered, submitted, looked at, withdrawn, made void; red against blue."""
+"""Attempts: entered, submitted, looked at, withdrawn, made void."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Header, Query, Request, Response
@@ -180,7 +180,7 @@ def get_attempt(
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
-        {"attempt": pick(document, fields, wire.AttemptState)}, etag=etag, cache_control="no-cache"
+        {"attempt": pick(document, fields, wire.WholeAttempt)}, etag=etag, cache_control="no-cache"
     )
 
 
@@ -271,7 +271,8 @@ def get_submission(
 ) -> Response:
     """What was submitted: for the agent that sent it and for organisers, and for nobody else."""
     found = msgspec.to_builtins(find_submission(services, caller, attempt))
-    return answer({"submission": pick(found, fields)}, cache_control="no-store")
+    told = pick(found, fields, wire.SubmissionState)
+    return answer({"submission": told}, cache_control="no-store")
 
 
 @router.post(
@@ -328,45 +329,6 @@ def unvoid(
     at = find_service(request).clock()
     done = services.store.attempts.unvoid(attempt, at=at, reason=body.reason)
     return answer({"attempt": describe_attempt(done)})
-
-
-@router.post(
-    "/challenges/{name}/sides/{side}",
-    response_model=wire.Sided,
-    status_code=201,
-    dependencies=[may(COMPETITORS, "write")],
-)
-def submit_to_side(
-    name: str,
-    side: Literal["red", "blue"],
-    body: wire.SideSubmission,
-    caller: Who,
-    services: Services,
-    validate_only: ValidateOnly = False,
-) -> Response:
-    """Submit an attack or a defence; it meets every active one of the other side."""
-    agent = speak_for(caller, body.agent)
-    arena = services.competition.arena(name)
-    if validate_only:
-        arena.check(agent, side, body.content)
-        return answer({"valid": True})
-    submission, verdicts = arena.submit(agent, side, body.content)
-    told = [msgspec.to_builtins(each.without_words()) for each in verdicts]
-    return answer({"submission": msgspec.to_builtins(submission), "verdicts": told}, 201)
-
-
-@router.post(
-    "/challenges/{name}/settle",
-    response_model=wire.SidesSettled,
-    dependencies=[may(ORGANISERS, "work")],
-)
-def settle_sides(
-    name: str, body: wire.SettleSide, services: Services, validate_only: ValidateOnly = False
-) -> Response:
-    """In red against blue, judge what was left without a verdict."""
-    arena = services.competition.arena(name)
-    judged = 0 if validate_only else arena.settle(again=body.again)
-    return answer({"judged": judged, "failed": msgspec.to_builtins(arena.list_failed())})
 
 
 def describe_attempt(attempt: Attempt) -> dict[str, Any]:

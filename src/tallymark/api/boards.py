@@ -35,6 +35,7 @@ from tallymark.app.live import View
 from tallymark.app.service import Service, TenantServices
 from tallymark.app.sight import find_newest_visible, find_visible, is_public, sees_live
 from tallymark.app.what_if import WhatIfRule
+from tallymark.challenges.versus.standings import VersusStanding
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.moments import Moment
 from tallymark.wire import attempts as wire
@@ -186,11 +187,13 @@ def _make_document(asked: _Asked, board: _Board, moment: Moment | None) -> dict[
     first, name = place[0] if place else 0, board.kept.challenge.name
     if first < 0:
         raise refuse(400, "cursor: it is not one of ours", "begin without a cursor")
+    declared: type[wire.Standing] = wire.Standing
     if board.kept.challenge.kind == "versus":
+        declared = wire.SideStanding
         document = _read_versus(services, name, page.side, public, first, page.limit)
     else:
         document = _read_board(services, name, public, first, page, moment)
-    document["items"] = pick_each(document["items"], page.fields)
+    document["items"] = pick_each(document["items"], page.fields, declared)
     return document
 
 
@@ -223,17 +226,18 @@ def _read_versus(
 ) -> dict[str, Any]:
     lines = services.competition.arena(name).standings(side, public=public)
     shown = lines[first : first + limit]
-    items = [
-        msgspec.to_builtins(each)
-        | {"agent": each.player, "score": each.ratio, "value": each.points, "attempt": None}
-        for each in shown
-    ]
     return {
-        "items": items,
+        "items": list(map(describe_line, shown)),
         "next": write_cursor(first + limit) if len(lines) > first + limit else None,
         "agents": len(lines),
         "names": services.store.agents.names([each.player for each in shown]),
     }
+
+
+def describe_line(line: VersusStanding) -> dict[str, Any]:
+    """A player of a side as a board has it."""
+    more = {"agent": line.player, "score": line.ratio, "value": line.points, "attempt": None}
+    return {**msgspec.to_builtins(line), **more}
 
 
 @router.post(

@@ -156,7 +156,8 @@ def list_challenges(
     found = list_visible(services, caller)
     left = [each for each in found if after is None or each.challenge.name > after[0]]
     more = write_cursor(left[limit - 1].challenge.name) if len(left) > limit else None
-    items = pick_each((describe_challenge(each, at) for each in left[:limit]), fields)
+    told = (describe_challenge(each, at) for each in left[:limit])
+    items = pick_each(told, fields, wire.ChallengeState)
     return answer({"items": items, "next": more})
 
 
@@ -169,7 +170,9 @@ def get_challenge(
     document = describe_challenge(kept, find_service(request).clock())
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
-        {"challenge": pick(document, fields)}, etag=etag, cache_control="no-cache"
+        {"challenge": pick(document, fields, wire.ChallengeState)},
+        etag=etag,
+        cache_control="no-cache",
     )
 
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import Query, Response
+from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from tallymark.api.access import TEAM, Services, Who, may
-from tallymark.api.answers import Live, encode
+from tallymark.api.answers import Live, encode, list_defaults
 from tallymark.api.api_route import make_router
 from tallymark.api.problems import refuse
 from tallymark.api.reports import NDJSON
@@ -25,6 +26,7 @@ from tallymark.app.trace_questions import TraceQuestions
 from tallymark.errors import NotAllowed
 from tallymark.runs.reports.json_report import describe_case
 from tallymark.text import format_cell
+from tallymark.wire.attempts import AttemptState
 
 router = make_router("exports")
 Kind = Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"]
@@ -73,7 +75,7 @@ def export(
         TraceQuestions(services.store).read_filter(filter)
     rows = _READERS[kind](services, challenge or run or filter, shows_all)
     if format == "csv":
-        return StreamingResponse(_write_csv(rows), media_type=CSV)
+        return StreamingResponse(_write_csv(rows, _DECLARED.get(kind)), media_type=CSV)
     return StreamingResponse((encode(row) + b"\n" for row in rows), media_type=NDJSON)
 
 
@@ -128,14 +130,23 @@ _READERS: dict[str, Callable[[TenantServices, str, bool], Iterator[dict[str, Any
 }
 
 
-def _write_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+_DECLARED: dict[str, type[BaseModel]] = {"attempts": AttemptState}
+"""Of rows that leave out what they have not come to: the first one cannot tell the columns."""
+
+
+def _write_csv(
+    rows: Iterable[dict[str, Any]], declared: type[BaseModel] | None = None
+) -> Iterator[str]:
     """A table whose columns are those of the first row; what is no single value is JSON."""
-    columns: list[str] = []
+    columns = [] if declared is None else list(declared.model_fields)
+    usual = {} if declared is None else list_defaults(declared)
+    if columns:
+        yield _write_line(columns)
     for row in rows:
         if not columns:
             columns = list(row)
             yield _write_line(columns)
-        yield _write_line([_write_value(row.get(name)) for name in columns])
+        yield _write_line([_write_value(row.get(name, usual.get(name))) for name in columns])
 
 
 def _write_value(value: Any) -> Any:

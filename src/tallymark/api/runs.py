@@ -124,7 +124,7 @@ def list_runs(
     more = None if last is None else write_cursor(getattr(last, sort), last.created_at, last.id)
     # Of many, a suite each would be too much.
     told = (describe_record(replace(each, definition=""), kept=kept) for each in found[:limit])
-    return answer({"items": pick_each(told, fields), "next": more})
+    return answer({"items": pick_each(told, fields, wire.Run), "next": more})
 
 
 @router.get("/runs/{run}", response_model=wire.OneRun, dependencies=[may(TEAM)])
@@ -134,7 +134,7 @@ def get_run(
     """One run: by its id, by a beginning of it that only one has, or `latest`."""
     record = services.store.run(run)
     etag = make_etag(record, fields, kept)
-    document = {"run": pick(describe_record(record, kept=kept), fields)}
+    document = {"run": pick(describe_record(record, kept=kept), fields, wire.Run)}
     return find_unchanged(request, etag) or answer(document, etag=etag, cache_control="no-cache")
 
 
@@ -159,7 +159,7 @@ def list_cases(
         with_traces=traces,
     )
     last = found[limit - 1] if len(found) > limit else None
-    items = pick_each(map(describe_case, found[:limit]), fields)
+    items = pick_each(map(describe_case, found[:limit]), fields, wire.Case)
     return answer({"items": items, "next": None if last is None else write_cursor(*last.key)})
 
 

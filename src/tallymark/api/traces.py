@@ -68,7 +68,9 @@ def list_traces(
     scores = services.traces.find_scores(page.items)
     items = (describe_trace(each, scores[each.key]) for each in page.items)
     more = None if page.next is None else write_cursor(*page.next)
-    return answer({"items": pick_each(items, fields), "next": more, "scanned": page.scanned})
+    return answer(
+        {"items": pick_each(items, fields, wire.TraceItem), "next": more, "scanned": page.scanned}
+    )
 
 
 @router.post(
@@ -242,7 +244,7 @@ def get_trace(
     """A trace with its spans."""
     shown = services.traces.show(trace_id, version)
     told = describe_trace(shown.record, shown.scores) | {"trace": shown.trace.to_dict()}
-    return answer({"trace": pick(told, fields)})
+    return answer({"trace": pick(told, fields, wire.WholeTrace)})
 
 
 @router.delete("/traces/{trace_id}", status_code=204, dependencies=[may(ORGANISERS, "write")])

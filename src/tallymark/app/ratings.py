@@ -10,7 +10,7 @@ from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tallymark.ratings import AttemptRates, EloRating, Fit
+    from tallymark.ratings import AttemptRates, EloRating, Fit, Pair
     from tallymark.store import Store
 
 
@@ -19,6 +19,8 @@ class RatingTable:
     """Elo, the joint fit and pass rates of one moment."""
 
     elo: dict[str, EloRating]
+    pairs: list[Pair]
+    """How everybody fared, to which the fit was made."""
     fitted: Fit
     rates: dict[str, AttemptRates]
     tiers: dict[str, str]
@@ -76,6 +78,7 @@ def read_ratings(
         frozen = [each for each in frozen if each in only]
     return RatingTable(
         elo=elo,
+        pairs=pairs,
         fitted=fit(pairs),
         rates=attempt_rates(Counts.of(pairs), k),
         tiers={each.challenge.name: each.challenge.difficulty for each in store.challenges.all()},

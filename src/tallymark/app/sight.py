@@ -57,6 +57,11 @@ def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallen
     ]
 
 
+def name_visible(services: TenantServices, caller: Caller) -> list[str] | None:
+    """The challenges whose matches the caller may know of; None where that is all."""
+    return services.store.challenges.public_names() if caller.role == "anonymous" else None
+
+
 def find_visible_track(services: TenantServices, caller: Caller, name: str) -> Track:
     """A track all of whose challenges the caller may know of."""
     try:

@@ -1,4 +1,4 @@
-"""`KeptSubmission`: what was submitted with an attempt, as its agent and organisers read it."""
+"""What was submitted, as who sent it and organisers read it: with an attempt, or to a side."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.challenges.challenge import SubmissionFormat
+from tallymark.challenges.versus.pairings import SideSubmission, VerdictState
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Payload
@@ -32,11 +33,35 @@ class KeptSubmission(msgspec.Struct, frozen=True, kw_only=True):
         """The answer as files: those that were sent, or one that is named by its form."""
         if self.reported is not None:
             return {"reported.json": _write_json(self.reported)}
-        if self.format == "files":
-            return dict(self.answer)
-        if self.format == "json":
-            return {"answer.json": _write_json(self.answer)}
-        return {"answer.txt": self.answer}
+        return _list_files(self.format, self.answer)
+
+
+class SideVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge said of a submission against one of the other side."""
+
+    opponent: str
+    category: str
+    state: VerdictState
+    breached: bool | None
+    reason: str
+    error: str | None
+    judged_at: float | None
+
+
+class KeptSideSubmission(SideSubmission, frozen=True, kw_only=True):
+    """An attack or a defence, and how it fared."""
+
+    challenge: str
+    format: SubmissionFormat
+    """In which the content was taken."""
+    content: Any
+    active: bool
+    """Whether it is its player's newest on that side, which new ones of the other side meet."""
+    verdicts: list[SideVerdict]
+
+    def list_files(self) -> dict[str, str]:
+        """The content as files."""
+        return _list_files(self.format, self.content)
 
 
 def keep_submission(attempt: Attempt, form: SubmissionFormat, payload: Payload) -> KeptSubmission:
@@ -53,6 +78,14 @@ def keep_submission(attempt: Attempt, form: SubmissionFormat, payload: Payload) 
         trajectory=payload.trajectory,
         reported=None if reported is None else msgspec.to_builtins(reported),
     )
+
+
+def _list_files(form: SubmissionFormat, answer: Any) -> dict[str, str]:
+    if form == "files":
+        return dict(answer)
+    if form == "json":
+        return {"answer.json": _write_json(answer)}
+    return {"answer.txt": answer}
 
 
 def _write_json(value: Any) -> str:

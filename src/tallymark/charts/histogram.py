@@ -39,16 +39,22 @@ def draw_histogram(title: str, series: Sequence[Series], unit: str, write: Write
         svg=_draw(title, drawn, unit, write),
         head=("", "Values", "Least", "Median", "95 % within", "Most"),
         rows=[
-            (name, f"{len(v):,}", *(write(find_quantile(v, q)) for q in (0.0, 0.5, 0.95, 1.0)))
+            (name, f"{len(v):,}", *map(write, (v[0], find_median(v), _find_most(v, 0.95), v[-1])))
             for name, v in drawn
         ],
         notes=[f"Without any value: {', '.join(empty)}."] if empty else [],
     )
 
 
-def find_quantile(ordered: Sequence[float], q: float) -> float:
-    """The least value that the share `q` does not exceed."""
-    return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
+def find_median(ordered: Sequence[float]) -> float:
+    """The middle one, or the mean of both; halved first, so that no sum is beyond all numbers."""
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return low / 2 + high / 2
+
+
+def _find_most(ordered: Sequence[float], share: float) -> float:
+    """The least value that this share does not exceed."""
+    return ordered[math.ceil(share * len(ordered)) - 1]
 
 
 def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, write: Writer) -> str:
@@ -60,7 +66,7 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
     height, gap = (56, 30) if several else (130, 16)
     body, says = "", ""
     for row, (name, values) in enumerate(series):
-        bottom, median = (row + 1) * (height + gap), find_quantile(values, 0.5)
+        bottom, median = (row + 1) * (height + gap), find_median(values)
         at, told = scale.place(median), f"median {write(median)}"
         bars, counts = _draw_bars(values, edges, bottom, height)
         body += bars
@@ -85,7 +91,7 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
 
 def _choose_scale(values: list[float]) -> Scale:
     ordered = sorted(values)
-    if ordered[0] > 1e-300 and ordered[-1] > 12 * find_quantile(ordered, 0.5):
+    if ordered[0] > 1e-300 and ordered[-1] > 12 * find_median(ordered):
         return make_log_scale(ordered)
     return make_scale(ordered, 6, zero=0 <= ordered[0] <= ordered[-1] / 2)
 

@@ -19,6 +19,7 @@ from tallymark.cli.app_session import (
     open_desk,
 )
 from tallymark.cli.streams import print_json
+from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts, write_files
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import (
     Table,
@@ -75,7 +76,7 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     with open_desk(db, server) as desk:
         entry = desk.attempts.enter(challenge, agent, memoryless=memoryless, key=key)
     if data is not None:
-        _write_files(data, entry.data)
+        write_files(data, entry.data)
     from tallymark.challenges.constraints import list_bounds
 
     attempt = entry.attempt
@@ -302,10 +303,7 @@ def show(
 @app.command()
 def submission(
     attempt: AttemptArgument,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="A file; where files, a folder."),
-    ] = None,
+    output: OutputOption = None,
     db: Db = None,
     server: Server = None,
     as_json: JsonOption = False,
@@ -317,9 +315,7 @@ def submission(
         kept = desk.attempts.read_submission(attempt)
     files = kept.list_files()
     if output is not None:
-        many = kept.format == "files" and kept.reported is None
-        folder, named = (output, files) if many else _name_file(output, files)
-        _write_files(folder, named)
+        keep_files(output, files, one=kept.format != "files" or kept.reported is not None)
         say(f"{format_count(len(files), 'file')} of {kept.attempt} in {output}", err=as_json)
     if as_json:
         print_json(msgspec.to_builtins(kept))
@@ -524,33 +520,10 @@ def _read_metrics(given: list[str]) -> Metrics:
         raise InvalidInput(f"the metrics do not fit: {error}") from None
 
 
-def _name_file(output: Path, files: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
-    """The one file of an answer under the name that was chosen for it."""
-    (text,) = files.values()
-    return output.parent, {output.name: text}
-
-
 def _list_texts(kept: KeptSubmission, files: Mapping[str, str]) -> Iterator[str]:
     """Files by their names where there are several, and what was said of the answer."""
-    for name, text in files.items():
-        if len(files) > 1 or kept.format == "files":
-            yield f"{clean_line(name)}:"
-        yield text.rstrip("\n")
+    yield from list_texts(files, kept.format == "files")
     if kept.metadata:
         yield f"\nSaid of it: {json.dumps(kept.metadata, ensure_ascii=False)}"
     if kept.trajectory is not None:
         yield "\nA trajectory came with it: --json shows it"
-
-
-def _write_files(folder: Path, files: Mapping[str, Any]) -> None:
-    try:
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, bytes):
-                path.write_bytes(content)
-            else:
-                text = content if isinstance(content, str) else json.dumps(content, indent=2)
-                path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WorkFailed(f"cannot write to {folder}: {error.strerror or error}") from None

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
+    from tallymark.challenges.versus.pairings import Side
     from tallymark.challenges.versus.standings import VersusStanding
-    from tallymark.desk.attempts import Side
     from tallymark.desk.desk import Desk
     from tallymark.ratings import RatingEstimate
 
@@ -218,7 +218,7 @@ def _show_versus(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
     }
     labels = _read_labels(desk, document, [each.player for each in (*red, *blue)])
     if not red and not blue:
-        return document, [f"nobody has submitted to {challenge.name} yet"]
+        return document, [f"nobody has met at {challenge.name} yet"]
     parts: list[str | Table] = [challenge.title]
     for side, found in (("red", red), ("blue", blue)):
         if found:

@@ -28,14 +28,8 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None
     writer = csv.writer(sys.stdout)
     writer.writerow(map(format_cell, heads))
     for row in rows:
-        writer.writerow([_write_cell(row.get(name)) for name in heads])
-
-
-def _write_cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return format_cell(value)
-    # Ten digits: those after it are the processor's where numbers were fitted.
-    return float(f"{value:.10g}") if isinstance(value, float) else value
+        cells = (row.get(name) for name in heads)
+        writer.writerow([format_cell(each) if isinstance(each, str) else each for each in cells])
 
 
 def read_text(path: Path | None) -> str:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, open_desk
 from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption
 from tallymark.cli.streams import print_json
-from tallymark.text import say
+from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
+from tallymark.text import Table, clean_line, format_count, format_moment, say
 
-app = typer.Typer(no_args_is_help=True, help="Red against blue: submit attacks and defences.")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallymark.challenges.kept_submission import KeptSideSubmission, SideVerdict
+
+app = typer.Typer(no_args_is_help=True, help="Red against blue: submit, list, read again; settle.")
 
 
 @app.command()
@@ -46,6 +52,83 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     say(f"{won} of {len(judged)} points" if judged else "nobody to meet yet")
     if len(judged) < len(verdicts):
         say(f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}")
+
+
+@app.command(name="list")
+def list_(  # noqa: PLR0913, PLR0917 (as above)
+    challenge: ChallengeArgument,
+    agent: Annotated[str | None, typer.Option(metavar="HANDLE", help="Only of this one.")] = None,
+    side: Annotated[Literal["red", "blue"] | None, typer.Option(help="Only of this side.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List submissions, newest first: one's own, and for organisers those of all."""
+    import msgspec
+
+    with open_desk(db, server) as desk:
+        found = desk.versus.list(challenge, agent=agent, side=side, limit=limit)
+    if as_json:
+        print_json({"submissions": msgspec.to_builtins(found)})
+    elif found:
+        heads = ("SUBMISSION", "SIDE", "AGENT", "NUMBER", "SUBMITTED (UTC)")
+        rows = [
+            (str(each.id), each.side, each.player, str(each.number), format_moment(each.at))
+            for each in found
+        ]
+        say(Table(heads, rows, right=("SUBMISSION", "NUMBER"), wrap=("AGENT",)))
+    else:
+        how = f"tally versus submit {challenge} FILE --agent NAME --side red"
+        say(f"no submissions; make one with: {how}")
+
+
+@app.command()
+def submission(
+    challenge: ChallengeArgument,
+    submission: Annotated[
+        int, typer.Argument(metavar="SUBMISSION", min=1, help="As `tally versus list` shows it.")
+    ],
+    output: OutputOption = None,
+    db: Db = None,
+    server: Server = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what was submitted: to the agent that sent it, and to organisers."""
+    import msgspec
+
+    with open_desk(db, server) as desk:
+        kept = desk.versus.read_submission(challenge, submission)
+    files = kept.list_files()
+    if output is not None:
+        keep_files(output, files, one=kept.format != "files")
+        say(f"{format_count(len(files), 'file')} of {kept.id} in {output}", err=as_json)
+    if as_json:
+        print_json(msgspec.to_builtins(kept))
+    elif output is None:
+        say(*_describe(kept), "", *list_texts(files, kept.format == "files"))
+
+
+def _describe(kept: KeptSideSubmission) -> Iterator[str | Table]:
+    late = "" if kept.active else ", which a newer one has replaced"
+    yield (
+        f"Submission {kept.number} of {kept.player} for {kept.side} at {kept.challenge},"
+        f" {format_moment(kept.at)} UTC{late}"
+    )
+    if not kept.verdicts:
+        yield "it has met nobody yet"
+        return
+    rows = [_describe_verdict(each) for each in kept.verdicts]
+    # Players are not told why while the challenge runs.
+    columns = 4 if any(why for *_, why in rows) else 3
+    heads = ("AGAINST", "CATEGORY", "VERDICT", "WHY")[:columns]
+    yield Table(heads, [row[:columns] for row in rows], wrap=("AGAINST", "WHY"))
+
+
+def _describe_verdict(verdict: SideVerdict) -> tuple[str, str, str, str]:
+    words = {True: "breached", False: "held", None: verdict.state}
+    why = verdict.reason if verdict.breached is not None else verdict.error or ""
+    return verdict.opponent, verdict.category, words[verdict.breached], clean_line(why)
 
 
 @app.command()

@@ -1,11 +1,11 @@
-"""What commands ask about attempts, and about red against blue."""
+"""What commands ask about attempts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -13,7 +13,6 @@ from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics, read_public
 from tallymark.challenges.challenge import Challenge, Submission
 from tallymark.challenges.kept_submission import KeptSubmission
-from tallymark.challenges.versus.pairings import BreachVerdict, SideSubmission, require_versus
 from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 from tallymark.errors import NotAllowed, NotFound, WorkFailed
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from tallymark.client.sync.client import Client
     from tallymark.store.contests.score_rows import ScoreEntry
     from tallymark.wire.attempts import AttemptState
-
-Side = Literal["red", "blue"]
 
 
 class EnteredAttempt(NamedTuple):
@@ -111,23 +108,6 @@ class AttemptDesk(Protocol):
 
     def unvoid(self, attempt: str, reason: str) -> Attempt:
         """Lets it count again."""
-
-
-class VersusDesk(Protocol):
-    """Red against blue."""
-
-    def find_form(self, challenge: str) -> Submission:
-        """In which form attacks and defences are taken."""
-
-    def submit(
-        self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere
-    ) -> tuple[SideSubmission, list[BreachVerdict]]:
-        """An attack or a defence, and what became of it against all others."""
-
-    def settle(
-        self, challenge: str, *, again: bool, how: JudgedHere
-    ) -> tuple[int, list[BreachVerdict]]:
-        """Judges what was left: how many, and some that could not be."""
 
 
 @dataclass(frozen=True)
@@ -312,19 +292,18 @@ class RemoteAttempts:
     def show(self, attempt: str, *, live: bool, organiser: bool) -> ShownAttempt:
         """One with everything that the key may see."""
         told = self.client.attempts.get(attempt, live=live)
-        more = told.model_extra or {}
-        if organiser and "reason" not in more:
+        if organiser and "reason" not in told.model_fields_set:
             hint = "leave --organiser out"
             raise NotAllowed("what may hold the truth is for organisers", hint=hint)
         from tallymark.store.contests.score_rows import ScoreEntry  # noqa: PLC0415 (formulas)
 
-        audit = msgspec.convert(more.get("audit", ()), list[AuditEntry])
+        audit = msgspec.convert(told.audit, list[AuditEntry])
         return ShownAttempt(
             attempt=read_attempt(told),
             audit=_tell_audit(audit, organiser),
-            history=msgspec.convert(more.get("history", ()), list[ScoreEntry]),
-            reason=more.get("reason") if organiser else None,
-            explanation=more.get("explanation"),
+            history=msgspec.convert(told.history, list[ScoreEntry]),
+            reason=told.reason if organiser else None,
+            explanation=told.explanation,
         )
 
     def read_submission(self, attempt: str) -> KeptSubmission:
@@ -339,64 +318,6 @@ class RemoteAttempts:
     def unvoid(self, attempt: str, reason: str) -> Attempt:
         """Lets it count again."""
         return read_attempt(self.client.attempts.unvoid(attempt, reason=reason))
-
-
-@dataclass(frozen=True)
-class LocalVersus:
-    """Red against blue in a database."""
-
-    app: App
-
-    def find_form(self, challenge: str) -> Submission:
-        """In which form attacks and defences are taken."""
-        with JudgedHere().open(self.app) as competition:
-            return competition.arena(challenge).challenge.submission
-
-    def submit(
-        self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere
-    ) -> tuple[SideSubmission, list[BreachVerdict]]:
-        """An attack or a defence, judged."""
-        with how.open(self.app) as competition:
-            submission, verdicts = competition.arena(challenge).submit(agent, side, content)
-        return submission, [each.without_words() for each in verdicts]
-
-    def settle(
-        self, challenge: str, *, again: bool, how: JudgedHere
-    ) -> tuple[int, list[BreachVerdict]]:
-        """Judges what was left."""
-        with how.open(self.app) as competition:
-            arena = competition.arena(challenge)
-            return arena.settle(again=again), arena.list_failed()
-
-
-@dataclass(frozen=True)
-class RemoteVersus:
-    """Red against blue at a server."""
-
-    client: Client
-
-    def find_form(self, challenge: str) -> Submission:
-        """In which form attacks and defences are taken."""
-        known = RemoteChallenges(self.client).find(challenge).challenge
-        require_versus(known)
-        return known.submission
-
-    def submit(
-        self, challenge: str, agent: str, side: Side, content: Any, how: JudgedHere
-    ) -> tuple[SideSubmission, list[BreachVerdict]]:
-        """An attack or a defence, judged."""
-        refuse_judged_here(how)
-        done = self.client.challenges.take_side(challenge, side, content, agent=_check(agent))
-        submission = msgspec.convert(done.submission, SideSubmission)
-        return submission, msgspec.convert(done.verdicts, list[BreachVerdict])
-
-    def settle(
-        self, challenge: str, *, again: bool, how: JudgedHere
-    ) -> tuple[int, list[BreachVerdict]]:
-        """Judges what was left."""
-        refuse_judged_here(how)
-        done = self.client.challenges.settle_sides(challenge, again=again)
-        return done.judged, msgspec.convert(done.failed, list[BreachVerdict])
 
 
 def _tell_audit(audit: list[AuditEntry], organiser: bool) -> list[AuditEntry]:

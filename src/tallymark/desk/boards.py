@@ -17,9 +17,9 @@ from tallymark.errors import NotAllowed
 if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.challenges.tracks import Track, TrackStanding
+    from tallymark.challenges.versus.pairings import Side
     from tallymark.challenges.versus.standings import VersusStanding
     from tallymark.client.sync.client import Client
-    from tallymark.desk.attempts import Side
     from tallymark.wire.challenges import TrackBoard
 
 _MOST_LINES = 1000

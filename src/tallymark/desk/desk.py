@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.client.addresses import Address
     from tallymark.client.sync.client import Client
-    from tallymark.desk.attempts import AttemptDesk, VersusDesk
+    from tallymark.desk.attempts import AttemptDesk
     from tallymark.desk.boards import BoardDesk
     from tallymark.desk.challenges import ChallengeDesk
     from tallymark.desk.organising import OrganiserDesk
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tallymark.desk.tables import TableDesk
     from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.traces import TraceDesk
+    from tallymark.desk.versus import VersusDesk
     from tallymark.desk.webhooks import WebhookDesk
 
 
@@ -125,7 +126,7 @@ class LocalDesk:
     @cached_property
     def versus(self) -> VersusDesk:
         """Red against blue."""
-        from tallymark.desk.attempts import LocalVersus  # noqa: PLC0415
+        from tallymark.desk.versus import LocalVersus  # noqa: PLC0415
 
         return LocalVersus(self.app)
 
@@ -209,7 +210,7 @@ class RemoteDesk:
     @cached_property
     def versus(self) -> VersusDesk:
         """Red against blue."""
-        from tallymark.desk.attempts import RemoteVersus  # noqa: PLC0415
+        from tallymark.desk.versus import RemoteVersus  # noqa: PLC0415
 
         return RemoteVersus(self.client)
 

@@ -72,7 +72,9 @@ def is_reported(challenge: Challenge) -> bool:
 
 
 def write_command(challenge: Challenge, agent: str = "NAME") -> str:
-    """What to type for an attempt."""
+    """What to type for an attempt, or a submission to a side."""
+    if challenge.kind == "versus":
+        return f"tally versus submit {challenge.name} FILE --agent {agent} --side red"
     if is_reported(challenge):
         return f"tally attempt report {challenge.name} --agent {agent} --metric succeeded=true"
     return f"tally attempt enter {challenge.name} --agent {agent}"
@@ -80,11 +82,10 @@ def write_command(challenge: Challenge, agent: str = "NAME") -> str:
 
 def list_rules(challenge: Challenge) -> Iterable[Term]:
     """What anybody may know of a challenge: its terms, its order, and who sees it."""
+    yield from _list_terms(challenge)
     if challenge.versus is not None:
-        yield from _list_versus_terms(challenge, challenge.versus)
         yield from _list_sight(challenge, "submissions")
         return
-    yield from _list_terms(challenge)
     strategy = STRATEGIES[challenge.scoring.strategy]
     way = "highest first" if strategy.highest_first else "lowest first"
     yield Term("Order", f"by {strategy.heading.lower()}, {way}; a tie goes to the earlier attempt")
@@ -92,6 +93,9 @@ def list_rules(challenge: Challenge) -> Iterable[Term]:
 
 
 def _list_terms(challenge: Challenge) -> Iterable[Term]:
+    if challenge.versus is not None:
+        yield from _list_versus_terms(challenge, challenge.versus)
+        return
     sent, scoring = challenge.submission, challenge.scoring
     quota = Term("Attempts", _describe_quota(challenge))
     if is_reported(challenge):

@@ -15,6 +15,8 @@ from tallymark.web.view import Download
 
 ARCHIVE = "all.zip"
 """By this name all files are had at once."""
+MOST_SUBMITTED = 20_000
+"""Characters that show of a file that was submitted; all of it can be kept."""
 _MOST_SHOWN = 1_200
 
 
@@ -48,7 +50,7 @@ def pick_file(data: Mapping[str, Any], wanted: str) -> Download:
                 archive.writestr(name, _write_file(content))
         return Download(title=wanted, content=packed.getvalue(), media_type="application/zip")
     if wanted not in data:
-        raise NotFound(f"this attempt has no file {wanted[:80]!r}", hint="see the list on its page")
+        raise NotFound(f"there is no file {wanted[:80]!r}", hint="see the list on its page")
     return Download(title=wanted.rpartition("/")[2], content=_write_file(data[wanted]))
 
 

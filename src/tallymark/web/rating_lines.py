@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.ratings import Counts, Fit, attempt_rates, fit, suggest_tier
+from tallymark.app.ratings import read_ratings
+from tallymark.app.sight import name_visible
+from tallymark.ratings import Fit, suggest_tier
 
 if TYPE_CHECKING:
     from tallymark.ratings import Pair
@@ -83,13 +85,9 @@ def make_rating_table(visit: Visit) -> RatingTable:
         return RatingTable(
             agents=[], challenges=[], comparable=True, frozen=[], pairs=[], fitted=Fit({}, {}, ())
         )
-    elo = dict(store.ratings.elo(public=public))
-    pairs = store.ratings.pairs(public=public)
-    waiting = store.ratings.provisional(visit.now)
-    fitted = fit(pairs)
-    rates = attempt_rates(Counts.of(pairs), _K)
-    names = store.agents.names(elo)
-    tiers = {each.challenge.name: each.challenge.difficulty for each in store.challenges.all()}
+    only = name_visible(visit.services, visit.caller)
+    read = read_ratings(store, at=visit.now, k=_K, public=public, only=only)
+    elo, fitted, names = read.elo, read.fitted, read.names
     groups = {name: nth for nth, group in enumerate(fitted.groups) for name in group.agents}
     likely = find_likely_places(
         {name: (each.low, each.high) for name, each in fitted.strengths.items()}
@@ -102,7 +100,7 @@ def make_rating_table(visit: Visit) -> RatingTable:
         place = first.setdefault(keys[agent], nth)
         if agent not in elo:
             continue
-        rating, strength, rate = elo[agent], fitted.strengths[agent], rates[agent]
+        rating, strength, rate = elo[agent], fitted.strengths[agent], read.rates[agent]
         agents.append(
             RatingLine(
                 place=place,
@@ -121,7 +119,7 @@ def make_rating_table(visit: Visit) -> RatingTable:
                 high=strength.high,
                 floor=strength.floor,
                 provisional=strength.provisional,
-                waiting=agent in waiting,
+                waiting=agent in read.waiting,
                 pass_at_1=rate.pass_at_1,
                 pass_at_k=rate.pass_at_k,
                 pass_hat_k=rate.pass_hat_k,
@@ -140,7 +138,7 @@ def make_rating_table(visit: Visit) -> RatingTable:
                 low=value.low,
                 high=value.high,
                 provisional=value.provisional,
-                tier=tiers.get(name, ""),
+                tier=read.tiers.get(name, ""),
                 plays_like=suggested.tier,
                 sure=suggested.sure,
             )
@@ -149,8 +147,8 @@ def make_rating_table(visit: Visit) -> RatingTable:
         agents=agents,
         challenges=challenges,
         comparable=fitted.connected,
-        frozen=store.challenges.frozen(visit.now) if public else [],
-        pairs=pairs,
+        frozen=read.frozen,
+        pairs=read.pairs,
         fitted=fitted,
     )
 

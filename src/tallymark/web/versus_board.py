@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.side_places import read_tallies
 from tallymark.challenges.versus.standings import VersusStanding, versus_standings
 
 if TYPE_CHECKING:
@@ -72,9 +73,8 @@ class VersusBoard(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_versus_board(visit: Visit, kept: StoredChallenge) -> VersusBoard:
     """What the visitor may see: the public's stops at the freeze."""
-    store, name = visit.app.store, kept.challenge.name
-    frozen = visit.public and kept.is_frozen(visit.now)
-    tallies = store.versus.tallies(name, before=kept.freezes_at if frozen else None)
+    store = visit.app.store
+    tallies = read_tallies(store, kept, at=visit.now, public=visit.public)
     red, blue = versus_standings(tallies, "red"), versus_standings(tallies, "blue")
     categories = list(kept.challenge.versus.categories) if kept.challenge.versus else []
     category = visit.choose("category", ("", *categories))

@@ -85,12 +85,15 @@ class AttemptState(Told):
     unverified: list[str] = Field(default_factory=list)
     unranked: str | None = Field(None, description="Why it is not on the board.")
     evaluation: dict[str, Any] = Field(default_factory=dict)
-
-
-class OneAttempt(Told):
-    """An attempt."""
-
-    attempt: AttemptState
+    dimension_score: float | None = Field(None, description="Of the dimensions alone.")
+    constraint_effect: Literal["zero", "fail"] | None = None
+    scorer: dict[str, Any] = Field(
+        default_factory=dict, description="What a plugin or a formula told beside the score."
+    )
+    sandbox: dict[str, Any] = Field(
+        default_factory=dict, description="Behind which walls code ran, within which limits."
+    )
+    warning: str | None = Field(None, description="Where code ran without a sandbox.")
 
 
 class Entered(Told):
@@ -186,6 +189,26 @@ class Above(Told):
     leads: list[DimensionLead] = Field(description="Where they are most ahead comes first.")
 
 
+class WholeAttempt(AttemptState):
+    """An attempt; one that is asked for alone also has all that bears its score out."""
+
+    audit: list[dict[str, Any]] = Field(default_factory=list, description="What happened to it.")
+    history: list[dict[str, Any]] = Field(default_factory=list, description="Scores it has had.")
+    explanation: str | None = Field(None, description="The formula with its values.")
+    reason: str | None = Field(
+        None, description="Why it could not be evaluated, in words that organisers alone are told."
+    )
+    rank: int | None = Field(None, description="The place of its agent on the board.")
+    best: str | None = Field(None, description="The agent's attempt on the board.")
+    above: Above | None = Field(None, description="For an agent's best attempt alone.")
+
+
+class OneAttempt(Told):
+    """An attempt."""
+
+    attempt: WholeAttempt
+
+
 class Finding(Told):
     """Something that a look at an answer finds; what is refused is a problem instead."""
 
@@ -253,9 +276,24 @@ class Standing(Told):
     tries: int | None = Field(
         None, description="How many of its attempts were scored: none that is void or failed."
     )
+    submitted_at: Moment | None = None
+    trajectory_level: Literal["none", "claimed", "consistent", "witnessed"] = "none"
 
 
-class Board(Listed[Standing]):
+class SideStanding(Standing):
+    """One line of a board of red against blue: `score` is its ratio, `value` its points."""
+
+    player: str
+    side: Literal["red", "blue"] | None = Field(description="Null is both sides together.")
+    points: int
+    against: int
+    ratio: float | None
+    categories: dict[str, dict[str, int]]
+    unjudged: int
+    strength: dict[str, Any] | None = Field(description="With its 95 % interval and its floor.")
+
+
+class Board(Listed[SideStanding | Standing]):
     """A board from the best down, or the places around an agent."""
 
     agents: int = Field(description="How many stand on it.")
@@ -279,20 +317,6 @@ class Supposed(Told):
     items: list[dict[str, Any]]
 
 
-class SideSubmission(Asked):
-    """An attack or a defence."""
-
-    agent: Handle | None = None
-    content: Any
-
-
-class Sided(Told):
-    """A submission to a side, and the verdicts of the pairings that it made."""
-
-    submission: dict[str, Any]
-    verdicts: list[dict[str, Any]]
-
-
 class AgentElo(Told):
     """An agent's rating, and the matches that led to it."""
 
@@ -305,18 +329,32 @@ class AgentElo(Told):
 
 
 class AgentState(Told):
-    """Who takes part; one that is asked for alone also has `elo` and `places`."""
+    """Who takes part."""
 
     handle: str
     name: str
     owner: str | None = None
+    created_at: Moment
+    disqualified_at: Moment | None = None
+
+
+class WholeAgent(AgentState):
+    """An agent; one that is asked for alone also has its rating and its places."""
+
     elo: AgentElo | None = None
+    places: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Its line of every board that it is on, by challenge."
+    )
+    sides: dict[str, list[SideStanding]] = Field(
+        default_factory=dict,
+        description="The same of red against blue, on each side that it plays.",
+    )
 
 
 class OneAgent(Told):
     """An agent with its rating and places."""
 
-    agent: AgentState
+    agent: WholeAgent
 
 
 class AgentChange(Asked):
@@ -330,19 +368,6 @@ class AgentChange(Asked):
         if not self.model_fields_set or (self.model_fields_set == {"name"} and self.name is None):
             raise ValueError("give 'name' or 'owner'")
         return self
-
-
-class SettleSide(Asked):
-    """Which pairings to judge."""
-
-    again: bool = Field(False, description="Also what a judge tried and failed to judge.")
-
-
-class SidesSettled(Told):
-    """How many pairings were judged, and some that could not be."""
-
-    judged: int
-    failed: list[dict[str, Any]]
 
 
 class AgentPage(Listed[AgentState]):

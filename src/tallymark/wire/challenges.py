@@ -49,9 +49,27 @@ class ChallengeState(Told):
     rated: Literal["every", "until_won", "first"] | None = Field(
         None, description="Which of an agent's attempts move its rating; null where none does."
     )
+    time_limit_s: float = 3600.0
+    attempts: int | None = Field(None, description="How many an agent may make; null is any.")
+    attempts_per_day: int | None = None
+    opens_at: Moment | None = None
+    closes_at: Moment | None = None
+    freezes_at: Moment | None = None
     closed: Moment | None = Field(None, description="Since when it takes no more entries.")
     frozen: Moment | None = Field(None, description="Since when the public board stands still.")
+    constraints: dict[str, Any] = Field(default_factory=dict)
+    trajectory: Literal["none", "claimed", "consistent", "witnessed"] = Field(
+        "none", description="The least that an attempt on the board must have."
+    )
+    submission: dict[str, Any] = Field(
+        default_factory=dict, description="The form of an answer; empty is JSON of up to 1 MB."
+    )
+    evaluator: dict[str, Any]
     scoring: dict[str, Any] = Field(default_factory=dict)
+    public: list[str] = Field(default_factory=list, description="Files that competitors get.")
+    versus: dict[str, Any] | None = Field(None, description="Of red against blue: categories.")
+    visibility: Literal["public", "private"] = "private"
+    one_per: Literal["agent", "owner"] = "agent"
 
 
 class OneChallenge(Told):

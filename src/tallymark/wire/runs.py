@@ -77,18 +77,23 @@ class Run(Told):
     id: str
     suite: str
     model: str
+    prompt: str | None = Field(None, description="Which of a suite's prompts, where it has some.")
     status: Status
     group: str | None = None
     score: float | None
     score_formula: str
     score_error: str | None = None
     score_interval: Interval | None = None
+    score_interval_error: str | None = Field(None, description="Why there is none.")
     success_pct: float | None = None
     total_cost: float | None = None
     counts: RunCounts
     metrics: Numbers
+    scorers: dict[str, Any] = Field(default_factory=dict)
     explanation: dict[str, Any] | None = None
+    repeats: dict[str, Any] | None = Field(None, description="How sure repeated cases are.")
     epochs: int
+    definition_hash: str = ""
     created_at: Moment
     started_at: Moment | None = None
     finished_at: Moment | None = None
@@ -134,7 +139,12 @@ class Case(Told):
     checks: list[dict[str, Any]]
     latency: float | None
     cost: float | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens_counted_by: Literal["provider", "local"] | None = None
     error: str | None
+    tries: int = 1
+    trace: dict[str, Any] | None = Field(None, description="With `traces`: what the agent did.")
 
 
 class CasePage(Listed[Case]):

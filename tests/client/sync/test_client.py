@@ -50,6 +50,8 @@ METHODS = {
     "POST /traces": "traces.load",
     "GET /tracks/{name}/leaderboard": "tracks.board",
     "POST /challenges/{name}/sides/{side}": "challenges.take_side",
+    "GET /challenges/{name}/submissions": "challenges.submissions",
+    "GET /challenges/{name}/submissions/{submission}": "challenges.submission",
     "POST /challenges/{name}/reports": "challenges.report challenges.report_many",
     "GET /attempts/{attempt}": "attempts.get",
     "GET /attempts/{attempt}/token": "attempts.token",

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
-from tests.web.page_samples import DAY, NOW, a_maze, play
+from tests.web.page_samples import DAY, NOW, a_maze, fill_versus, play
 
 from tallymark.app.app import App
+from tallymark.challenges.versus.pairings import Ruling
 from tallymark.store import Store
 
 
@@ -21,6 +22,34 @@ def test_a_profile_has_both_ratings_and_how_they_grew(client: TestClient) -> Non
     assert found["elo_path"][-1] == found["rating"]["elo"]
     assert [each["match"] for each in found["fit_path"]] == [1, 2]
     assert abs(found["fit_path"][-1]["value"] - found["rating"]["strength"]) < 1e-6
+
+
+def test_places_in_red_against_blue_are_those_of_the_board(client: TestClient) -> None:
+    board = client.get("/challenges/guard?format=json").json()["versus"]
+    for side in ("red", "blue"):
+        for line in board[side]:
+            results = client.get(f"/agents/{line['player']}?format=json").json()["results"]
+            (found,) = (each for each in results if each["name"] == "guard")
+            assert (found["side"], found["place"], found["agents"]) == (side, line["rank"], 2)
+            assert found["shown"] == f"{line['points']} of {line['points'] + line['against']}"
+    assert "#blue-charlie" in client.get("/agents/charlie").text
+
+
+def test_places_in_red_against_blue_stand_still_with_the_board(tmp_path: Path) -> None:
+    with closing(open_app(tmp_path / "tally.db", fill_versus)) as app:
+        app.store.challenges.freeze("guard", at=NOW - 10, reason="the final hour")
+        public, organiser = browse_as(app, "viewer"), browse_as(app, "organiser")
+        before = public.get("/agents/charlie?format=json").json()["results"]
+        assert [(each["tries"], each["agents"]) for each in before] == [(1, 2)]
+        app.store.versus.submit("guard", "charlie", "blue", {"text": "late"}, at=NOW - 9)
+        app.store.versus.submit("guard", "erin", "blue", {"text": "late"}, at=NOW - 8)
+        waiting = app.store.versus.unjudged("guard", failed=False)
+        rulings = [(each, Ruling(breached=True)) for each in waiting]
+        app.store.versus.rule(rulings, judge="judge", at=NOW - 7)
+        assert public.get("/agents/charlie?format=json").json()["results"] == before
+        assert public.get("/agents/erin?format=json").json()["results"] == []
+        live = organiser.get("/agents/charlie?live=1&format=json").json()["results"]
+        assert [(each["tries"], each["agents"]) for each in live] == [(2, 3)]
 
 
 def test_whose_an_agent_is_shows_to_its_owner_and_to_organisers_alone(tmp_path: Path) -> None:
@@ -69,7 +98,11 @@ def test_every_step_of_the_elo_and_the_sum_of_the_fit_can_be_asked(client: TestC
 
 def test_results_are_by_place(client: TestClient) -> None:
     results = client.get("/agents/alice?format=json").json()["results"]
-    assert [(each["name"], each["place"]) for each in results] == [("frugal", 1), ("maze", 1)]
+    assert [(each["name"], each["place"]) for each in results] == [
+        ("frugal", 1),
+        ("guard", 1),
+        ("maze", 1),
+    ]
 
 
 def test_rivals_are_counted_by_boards_and_a_tie_is_level(client: TestClient) -> None:

@@ -135,3 +135,12 @@ def test_a_challenge_that_has_closed_cannot_be_entered(beans: App) -> None:
     refused = client.post(PAGE, data=sent, headers={"Origin": ADDRESS})
     assert refused.status_code == 409
     assert list_attempts(beans) == []
+
+
+def test_red_against_blue_is_told_in_its_own_terms(client: TestClient) -> None:
+    command = client.get("/challenges/guard/enter?format=json").json()["command"]
+    assert command == "tally versus submit guard FILE --agent NAME --side red"
+    page = client.get("/challenges/guard/enter").text
+    assert "red attacks, blue defends" in page
+    for words in ("from entering", "attempt enter", "yours when you enter"):
+        assert words not in page, words

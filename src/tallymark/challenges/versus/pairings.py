@@ -115,8 +115,9 @@ class BreachVerdict(msgspec.Struct, frozen=True, kw_only=True):
     judged_at: float | None = None
 
     def without_words(self) -> BreachVerdict:
-        """As a player may see it: a judge's error may quote what it keeps secret."""
-        return self if self.error is None else msgspec.structs.replace(self, error=JUDGE_FAILED)
+        """As a player may see it: a judge's words quote the other side, and what is secret."""
+        error = None if self.error is None else JUDGE_FAILED
+        return msgspec.structs.replace(self, error=error, reason="")
 
 
 def read_ruling(answer: object) -> Ruling:

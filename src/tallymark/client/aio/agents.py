@@ -33,7 +33,7 @@ class AsyncAgents(AsyncResource):
 
     async def get(
         self, handle: str, *, live: bool | None = None, **options: Unpack[CallOptions]
-    ) -> wire.AgentState:
+    ) -> wire.WholeAgent:
         """One agent with its rating and places."""
         path, params = ("agents", handle), {"live": live}
         return (await self._ask(wire.OneAgent, "GET", *path, params=params, **options)).agent

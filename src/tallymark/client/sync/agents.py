@@ -35,7 +35,7 @@ class Agents(Resource):
 
     def get(
         self, handle: str, *, live: bool | None = None, **options: Unpack[CallOptions]
-    ) -> wire.AgentState:
+    ) -> wire.WholeAgent:
         """One agent with its rating and places."""
         path, params = ("agents", handle), {"live": live}
         return (self._ask(wire.OneAgent, "GET", *path, params=params, **options)).agent

@@ -25,7 +25,7 @@ class Attempts(Resource):
 
     def get(
         self, attempt: str, *, live: bool | None = None, **options: Unpack[CallOptions]
-    ) -> wire.AttemptState:
+    ) -> wire.WholeAttempt:
         """One attempt with all that bears its score out."""
         params = {"live": live}
         asked = self._ask(wire.OneAttempt, "GET", "attempts", attempt, params=params, **options)

@@ -13,7 +13,7 @@ import msgspec
 from tallymark.challenges.challenge_folder import pack
 from tallymark.client.exchange import Call, CallOptions, Event, leave_out_none, write_path
 from tallymark.client.sync.resource import Resource
-from tallymark.wire import attempts
+from tallymark.wire import attempts, versus
 from tallymark.wire import challenges as wire
 from tallymark.wire.accounts import JobState, OneJob
 
@@ -160,10 +160,10 @@ class Challenges(Resource):
 
     def settle_sides(
         self, name: str, *, again: bool = False, **options: Unpack[CallOptions]
-    ) -> attempts.SidesSettled:
+    ) -> versus.SidesSettled:
         """In red against blue, judges what was left without a verdict."""
         path, body = ("challenges", name, "settle"), {"again": again}
-        return self._ask(attempts.SidesSettled, "POST", *path, body=body, **options)
+        return self._ask(versus.SidesSettled, "POST", *path, body=body, **options)
 
     def events(
         self, name: str, *, after: int | None = None, **options: Unpack[CallOptions]
@@ -237,11 +237,31 @@ class Challenges(Resource):
         *,
         agent: str | None = None,
         **options: Unpack[CallOptions],
-    ) -> attempts.Sided:
+    ) -> versus.Sided:
         """Submits an attack to red or a defence to blue."""
         path, body = ("challenges", name, "sides", side), leave_out_none(agent=agent)
         body["content"] = content
-        return self._ask(attempts.Sided, "POST", *path, body=body, **options)
+        return self._ask(versus.Sided, "POST", *path, body=body, **options)
+
+    def submissions(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        side: Literal["red", "blue"] | None = None,
+        limit: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[versus.SideItem]:
+        """In red against blue, one's own attacks and defences, newest first; organisers: all."""
+        path, params = ("challenges", name, "submissions"), {"agent": agent, "side": side}
+        return self._page(versus.SideItem, *path, limit=limit, params=params, **options)
+
+    def submission(
+        self, name: str, submission: int, **options: Unpack[CallOptions]
+    ) -> versus.WholeSide:
+        """One with its content, for who sent it and for organisers, and how it fared."""
+        path = ("challenges", name, "submissions", str(submission))
+        return (self._ask(versus.OneSide, "GET", *path, **options)).submission
 
 
 class Tracks(Resource):

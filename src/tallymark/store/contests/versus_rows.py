@@ -97,11 +97,42 @@ class VersusRows(TenantRows):
 
     def submissions(self, challenge: str) -> list[SideSubmission]:
         """Every attack and defence, in the order in which they came."""
+        return self.newest(challenge)[::-1]
+
+    def newest(
+        self,
+        challenge: str,
+        *,
+        player: str | None = None,
+        side: Side | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> list[SideSubmission]:
+        """Attacks and defences, the newest first: all, or those of a player or a side."""
+        wanted = [
+            column == value
+            for column, value in ((submissions.c.player, player), (submissions.c.side, side))
+            if value is not None
+        ]
+        if before is not None:
+            wanted.append(submissions.c.id < before)
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
-            query = select(*_SUBMISSION).where(submissions.c.challenge_id == kept.id)
-            found = connection.execute(query.order_by(submissions.c.id))
+            query = select(*_SUBMISSION).where(submissions.c.challenge_id == kept.id, *wanted)
+            found = connection.execute(query.order_by(submissions.c.id.desc()).limit(limit))
             return [_read_submission(row) for row in found]
+
+    def find(self, challenge: str, submission: int) -> SideSubmission:
+        """One of them."""
+        with self._database.read() as connection:
+            kept = challenges.find_challenge(connection, self._tenant, challenge)
+            query = select(*_SUBMISSION).where(
+                submissions.c.challenge_id == kept.id, submissions.c.id == submission
+            )
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            raise explain_unknown_submission(challenge, submission)
+        return _read_submission(row)
 
     def verdicts(self, challenge: str, *, submission: int | None = None) -> list[BreachVerdict]:
         """All verdicts, or those of one submission, in the order in which they were made."""
@@ -209,6 +240,11 @@ class VersusRows(TenantRows):
             order = (later, verdicts.c.red, verdicts.c.blue, verdicts.c.category)
             found = connection.execute(query.order_by(*order).limit(limit))
             return [BreachVerdict(**row) for row in found.mappings()]
+
+
+def explain_unknown_submission(challenge: str, submission: int) -> NotFound:
+    """The error for an id that no submission to a side of a challenge has."""
+    return NotFound(f"there is no submission {submission} to {challenge}", hint="check its number")
 
 
 def _is_of(submission: int) -> ColumnElement[bool]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.side_places import list_side_places
 from tallymark.app.sight import show_owner
 from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
@@ -47,8 +48,11 @@ class ChallengeResult(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
+    side: str | None = None
+    """In red against blue."""
     tries: int
-    attempt: str
+    attempt: str | None
+    """The best one; to a side, nothing is attempted."""
     shown: str
     result: str | None
     place: int
@@ -131,7 +135,7 @@ class AgentView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> AgentView:
     """The agent that the address names."""
-    visit.visitor.require_known("agents and ratings are shown to those who are signed in")
+    visit.visitor.require_known("agents are shown to those who are signed in")
     store, handle, public = visit.app.store, visit.params["handle"], visit.public
     found = store.figures.agent(handle) if store.exists else None
     if found is None:
@@ -141,6 +145,8 @@ def gather(visit: Visit) -> AgentView:
     changes = [] if table.frozen else store.ratings.changes(handle)
     standings = store.boards.places(handle, public=public)
     results, dimensions = _list_results(visit, standings)
+    results += _list_sides(visit, handle)
+    results.sort(key=lambda each: (each.place, each.title))
     against = visit.get("against").strip()
     offset = visit.read_number("offset", 0, 10**9)
     attempts = store.figures.attempts_of(
@@ -228,12 +234,29 @@ def _list_results(
                 agents=store.boards.size(name, public=visit.public),
             )
         )
-    found.sort(key=lambda each: (each.place, each.title))
     means = [
         DimensionMean(label=label, color=color, mean=fmean(each), of=len(each))
         for (label, color), each in scores.items()
     ]
     return found, means
+
+
+def _list_sides(visit: Visit, handle: str) -> Iterator[ChallengeResult]:
+    """Places in red against blue."""
+    store, public = visit.app.store, visit.public
+    for each in list_side_places(store, handle, at=visit.now, public=public):
+        line = each.line
+        yield ChallengeResult(
+            name=each.name,
+            title=each.title,
+            side=line.side,
+            tries=each.tries,
+            attempt=None,
+            shown=f"{line.points} of {line.points + line.against}",
+            result=None,
+            place=line.rank,
+            agents=each.players,
+        )
 
 
 PAGE = Page("/agents/{handle}", "agent.html", gather)

@@ -38,7 +38,7 @@ class AgentsView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> AgentsView:
     """The agents that the address asks for, by handle."""
-    visit.visitor.require_known("agents and ratings are shown to those who are signed in")
+    visit.visitor.require_known("agents are shown to those who are signed in")
     store, text = visit.app.store, visit.get("q")
     if not store.exists:
         return AgentsView(title="Agents", agents=[], pager=visit.read_pager(0), text=text)

@@ -16,7 +16,7 @@ from tallymark.text import clean_line, format_digits
 from tallymark.web.attempt_above import Above, find_above
 from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details
 from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
-from tallymark.web.file_list import ARCHIVE, DataFile, list_files, pick_file
+from tallymark.web.file_list import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
 from tallymark.web.page import Page
 from tallymark.web.rating_sums import Sum, write_sums
 from tallymark.web.score_parts import FormulaTree
@@ -44,8 +44,6 @@ FURTHER = {
     "witnessed": "Nothing of it could be made up afterwards.",
 }
 """What the level is worth, and what it leaves open."""
-_MOST_SHOWN = 20_000
-"""Characters of a file that was submitted; all of it can be kept."""
 
 
 class PastScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +218,7 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
         sources=list_sources(challenge, attempt, parts),
         spans=falls.lines,
         span_seconds=falls.seconds,
-        submitted=list_files(files, _MOST_SHOWN),
+        submitted=list_files(files, MOST_SUBMITTED),
         archive=ARCHIVE if len(files) > 1 else "",
         said="" if sent is None else _write_said(sent.metadata),
         scorer=strategy.name if origin is None else origin.scorer,

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.side_submissions import list_side_submissions
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.challenges.versus.pairings import SideSubmission
 from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
@@ -46,6 +48,7 @@ _SORTABLE = 1_000
 _REPEATED = 200
 """Agents of a board of which all attempts are looked at, so many at most:"""
 _MOST_TRIES = 5_000
+_MOST_SUBMISSIONS = 50
 _MATCHING = 200
 """Agents of a larger board whose names are looked through."""
 SORTS = ("place", "agent", "submitted")
@@ -99,6 +102,8 @@ class ChallengeView(View, frozen=True, kw_only=True):
     schema: str
     files: list[str]
     versus: VersusBoard | None
+    submissions: list[SideSubmission]
+    """To its sides: the newest of one's own, or for organisers of all."""
     form: RuleForm | None
     """What can be tried on this board."""
     what_if: WhatIf | None
@@ -203,11 +208,19 @@ def gather(visit: Visit) -> ChallengeView:
         else json.dumps(challenge.submission.schema, indent=2),
         files=list(challenge.public),
         versus=None if solo else make_versus_board(visit, kept),
+        submissions=[] if solo else _list_submissions(visit, name),
         form=make_form(visit, challenge) if solo else None,
         what_if=what_if,
         values=store.figures.values(name, public=public) if charts and solo else None,
         days=store.figures.days(name, public=public) if charts and solo else {},
     )
+
+
+def _list_submissions(visit: Visit, name: str) -> list[SideSubmission]:
+    """One's own, or for organisers all; none where a part is made for many."""
+    if visit.get("part"):
+        return []
+    return list_side_submissions(visit.services, visit.caller, name, limit=_MOST_SUBMISSIONS)
 
 
 def share(visit: Visit) -> Shared | None:

@@ -50,6 +50,8 @@ class EnterView(View, frozen=True, kw_only=True):
     difficulty: str
     opens_at: float | None
     closes_at: float | None
+    versus: bool
+    """Whether it has sides, to which one submits without entering."""
     command: str
     """By which an attempt is made."""
     terms: ChallengeTerms
@@ -89,6 +91,7 @@ def gather(visit: Visit) -> EnterView:
         difficulty=challenge.difficulty,
         opens_at=challenge.opens_at,
         closes_at=kept.closed_at or challenge.closes_at,
+        versus=challenge.kind == "versus",
         command=write_command(challenge, visit.visitor.agent or "NAME"),
         terms=describe_terms(challenge),
         files=list(challenge.public),

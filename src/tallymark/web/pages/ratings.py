@@ -40,7 +40,6 @@ class RatingsView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> RatingsView:
     """The part of the table that the address asks for."""
-    visit.visitor.require_known("agents and ratings are shown to those who are signed in")
     table = make_rating_table(visit)
     sort = visit.choose("sort", tuple(_SORTS))
     ordered = sorted(table.agents, key=_SORTS[sort])
