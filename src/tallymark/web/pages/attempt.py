@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.sight import find_submission, sees_words, withhold_errors, withhold_words
+from tallymark.app.sight import (
+    find_submission,
+    sees_words,
+    tell_audit,
+    withhold_errors,
+    withhold_words,
+)
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import NotFound, TallymarkError
@@ -307,8 +313,7 @@ def _hides_ratings(visit: Visit) -> bool:
 def _list_log(visit: Visit, attempt: Attempt) -> list[Happened]:
     entries = visit.app.store.attempts.audit(attempt.id, public=visit.public)
     found = []
-    for each in entries:
-        entry = each if visit.visitor.may_organise else each.without_hidden()
+    for entry in tell_audit(visit.caller, attempt, entries):
         note = entry.note or {}
         told = note.get("hidden") or note.get("reason") or ""
         found.append(
