@@ -68,3 +68,41 @@ def test_an_agent_that_acted_is_named(contest: Server) -> None:
     contest.v1("alice", "POST", "/challenges", content=PACKED_CHALLENGE, headers=kind)
     entered = contest.v1("bob", "POST", "/challenges/sums/attempts", json={})
     assert tell_actors(contest, "bob", entered.json()["attempt"]["id"]) == ["bob"]
+
+
+def test_results_at_private_challenges_move_no_rating_that_the_public_sees(
+    contest: Server,
+) -> None:
+    report(contest, "open", "bob", succeeded=False)  # a win ends what counts
+    report(contest, "shut", "charlie")
+    first = report(contest, "shut", "bob", succeeded=False)
+    later = report(contest, "open", "bob")
+    addresses = ("/api/v1/ratings", "/ratings?format=json", f"/attempts/{later}?format=json")
+    before = [contest.ask("nobody", "GET", each).json() for each in addresses]
+    elo = before[0]["agents"]["bob"]["elo"]
+    assert list(before[0]["agents"]) == ["bob"]
+    assert (elo["matches"], before[1]["agents"][0]["elo"]) == (2, elo["rating"])
+    assert before[2]["sums"][-1]["result"] == str(elo["rating"])
+    void(contest, first)
+    report(contest, "shut", "bob", succeeded=False)
+    report(contest, "shut", "bob")
+    assert [contest.ask("nobody", "GET", each).json() for each in addresses] == before
+    assert contest.v1("victor", "GET", "/ratings").json()["agents"]["bob"]["elo"]["matches"] == 4
+
+
+def test_what_the_public_sees_of_ratings_follows_public_challenges(contest: Server) -> None:
+    def tell() -> dict[str, int]:
+        told = contest.v1("nobody", "GET", "/ratings").json()["agents"]
+        return {agent: each["elo"]["matches"] for agent, each in told.items()}
+
+    report(contest, "shut", "bob")
+    attempt = report(contest, "open", "bob", succeeded=False)
+    assert tell() == {"bob": 1}
+    report(contest, "open", "bob")
+    assert tell() == {"bob": 2}
+    void(contest, attempt)
+    assert tell() == {"bob": 1}
+    publish_again = {"name": "shut", "scoring_formula": "rating", "visibility": "public"}
+    made = contest.v1("alice", "POST", "/challenges?force=true", json=publish_again)
+    assert made.status_code in (200, 201), made.text
+    assert tell() == {"bob": 2}

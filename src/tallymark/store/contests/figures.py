@@ -24,11 +24,12 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents, boards, challenges
 from tallymark.store.contests.disqualifications import is_admitted
+from tallymark.store.contests.ratings import is_elsewhere
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from sqlalchemy import ColumnElement, Select
 
@@ -287,14 +288,21 @@ class Figures(TenantRows):
                 for row in rows
             ]
 
-    def change_by(self, attempt: Attempt) -> tuple[Match, EloChange] | None:
-        """What an attempt did to the rating of its agent; None where it was no match."""
+    def change_by(
+        self, attempt: Attempt, only: Collection[str] | None = None
+    ) -> tuple[Match, EloChange] | None:
+        """What an attempt did to the rating of its agent; None where it was no match.
+
+        With `only`, to the rating that follows from these challenges.
+        """
         key = attempt_key(attempt.id)
         own = select(attempts.c.match_at).where(
             attempts.c.tenant == self._tenant, attempts.c.key == key
         )
         ended = tuple_(attempts.c.match_at, attempts.c.key)
-        mine = (attempts.c.agent == attempt.agent, is_admitted(self._tenant, attempts.c.agent))
+        mine = [attempts.c.agent == attempt.agent, is_admitted(self._tenant, attempts.c.agent)]
+        if only is not None:
+            mine.append(~is_elsewhere(self._tenant, only))
         with self._database.read() as connection:
             at = connection.scalar(own)
             if at is None:

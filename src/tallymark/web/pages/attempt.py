@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.app.sight import (
     find_submission,
+    name_visible,
     sees_words,
     tell_audit,
     withhold_errors,
@@ -168,8 +169,9 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
     strategy = STRATEGIES[challenge.scoring.strategy]
     details = {} if outcome is None else outcome.details
     frozen = public and kept.is_frozen(visit.now)
-    hides_ratings = _hides_ratings(visit)
-    change = None if hides_ratings else store.figures.change_by(attempt)
+    only = name_visible(visit.services, visit.caller)
+    hides_ratings = _hides_ratings(visit, only)
+    change = None if hides_ratings else store.figures.change_by(attempt, only)
     origin = None if outcome is None else outcome.origin
     history = store.attempts.history(attempt.id, public=public)
     mine = visit.visitor.agent == attempt.agent
@@ -305,9 +307,10 @@ def _list_problems(outcome: Outcome | None) -> list[str]:
     return [str(each) for each in outcome.details.get("unverified") or ()]
 
 
-def _hides_ratings(visit: Visit) -> bool:
+def _hides_ratings(visit: Visit, only: Collection[str] | None) -> bool:
     """A rating before and after would tell what a frozen board hides."""
-    return visit.public and bool(visit.app.store.challenges.frozen(visit.now))
+    frozen = visit.app.store.challenges.frozen(visit.now)
+    return visit.public and any(only is None or each in only for each in frozen)
 
 
 def _list_log(visit: Visit, attempt: Attempt) -> list[Happened]:
