@@ -209,7 +209,7 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
         parts=parts,
         tree=explain_formula(challenge, attempt),
         tried=try_on_attempt(visit, challenge, attempt),
-        metrics=_list_metrics(outcome),
+        metrics=_list_metrics(attempt),
         above=find_above(visit, challenge, attempt) if is_best else None,
         sums=[] if change is None else list(write_sums(*change)),
         rating_hidden=hides_ratings,
@@ -261,9 +261,9 @@ def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:
     return format_digits(outcome.score)
 
 
-def _list_metrics(outcome: Outcome | None) -> dict[str, Any]:
+def _list_metrics(attempt: Attempt) -> dict[str, Any]:
     """What was measured, the challenge's own metrics among the others."""
-    metrics: dict[str, Any] = {} if outcome is None else msgspec.to_builtins(outcome.metrics)
+    metrics: dict[str, Any] = dict(attempt.to_public().get("metrics", {}))
     own: dict[str, Any] = metrics.pop("more", {})
     return metrics | own
 
