@@ -106,3 +106,40 @@ def test_what_the_public_sees_of_ratings_follows_public_challenges(contest: Serv
     made = contest.v1("alice", "POST", "/challenges?force=true", json=publish_again)
     assert made.status_code in (200, 201), made.text
     assert tell() == {"bob": 2}
+
+
+@pytest.mark.parametrize("undone", [False, True], ids=["voided", "unvoided"])
+def test_what_is_made_void_after_a_freeze_shows_when_it_ends(contest: Server, undone: bool) -> None:
+    def change(what: str, **body: str) -> None:
+        told = contest.v1("alice", "POST", f"/attempts/{best}/{what}", json={"reason": "x"} | body)
+        assert told.status_code == 200, told.text
+
+    def look() -> list[Any]:
+        told = [contest.ask("nobody", "GET", each).json() for each in addresses]
+        told[3].pop("frame", None)
+        return told
+
+    store = contest.service.app.store
+    best = report(contest, "open", "charlie", rating=9)
+    report(contest, "open", "bob", rating=5)
+    page = f"/attempts/{best}?format=json"
+    addresses = (
+        *("/api/v1/ratings", "/api/v1/challenges/open/leaderboard", f"/api/v1/attempts/{best}"),
+        *(page, "/api/v1/challenges/open/attempts", "/ratings?format=json"),
+    )
+    if undone:
+        change("void")
+    frozen = contest.v1("alice", "PATCH", "/challenges/open", json={"frozen": True, "reason": "x"})
+    assert frozen.status_code == 200, frozen.text
+    before, seq = look(), store.board_changes.newest("open").seq
+    change("unvoid" if undone else "void", reason="copied from another")
+    assert look() == before
+    assert store.board_changes.after("open", seq)[1].told is None
+    own = contest.v1("charlie", "GET", f"/attempts/{best}").json()["attempt"]
+    assert (own.get("voided_at") is None) == undone
+    assert "copied from another" in contest.v1("alice", "GET", f"/attempts/{best}").text
+    contest.v1("alice", "PATCH", "/challenges/open", json={"frozen": False, "reason": "x"})
+    after = look()
+    assert ("charlie" in after[0]["agents"]) == undone
+    assert (after[2]["attempt"].get("voided_at") is None) == undone
+    assert after[2]["attempt"]["audit"][-1]["note"]["reason"] == "copied from another"

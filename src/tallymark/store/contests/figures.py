@@ -279,11 +279,14 @@ class Figures(TenantRows):
 
         with self._database.read() as connection:
             rows = connection.execute(query).all()
+            frozen = public and any(row.frozen_at is not None for row in rows)
+            voids = frozen_attempts.read_voids(connection, self._tenant) if frozen else {}
             return [
                 frozen_attempts.hide_later(
                     to_attempt(row),
                     row.frozen_at if public else None,
                     partial(score_rows.read_history, connection, row),
+                    voids,
                 )
                 for row in rows
             ]

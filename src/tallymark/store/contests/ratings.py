@@ -9,23 +9,26 @@ sees the ratings that follow from those.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, case, func, or_, select
 
 from tallymark.ratings import Counts, EloRating, Pair, elo
 from tallymark.store.contests import matches
+from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempts, score_history, scorings
 from tallymark.store.contests.contest_tables import challenges, contest_audit, rating_pairs
 from tallymark.store.contests.contest_tables import ratings as table
 from tallymark.store.contests.disqualifications import is_admitted
+from tallymark.store.contests.frozen_attempts import read_voids
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, FromClause
 
     from tallymark.ratings import EloChange, Match
 
@@ -188,7 +191,12 @@ def _read_known(
         hidden.append(is_elsewhere(tenant, only))
     unseen = or_(*hidden)
     rescored = [each for each in frozen if _was_rescored(connection, each.id, each.frozen_at)]
-    touched = or_(unseen, attempts.c.challenge_id.in_([each.id for each in rescored]))
+    voids = {attempt_key(each): then for each, then in read_voids(connection, tenant).items()}
+    touched = or_(
+        unseen,
+        attempts.c.challenge_id.in_([each.id for each in rescored]),
+        attempts.c.key.in_(voids),
+    )
     who = select(attempts.c.agent).where(attempts.c.tenant == tenant, touched).distinct()
     who = who.where(attempts.c.match_at.is_not(None), is_admitted(tenant, attempts.c.agent))
     if agent is not None:
@@ -200,8 +208,17 @@ def _read_known(
     ]
     result = case(*before, else_=matches.RESULT) if before else matches.RESULT
     chosen = (attempts.c.agent.in_(who.scalar_subquery()), ~unseen)
-    log = list(matches.read_matches(connection, tenant, *chosen, result=result))
+    is_valid = partial(_was_valid, voids=voids)
+    found = matches.read_matches(connection, tenant, *chosen, result=result, is_valid=is_valid)
+    log = list(found)
     return _PubliclyKnown(concerned, log, elo.replay(log))
+
+
+def _was_valid(table: FromClause, voids: Mapping[int | None, float | None]) -> ColumnElement[bool]:
+    """An attempt that was not void at the freeze: see `read_voids`."""
+    back = [key for key, then in voids.items() if then is None]
+    gone = [key for key, then in voids.items() if then is not None]
+    return and_(or_(matches.is_valid_now(table), table.c.key.in_(back)), table.c.key.not_in(gone))
 
 
 def _is_later(challenge_id: int, frozen_at: float) -> ColumnElement[bool]:

@@ -314,7 +314,8 @@ def _hides_ratings(visit: Visit, only: Collection[str] | None) -> bool:
 
 
 def _list_log(visit: Visit, attempt: Attempt) -> list[Happened]:
-    entries = visit.app.store.attempts.audit(attempt.id, public=visit.public)
+    public = visit.public and visit.visitor.agent != attempt.agent
+    entries = visit.app.store.attempts.audit(attempt.id, public=public)
     found = []
     for entry in tell_audit(visit.caller, attempt, entries):
         note = entry.note or {}
