@@ -38,8 +38,9 @@ class RatingTable:
                 "elo": asdict(self.elo[agent]) | {"provisional": agent in self.waiting},
                 "strength": asdict(self.fitted.strengths[agent]),
                 "attempts": asdict(self.rates[agent]),
+                **asdict(place),
             }
-            for agent in self.fitted.order("strengths")
+            for agent, place in self.fitted.places().items()
         }
         challenges = {
             name: asdict(value)
