@@ -151,6 +151,33 @@ def test_reports_are_scored_by_plugins(server: Server) -> None:
     assert one.json()["score"] == read(answered)[0]["score"]
 
 
-def test_one_bad_body_is_told_by_its_field(speed: Server) -> None:
-    told = speed.v1("rita", "POST", SPEED, json={"agent": "bob", "metrics": {"rating": "8"}}).json()
-    assert told["errors"][0]["field"].startswith("metrics")
+@pytest.mark.parametrize(
+    ("metrics", "field", "message"),
+    [
+        ({"rating": "8"}, "metrics.rating", "expected `float | null`, got `str`"),
+        ({"lines": "8"}, "metrics.lines", "expected `int | float | null`, got `str`"),
+        ({"succeeded": 3}, "metrics.succeeded", "expected `bool`, got `int`"),
+        ([], "metrics", "expected `object`, got `array`"),
+    ],
+)
+def test_one_bad_body_is_told_by_its_field(
+    speed: Server, metrics: Any, field: str, message: str
+) -> None:
+    told = speed.v1("rita", "POST", SPEED, json={"agent": "bob", "metrics": metrics}).json()
+    assert (told["errors"][0]["field"], told["errors"][0]["message"]) == (field, message)
+
+
+def test_that_an_attempt_did_not_succeed_is_told(speed: Server) -> None:
+    body = {"agent": "bob", "metrics": {"succeeded": False, "rating": 4}}
+    attempt = speed.v1("rita", "POST", SPEED, json=body).json()["attempt"]["id"]
+    bare = {"agent": "bob", "metrics": {"succeeded": False}}
+    speed.v1("rita", "POST", SPEED, json=bare)
+    told = speed.v1("ada", "GET", "/challenges/speed/attempts").json()["items"]
+    assert [each["metrics"]["succeeded"] for each in told] == [False, False]
+    assert speed.v1("ada", "GET", f"/attempts/{attempt}").json()["attempt"]["metrics"] == {
+        "succeeded": False,
+        "rating": 4.0,
+        "created_at": told[1]["metrics"]["created_at"],
+    }
+    sent = speed.v1("ada", "GET", f"/attempts/{attempt}/submission").json()
+    assert sent["submission"]["reported"]["succeeded"] is False

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from tests.store.contest_samples import a_challenge
 from tests.web.conftest import browse, open_app
+from tests.web.page_samples import NOW
 
 from tallymark.app.app import App
 from tallymark.app.competition import Competition
+from tallymark.app.ratings import read_ratings
 from tallymark.challenges.attempt import Metrics
 from tallymark.store import Store
 from tallymark.web.rating_lines import find_likely_places
@@ -60,3 +62,41 @@ def test_rates_say_over_how_many_challenges_they_are_means(tmp_path: Path) -> No
         (line,) = browse(app).get("/ratings?format=json").json()["agents"]
         assert (line["challenges"], line["enough"]) == (2, 1)
         assert browse(app).get("/ratings").text.count("1 of 2 challenges") == 2
+
+
+def play_apart(store: Store) -> None:
+    """Three share a maze; two others have each a challenge of their own, and win."""
+    with closing(Competition(store)) as games:
+        for name, results in {
+            "maze": {"alice": True, "bob": True, "charlie": False},
+            "easy-1": {"dave": True},
+            "easy-2": {"erin": True},
+        }.items():
+            store.challenges.publish(a_challenge(name=name), b"", at=0.0)
+            for agent, won in results.items():
+                games.report(name, agent, Metrics(succeeded=won))
+
+
+def test_places_are_those_among_agents_that_can_be_compared(tmp_path: Path) -> None:
+    with closing(open_app(tmp_path / "tally.db", play_apart)) as app:
+        client = browse(app)
+        places = {
+            "alice": (1, 1, True, 3),
+            "bob": (1, 1, True, 3),
+            "charlie": (1, 3, False, 3),
+            "dave": (2, 1, False, 1),
+            "erin": (3, 1, False, 1),
+        }
+        told = {each["agent"]: each for each in client.get("/ratings?format=json").json()["agents"]}
+        names = ("group", "place", "tied", "group_size")
+        assert {
+            agent: tuple(each[name] for name in names) for agent, each in told.items()
+        } == places
+        assert told["dave"]["likely"] == [1, 1]
+        table = read_ratings(app.store, at=NOW).to_dict()["agents"]
+        assert {
+            agent: tuple(each[name] for name in names) for agent, each in table.items()
+        } == places
+        assert list(table) == list(told) == list(places)
+        assert "place 1 of 1 that it can be compared with" in client.get("/agents/erin").text
+        assert "group 3" in client.get("/ratings").text

@@ -41,6 +41,7 @@ from tallymark.app.sight import (
     sees_live,
     sees_words,
     speak_for,
+    tell_audit,
     tells_words,
     withhold_errors,
     withhold_notes,
@@ -164,8 +165,7 @@ def get_attempt(
     if sees_live(caller) and public:
         found = services.store.attempts.get(found.id, public=True)
     audit = services.store.attempts.audit(found.id, public=not whole)
-    if not sees_live(caller):
-        audit = [each.without_hidden() for each in audit]
+    audit = tell_audit(caller, found, audit)
     history = services.store.attempts.history(found.id, public=not whole)
     if not sees_words(services, caller, found):
         found, history = withhold_words(found), withhold_errors(history)

@@ -27,6 +27,7 @@ from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import Conflict, InvalidInput, Place, TallymarkError
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
+from tallymark.text import shorten
 from tallymark.wire import attempts as wire
 from tallymark.wire.problems import Problem
 
@@ -56,11 +57,13 @@ _KNOWN = frozenset(Metrics.__struct_fields__) - {"more"}
 
 class _Report(msgspec.Struct, forbid_unknown_fields=True):
     agent: str
-    metrics: dict[str, bool | int | float | None]
+    metrics: dict[str, Any]
+    """Of numbers, and of truth values: each is looked at by name."""
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
 
 
 _decode = msgspec.json.Decoder(_Report).decode
+_read_number = partial(msgspec.convert, type=int | float | None)
 
 
 @router.post(
@@ -136,15 +139,17 @@ def read_report(challenge: str, text: bytes, *, key: str | None = None) -> Attem
         raise _explain(error, "metrics") from None
     if own:
         for name, value in own.items():
-            if isinstance(value, bool):
-                own[name] = float(value)
+            try:
+                own[name] = float(value) if isinstance(value, bool) else _read_number(value)
+            except msgspec.ValidationError as error:
+                raise _explain(error, f"metrics.{shorten(name, 60)}") from None
         known = msgspec.structs.replace(known, more=own)
     return AttemptReport(challenge, read.agent, known, key if read.key is None else read.key)
 
 
 def _explain(error: Exception, under: str = "") -> Exception:
     said, _, path = str(error).partition(" - at `$")
-    field = f"{under}{path.strip('`')}".strip(".")
+    field = f"{under}{path.strip('`')}".strip(".").removesuffix("[...]")
     if isinstance(error, msgspec.ValidationError):
         return InvalidInput(said[:1].lower() + said[1:], place=Place(source=field or "body"))
     return refuse(400, f"the body is not JSON: {said}")

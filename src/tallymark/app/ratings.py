@@ -38,8 +38,9 @@ class RatingTable:
                 "elo": asdict(self.elo[agent]) | {"provisional": agent in self.waiting},
                 "strength": asdict(self.fitted.strengths[agent]),
                 "attempts": asdict(self.rates[agent]),
+                **asdict(place),
             }
-            for agent in self.fitted.order("strengths")
+            for agent, place in self.fitted.places().items()
         }
         challenges = {
             name: asdict(value)
@@ -66,15 +67,13 @@ def read_ratings(
 ) -> RatingTable:
     """What the log of attempts comes to; `public` as it was known where boards are frozen.
 
-    With `only`, of these challenges and whoever played them; their Elo is still of all.
+    With `only`, of these challenges and whoever played them, as if there were no others.
     """
-    elo = dict(store.ratings.elo(public=public))
+    elo = dict(store.ratings.elo(public=public, only=only))
     pairs = store.ratings.pairs(public=public)
     frozen = store.challenges.frozen(at) if public else []
     if only is not None:
         pairs = [each for each in pairs if each.challenge in only]
-        played = {each.agent for each in pairs}
-        elo = {agent: rating for agent, rating in elo.items() if agent in played}
         frozen = [each for each in frozen if each in only]
     return RatingTable(
         elo=elo,
@@ -83,6 +82,6 @@ def read_ratings(
         rates=attempt_rates(Counts.of(pairs), k),
         tiers={each.challenge.name: each.challenge.difficulty for each in store.challenges.all()},
         names=store.agents.names(elo),
-        waiting=store.ratings.provisional(at) & elo.keys(),
+        waiting=store.ratings.provisional(at, only) & elo.keys(),
         frozen=frozen,
     )

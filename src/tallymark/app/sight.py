@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tallymark.app.callers import ORGANISERS, Caller
+from tallymark.app.callers import KEY_ROLES, ORGANISERS, Caller
 from tallymark.app.service import TenantServices
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.kept_submission import KeptSubmission
 from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.store.contests.attempt_rows import explain_unknown_attempt
-from tallymark.store.contests.audit_log import AuditEntry
+from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
 from tallymark.store.moments import Moment
@@ -26,6 +26,8 @@ _NUMBERS = frozenset(
 )
 """Of what is told of a score: no words about an answer, and nothing that was in it."""
 WITHHELD = "why is told when the challenge has closed"
+_NAMELESS = frozenset({*KEY_ROLES, SYSTEM, OPERATOR})
+"""What may begin the name of who acted, and says what they are, not who."""
 
 
 def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
@@ -132,6 +134,27 @@ def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
         else each
         for each in audit
     ]
+
+
+def tell_audit(caller: Caller, attempt: Attempt, audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """What happened to an attempt: who but its agent acted, and all that is hidden, organisers see.
+
+    Others read what those are: the names of keys hold their owners, see `show_owner`.
+    """
+    if sees_live(caller):
+        return list(audit)
+    return [
+        msgspec.structs.replace(
+            each.without_hidden(),
+            actor=each.actor if each.actor == attempt.agent else _name_role(each.actor),
+        )
+        for each in audit
+    ]
+
+
+def _name_role(actor: str) -> str:
+    role = actor.partition(" ")[0]
+    return role if role in _NAMELESS else "somebody"
 
 
 def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:

@@ -58,6 +58,19 @@ def check_handle(given: str) -> None:
     )
 
 
+def check_new_handle(given: str) -> None:
+    """Refuses what no new agent may be known by: what the logs call others, or what looks like it.
+
+    Agents that were called so before keep their handles.
+    """
+    check_handle(given)
+    if make_skeleton(given) in _LOOKS_OF_OTHERS:
+        raise InvalidInput(
+            f"{given!r} is no handle of an agent: in logs it is what somebody else is called",
+            hint=f"take {given + '-2'!r}, for example",
+        )
+
+
 def propose_handle(name: str, taken: Container[str] = ()) -> str:
     """The handle that is nearest to a name, and not taken."""
     base = name if is_handle(name) else _make_handle(name)
@@ -86,6 +99,14 @@ def make_skeleton(name: str) -> str:
     folded = name if name.isascii() else _replace_twins_of_latin(name)
     look = _GAPS.sub("-", folded.strip().casefold()).translate(_TWINS)
     return look.replace("rn", "m").replace("vv", "w")
+
+
+_LOOKS_OF_OTHERS = frozenset(
+    map(
+        make_skeleton,
+        ("operator", "organiser", "admin", "owner", "anonymous", "reporter", "viewer"),
+    )
+)
 
 
 def clean_display_name(name: str) -> str:

@@ -53,6 +53,10 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     more: dict[str, float | None] = msgspec.field(default_factory=dict)
     """An evaluator's own numbers, by names that a formula can use."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """What is known; that it did not succeed is."""
+        return {"succeeded": self.succeeded} | msgspec.to_builtins(self)
+
 
 COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
 NEVER_BELOW_ZERO = (*COUNTS, "cost")
@@ -136,6 +140,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             # Always in one order: a default that was read from a store may not have been left out.
             names = (name for name in Outcome.__struct_fields__ if name in outcome)
             outcome = {name: outcome[name] for name in names}
+        if self.outcome is not None and "metrics" in outcome:
+            outcome["metrics"] = self.outcome.metrics.to_dict()
         details = outcome.pop("details", {})
         return {**document, "score": outcome.pop("score", None), **outcome, **details}
 

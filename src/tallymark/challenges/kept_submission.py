@@ -76,7 +76,7 @@ def keep_submission(attempt: Attempt, form: SubmissionFormat, payload: Payload) 
         answer=payload.submission,
         metadata=payload.metadata,
         trajectory=payload.trajectory,
-        reported=None if reported is None else msgspec.to_builtins(reported),
+        reported=None if reported is None else reported.to_dict(),
     )
 
 

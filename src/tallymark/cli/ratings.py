@@ -38,7 +38,10 @@ def ratings(
         if any(_is_partial(each["attempts"]) for each in found["agents"].values()):
             say(f"(1/2): over 1 of 2 challenges, as only that was tried {k} times or more.")
         if not found["comparable"]:
-            say("Some agents share no challenge: their strengths cannot be compared.")
+            say(
+                "Some agents share no challenge: their strengths cannot be compared,"
+                " and places (#) are those in a group that can."
+            )
         agents = found["agents"].items()
         waiting = sorted(name for name, each in agents if each["elo"]["provisional"])
         if waiting:
@@ -54,13 +57,16 @@ def _make_agent_table(found: dict[str, Any], k: int) -> Table:
     from tallymark.challenges.agent_names import label_agent
 
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
-    heads = ("AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
+    grouped = () if found["comparable"] else ("GROUP", "#")
+    heads = (*grouped, "AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
     names = found.get("names", {})
     rows = []
     for agent, each in found["agents"].items():
         elo, strength, rates = each["elo"], each["strength"], each["attempts"]
+        place = f"{'=' if each['tied'] else ''}{each['place']}"
         rows.append(
             (
+                *(() if found["comparable"] else (str(each["group"]), place)),
                 label_agent(agent, names.get(agent, agent)),
                 str(elo["rating"]),
                 f"{elo['wins']}/{elo['draws']}/{elo['losses']}",
@@ -70,7 +76,8 @@ def _make_agent_table(found: dict[str, Any], k: int) -> Table:
                 *(_write_rate(rates, name) for name in ("pass_at_k", "pass_hat_k")),
             )
         )
-    return Table(heads, rows, right=("ELO", "STRENGTH", "FLOOR", *shares), wrap=("AGENT",))
+    right = (*grouped, "ELO", "STRENGTH", "FLOOR", *shares)
+    return Table(heads, rows, right=right, wrap=("AGENT",))
 
 
 def _write_rate(rates: dict[str, Any], name: str) -> str:

@@ -306,11 +306,11 @@ def explain_score(ctx: Ctx, attempt: AttemptId) -> Explained:
         if not sees_words(call.services, call.caller, found):
             found = withhold_words(found)
         store, public = call.services.store, not sees_live(call.caller)
-        rule, outcome = store.challenges.find(found.challenge).challenge, found.outcome
+        rule = store.challenges.find(found.challenge).challenge
         standing = store.boards.standing(found.challenge, found.agent, public=public)
         best = standing is not None and standing.attempt == found.id
         told = found.to_public()
-        metrics = {} if outcome is None else msgspec.to_builtins(outcome.metrics)
+        metrics = dict(told.get("metrics", {}))
         return Explained(
             attempt=found.id,
             challenge=found.challenge,

@@ -17,6 +17,7 @@ from the Hessian; `robust_error` is the sandwich (White 1982), which draws make 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -64,6 +65,18 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """Where an agent stands among those with whom it can be compared."""
+
+    place: int
+    tied: bool
+    """Another has the same place: nothing tells the two apart."""
+    group: int
+    """1 is the largest."""
+    group_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """Strengths of agents and difficulties of challenges, by name in alphabetical order."""
 
@@ -91,7 +104,30 @@ class Fit:
     def order(self, what: Literal["strengths", "difficulties"]) -> list[str]:
         """The names as a table should list them: highest floor first, group by group."""
         keys = self.sort_keys(what)
-        return sorted(keys, key=lambda name: (keys[name], name))
+        return [
+            name
+            for group in self._list_groups()
+            for name in sorted(
+                group.agents if what == "strengths" else group.challenges,
+                key=lambda name: (keys[name], name),
+            )
+        ]
+
+    def places(self) -> dict[str, GroupPlace]:
+        """By agent, as `order` lists them: where each stands in its group."""
+        keys, found = self.sort_keys("strengths"), {}
+        for number, group in enumerate(self._list_groups(), 1):
+            alike = Counter(keys[name] for name in group.agents)
+            first: dict[SortKey, int] = {}
+            members = sorted(group.agents, key=lambda name: (keys[name], name))
+            for nth, name in enumerate(members, 1):
+                place = first.setdefault(keys[name], nth)
+                found[name] = GroupPlace(place, alike[keys[name]] > 1, number, len(members))
+        return found
+
+    def _list_groups(self) -> list[Group]:
+        """Those that have agents, the largest first."""
+        return sorted(self.groups, key=lambda group: -len(group.agents))
 
     def sort_keys(self, what: Literal["strengths", "difficulties"]) -> dict[str, SortKey]:
         """By name, what orders a table; the least key goes first.

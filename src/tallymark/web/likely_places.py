@@ -11,11 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tallymark.challenges.attempt_formula import challenge_formula
+from tallymark.challenges.challenge import Challenge
+from tallymark.dimensions.exact_numbers import MAX_SCORE
+from tallymark.formula.bounds import Analysis
+from tallymark.formula.ranges import Range
 from tallymark.runs.statistics import student_t
 from tallymark.store.contests.figures import Tries
 
 FEWEST = 3
 """Attempts of which a mean has an interval that says something."""
+UNBOUNDED = Range(-math.inf, math.inf)
 
 
 class LikelyPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,15 +32,25 @@ class LikelyPlace(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     first: int
     last: int
+    among: int
+    """So many agents have such a mean: the places are those among them."""
 
 
-def find_likely_places(tries: Mapping[str, Tries]) -> dict[str, LikelyPlace]:
+def find_likely_places(
+    tries: Mapping[str, Tries], scale: Range = UNBOUNDED
+) -> dict[str, LikelyPlace]:
     """By agent, among those alone who tried often enough; nothing where they are fewer than two.
 
-    Attempts that are all alike have no interval: their luck has not been seen yet.
+    Attempts that are all alike have no interval: their luck has not been seen yet. No interval
+    leaves the `scale` of scores.
     """
     ends = {
-        agent: (each.mean, each.mean - reach, each.mean + reach)
+        # What a constraint did to a score may have taken it off the scale.
+        agent: (
+            each.mean,
+            min(each.mean, max(each.mean - reach, scale.low)),
+            max(each.mean, min(each.mean + reach, scale.high)),
+        )
         for agent, each in tries.items()
         if (reach := _find_reach(each)) is not None
     }
@@ -48,9 +64,19 @@ def find_likely_places(tries: Mapping[str, Tries]) -> dict[str, LikelyPlace]:
             high=high,
             first=1 + sum(each[1] > high for each in all_ends),
             last=len(all_ends) - sum(each[2] < low for each in all_ends),
+            among=len(all_ends),
         )
         for agent, (mean, low, high) in ends.items()
     }
+
+
+def find_scale(challenge: Challenge) -> Range:
+    """Between which scores all others lie, as far as the challenge's rule says it."""
+    rule = challenge.scoring
+    if rule.formula is not None:
+        formula = challenge_formula(challenge).formula
+        return Analysis(formula.tree, formula.declared).result.range or UNBOUNDED
+    return Range(0.0, MAX_SCORE) if rule.dimensions and rule.plugin is None else UNBOUNDED
 
 
 def _find_reach(each: Tries) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,10 +25,11 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
     place: int
     tied: bool
     """Another has the same place: nothing tells the two apart."""
-    likely: tuple[int, int] | None
-    """The places that its interval leaves open; None where agents cannot all be compared."""
+    likely: tuple[int, int]
+    """The places that its interval leaves open."""
     group: int
-    """Agents of one group can be compared with each other."""
+    """Agents of one group can be compared with each other: places are those in it."""
+    group_size: int
     agent: str
     name: str
     elo: int
@@ -88,25 +88,24 @@ def make_rating_table(visit: Visit) -> RatingTable:
     only = name_visible(visit.services, visit.caller)
     read = read_ratings(store, at=visit.now, k=_K, public=public, only=only)
     elo, fitted, names = read.elo, read.fitted, read.names
-    groups = {name: nth for nth, group in enumerate(fitted.groups) for name in group.agents}
-    likely = find_likely_places(
-        {name: (each.low, each.high) for name, each in fitted.strengths.items()}
-    )
-    keys = fitted.sort_keys("strengths")
-    alike = Counter(keys.values())
-    first: dict[tuple[float, ...], int] = {}
+    likely: dict[str, tuple[int, int]] = {}
+    for group in fitted.groups:
+        members = {name: fitted.strengths[name] for name in group.agents}
+        likely |= find_likely_places(
+            {name: (each.low, each.high) for name, each in members.items()}
+        )
     agents = []
-    for nth, agent in enumerate(fitted.order("strengths"), 1):
-        place = first.setdefault(keys[agent], nth)
+    for agent, place in fitted.places().items():
         if agent not in elo:
             continue
         rating, strength, rate = elo[agent], fitted.strengths[agent], read.rates[agent]
         agents.append(
             RatingLine(
-                place=place,
-                tied=alike[keys[agent]] > 1,
-                likely=likely[agent] if fitted.connected else None,
-                group=groups[agent],
+                place=place.place,
+                tied=place.tied,
+                likely=likely[agent],
+                group=place.group,
+                group_size=place.group_size,
                 agent=agent,
                 name=names.get(agent, agent),
                 elo=rating.rating,

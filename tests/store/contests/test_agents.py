@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.store.contest_samples import an_outcome, play
+from sqlalchemy import insert
+from tests.store.contest_samples import an_outcome, play, scored
 
-from tallymark.errors import NotFound
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.store import Store
+from tallymark.store.contests.agents import _make_row, claim_agent
+from tallymark.store.contests.contest_tables import agents
 
 
 def test_an_agent_is_nobodys_until_it_is_given(contest: Store) -> None:
@@ -41,6 +44,29 @@ def test_what_is_done_to_an_agent_is_in_the_log(contest: Store) -> None:
     assert (given.event, given.at) == ("agent given", 20.0)
     assert given.note == {"owner": "ann", "before": None}
     assert (named.event, named.note) == ("agent named", {"name": "Ann's bot"})
+
+
+@pytest.mark.parametrize("handle", ["operator", "organiser", "admin", "anonymous", "0perator"])
+def test_no_new_agent_is_called_what_the_log_calls_others(contest: Store, handle: str) -> None:
+    ways = (
+        lambda: play(contest, handle, an_outcome()),
+        lambda: contest.attempts.load("sums", [scored(handle, an_outcome())], at=20.0),
+        lambda: contest._database.write(
+            lambda connection: claim_agent(connection, contest.tenant, handle, owner="ann", at=1.0)
+        ),
+    )
+    for way in ways:
+        with pytest.raises(InvalidInput, match=f"'{handle}' is no handle of an agent: in logs"):
+            way()
+
+
+def test_an_agent_that_was_called_operator_before_goes_on(contest: Store) -> None:
+    made = insert(agents).values(_make_row(contest.tenant, "operator", 1.0))
+    contest._database.write(lambda connection: connection.execute(made))
+    play(contest, "operator", an_outcome(), 30.0)
+    contest.attempts.load("sums", [scored("operator", an_outcome())], at=40.0)
+    contest.agents.name_agent("operator", "Ann's bot", at=50.0)
+    assert contest.agents.get("operator").name == "Ann's bot"
 
 
 def test_an_agent_of_another_tenant_is_not_there(contests: Any) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
-from tests.web.page_samples import NOW, fill_contests, play
+from tests.web.page_samples import DAY, NO_FILES, NOW, a_maze, fill_contests, play
 
 from tallymark.app.app import App
+from tallymark.store import Store
 from tallymark.web import rendering
 from tallymark.web.rendering import Renderer
 
@@ -212,3 +213,22 @@ def test_a_handle_stands_beside_another_name(tmp_path: Path) -> None:
 )
 def test_a_lead_of_nothing_has_no_sign(value: float, shown: str) -> None:
     assert rendering._sign(f"{value:.1f}", value) == shown
+
+
+def test_a_likely_place_says_among_how_many_it_is_one(tmp_path: Path) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(a_maze(), NO_FILES, at=NOW - DAY)
+        for agent, scores in {"ann": (990, 970, 120), "ben": (995, 900, 80), "cat": (999,)}.items():
+            for nth, score in enumerate(scores):
+                play(store, "maze", agent, float(score), at=NOW - 9000 + 100 * nth)
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        page = browse(app).get("/challenges/maze").text
+        assert page.count('2<span class="sub">of 2 with three tries</span>') == 2
+        rows = browse(app).get("/challenges/maze?format=json").json()["rows"]
+        likely = {each["agent"]: each["likely"] for each in rows}
+        assert likely["cat"] is None
+        assert 0 <= likely["ann"]["low"] < likely["ann"]["high"] <= 1000
+        for nth in (1, 2):
+            play(app.store, "maze", "cat", 500.0 + nth, at=NOW - 5000 + 100 * nth)
+        assert "with three tries</span>" not in browse(app).get("/challenges/maze").text

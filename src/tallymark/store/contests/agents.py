@@ -10,6 +10,7 @@ from sqlalchemy import exists, func, or_, select, update
 from tallymark.challenges.agent_names import (
     check_display_name,
     check_handle,
+    check_new_handle,
     label_agent,
     make_skeleton,
 )
@@ -149,6 +150,7 @@ def register_agent(connection: Connection, tenant: str, handle: str, at: float) 
     check_handle(handle)
     if connection.scalar(select(table.c.handle).where(_is_agent(tenant, handle))) is not None:
         return
+    check_new_handle(handle)
     lock_names(connection, tenant)
     row = _make_row(tenant, handle, at)
     _refuse_twin(connection, tenant, handle, handle, row["handle_look"])
@@ -212,6 +214,11 @@ def register_new_agents(
         same = taken.setdefault((tenant, looks[tenant, handle]), set())
         if handle in same:
             continue  # another entry of the same agent was quicker
+        try:
+            check_new_handle(handle)
+        except InvalidInput as error:
+            refused[tenant, handle] = error
+            continue
         if same:
             refused[tenant, handle] = _explain_twin(handle, min(same))
             continue
@@ -229,7 +236,7 @@ def register_agents(connection: Connection, tenant: str, handles: Iterable[str],
     handle_of = {look: handle for handle, *looks in known for look in looks}
     new = []
     for handle in sorted(set(handles) - {row.handle for row in known}):
-        check_handle(handle)
+        check_new_handle(handle)
         row = _make_row(tenant, handle, at)
         other = handle_of.setdefault(row["handle_look"], handle)
         if other != handle:

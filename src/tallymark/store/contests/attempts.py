@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tallymark.errors import TallymarkError
     from tallymark.store.contests.attempt_items import Answer, Item, Judge
     from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.contests.frozen_attempts import Voids
     from tallymark.store.contests.score_rows import ScoreEntry
 
 _AT_ONCE = 100
@@ -225,10 +226,13 @@ class Attempts(TenantRows):
         with self._database.read() as connection:
             query = attempt_rows.select_attempts(self._tenant).where(mine)
             row = connection.execute(query).one_or_none()
-        if row is None:
-            raise attempt_rows.explain_unknown_attempt(identifier)
-        attempt = to_attempt(row)
-        return self._hide_later(attempt, row.frozen_at) if public else attempt
+            if row is None:
+                raise attempt_rows.explain_unknown_attempt(identifier)
+            attempt = to_attempt(row)
+            if not public or row.frozen_at is None:
+                return attempt
+            voids = frozen_attempts.read_voids(connection, self._tenant)
+        return self._hide_later(attempt, row.frozen_at, voids)
 
     def get_own(self, identifier: str, agent: str) -> Attempt:
         """One attempt of an agent."""
@@ -266,13 +270,17 @@ class Attempts(TenantRows):
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             query = query.where(attempts.c.challenge_id == kept.id)
-            if public and state is not None and kept.frozen_at is not None:
-                return self._find_shown(connection, query, kept.frozen_at, state, limit, offset)
+            frozen_at = kept.frozen_at if public else None
+            if frozen_at is not None and state is not None:
+                return self._find_shown(connection, query, frozen_at, state, limit, offset)
             if state is not None:
                 query = query.where(attempts.c.state == state)
             page = query.limit(limit).offset(offset)
             found = [to_attempt(row) for row in connection.execute(page)]
-        return [self._hide_later(each, kept.frozen_at) for each in found] if public else found
+            if frozen_at is None:
+                return found
+            voids = frozen_attempts.read_voids(connection, self._tenant)
+        return [self._hide_later(each, frozen_at, voids) for each in found]
 
     def _find_shown(
         self,
@@ -285,8 +293,9 @@ class Attempts(TenantRows):
     ) -> list[Attempt]:
         """By the state that is shown, which of later attempts is not the one that is kept."""
         found: list[Attempt] = []
+        voids = frozen_attempts.read_voids(connection, self._tenant)
         for row in connection.execute(query, execution_options={"yield_per": _AT_ONCE}):
-            shown = self._hide_later(to_attempt(row), frozen_at)
+            shown = self._hide_later(to_attempt(row), frozen_at, voids)
             if shown.state == state:
                 found.append(shown)
             if limit is not None and len(found) >= offset + limit:
@@ -345,8 +354,11 @@ class Attempts(TenantRows):
             frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
         return frozen_attempts.keep_earlier_scores(found, frozen_at)
 
-    def _hide_later(self, attempt: Attempt, frozen_at: float | None) -> Attempt:
-        return frozen_attempts.hide_later(attempt, frozen_at, lambda: self.history(attempt.id))
+    def _hide_later(self, attempt: Attempt, frozen_at: float, voids: Voids) -> Attempt:
+        def read_history() -> list[ScoreEntry]:
+            return self.history(attempt.id)
+
+        return frozen_attempts.hide_later(attempt, frozen_at, read_history, voids)
 
     # In bulk
 

@@ -19,6 +19,7 @@ from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.audit_log import PLAYED
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
+from tallymark.store.contests.frozen_attempts import TELLING
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 from tallymark.store.quick_statements import QuickStatements
@@ -35,7 +36,7 @@ TOP = 100
 _MOST_ENTRIES = 2000
 _MOVING = frozenset({"scored", "failed", "rescored", "voided", "unvoided"})
 """Events of attempts that may move their agents."""
-_TELLING = frozenset({"scored", "failed", "rescored", "loaded", "resumed", "waiting"})
+_TELLING = TELLING | {"loaded", "resumed", "waiting"}
 """Events that the public does not hear of while its board is frozen."""
 _ACTS = frozenset({"published", "closed", "reopened", "frozen", "unfrozen", "rescored", "loaded"})
 """What is done to a whole challenge and told to everybody, by name alone."""
@@ -235,16 +236,17 @@ class _Side:
                 continue
             if each.event == "scored":
                 scores[each.attempt] = (each.note or {}).get("score")
-            state, frozen_at = each.state, self._kept.frozen_at
-            if self._frozen and frozen_at is not None and (each.scored_at or 0.0) >= frozen_at:
-                state = "submitted"  # as `frozen_attempts` says it
+            state, void, frozen_at = each.state, each.voided_at, self._kept.frozen_at
+            if self._frozen and frozen_at is not None:  # as `frozen_attempts` says it
+                state = "submitted" if (each.scored_at or 0.0) >= frozen_at else state
+                void = None if (void or 0.0) >= frozen_at else void
             found[each.attempt] = AttemptNow(
                 attempt=attempt_id(each.attempt),
                 agent=each.agent,
                 number=each.number,
                 state=state,
                 score=scores.get(each.attempt) if state == "scored" else None,
-                void=each.voided_at is not None,
+                void=void is not None,
             )
         return tuple(found.values())[-MOST_AGENTS:]
 

@@ -24,11 +24,12 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents, boards, challenges
 from tallymark.store.contests.disqualifications import is_admitted
+from tallymark.store.contests.ratings import is_elsewhere
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from sqlalchemy import ColumnElement, Select
 
@@ -278,23 +279,33 @@ class Figures(TenantRows):
 
         with self._database.read() as connection:
             rows = connection.execute(query).all()
+            frozen = public and any(row.frozen_at is not None for row in rows)
+            voids = frozen_attempts.read_voids(connection, self._tenant) if frozen else {}
             return [
                 frozen_attempts.hide_later(
                     to_attempt(row),
                     row.frozen_at if public else None,
                     partial(score_rows.read_history, connection, row),
+                    voids,
                 )
                 for row in rows
             ]
 
-    def change_by(self, attempt: Attempt) -> tuple[Match, EloChange] | None:
-        """What an attempt did to the rating of its agent; None where it was no match."""
+    def change_by(
+        self, attempt: Attempt, only: Collection[str] | None = None
+    ) -> tuple[Match, EloChange] | None:
+        """What an attempt did to the rating of its agent; None where it was no match.
+
+        With `only`, to the rating that follows from these challenges.
+        """
         key = attempt_key(attempt.id)
         own = select(attempts.c.match_at).where(
             attempts.c.tenant == self._tenant, attempts.c.key == key
         )
         ended = tuple_(attempts.c.match_at, attempts.c.key)
-        mine = (attempts.c.agent == attempt.agent, is_admitted(self._tenant, attempts.c.agent))
+        mine = [attempts.c.agent == attempt.agent, is_admitted(self._tenant, attempts.c.agent)]
+        if only is not None:
+            mine.append(~is_elsewhere(self._tenant, only))
         with self._database.read() as connection:
             at = connection.scalar(own)
             if at is None:

@@ -5,24 +5,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from sqlalchemy import select, text
 
 from tallymark.challenges.attempt import Outcome
+from tallymark.store.contests.attempt_tables import attempt_id
+from tallymark.store.contests.contest_tables import ACTS, challenges, contest_audit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    from sqlalchemy import Connection
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.store.contests.audit_log import AuditEntry
     from tallymark.store.contests.score_rows import ScoreEntry
 
-_TELLING = ("scored", "failed", "rescored")
+    Voids: TypeAlias = Mapping[str, float | None]
+
+VOIDED, UNVOIDED = "voided", "unvoided"
+TELLING = frozenset({"scored", "failed", "rescored", VOIDED, UNVOIDED})
+"""Events of attempts that the public does not hear of while their board is frozen."""
+
+
+def read_voids(connection: Connection, tenant: str) -> Voids:
+    """What was made void or counts again since its board was frozen: since when it was void then.
+
+    By id; None is what counted at the freeze.
+    """
+    log = contest_audit.c
+    query = (
+        select(log.attempt, log.event, log.at, challenges.c.frozen_at)
+        .join(challenges, challenges.c.id == log.challenge_id)
+        # As the index says it: else the database reads all that attempts have written.
+        .where(log.tenant == tenant, text(f"({ACTS})"), log.event.in_((VOIDED, UNVOIDED)))
+        .where(challenges.c.frozen_at.is_not(None))
+        .order_by(log.seq)
+    )
+    then: dict[int, float | None] = {}
+    since: set[int] = set()
+    for key, event, at, frozen_at in connection.execute(query):
+        if at < frozen_at:
+            then[key] = at if event == VOIDED else None
+        else:
+            since.add(key)
+    return {attempt_id(key): then.get(key) for key in since}
 
 
 def hide_later(
-    attempt: Attempt, frozen_at: float | None, history: Callable[[], list[ScoreEntry]]
+    attempt: Attempt,
+    frozen_at: float | None,
+    history: Callable[[], list[ScoreEntry]],
+    voids: Voids,
 ) -> Attempt:
-    """The attempt without the outcome that it had only after the freeze; None freezes nothing."""
-    if frozen_at is None or attempt.outcome is None:
+    """The attempt as it was at the freeze: as void, and without an outcome that came only later.
+
+    None freezes nothing.
+    """
+    if frozen_at is None:
+        return attempt
+    if attempt.id in voids:
+        attempt = msgspec.structs.replace(attempt, voided_at=voids[attempt.id])
+    if attempt.outcome is None:
         return attempt
     known = keep_earlier_scores(history(), frozen_at)
     if not known:
@@ -48,5 +92,5 @@ def keep_earlier_entries(audit: list[AuditEntry], frozen_at: float | None) -> li
     return [
         each
         for each in audit
-        if frozen_at is None or each.at < frozen_at or each.event not in _TELLING
+        if frozen_at is None or each.at < frozen_at or each.event not in TELLING
     ]

@@ -31,7 +31,7 @@ from tallymark.store.quick_statements import ManyQuery, write_insert
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection, FromClause, Row, Select
 
     from tallymark.store.quick_statements import QuickStatements
 
@@ -95,16 +95,23 @@ RESULT: ColumnElement[Any] = case(
 than a bad one."""
 
 
+def is_valid_now(table: FromClause) -> ColumnElement[bool]:
+    """Of attempts: that they were not made void."""
+    valid: ColumnElement[bool] = table.c.voided_at.is_(None)
+    return valid
+
+
 def read_matches(
     connection: Connection,
     tenant: str,
     *where: ColumnElement[bool],
     result: ColumnElement[Any] = RESULT,
+    is_valid: Callable[[FromClause], ColumnElement[bool]] = is_valid_now,
 ) -> Iterator[Match]:
     """Matches in the order in which they ended; `where` chooses agents, or hides attempts."""
     terms = _TermsByVersion(connection)
     won: set[tuple[str, str]] = set()
-    query = _select_ended(tenant, result, *where)
+    query = _select_ended(tenant, result, is_valid, *where)
     query = query.order_by(attempts.c.match_at, attempts.c.key)
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
         for row in rows:
@@ -233,14 +240,17 @@ class _TermsByVersion(dict[int, MatchTerms]):
 
 
 def _select_ended(
-    tenant: str, result: ColumnElement[Any], *where: ColumnElement[bool]
+    tenant: str,
+    result: ColumnElement[Any],
+    is_valid: Callable[[FromClause], ColumnElement[bool]],
+    *where: ColumnElement[bool],
 ) -> Select[Any]:
     """Attempts that have ended and were not made void, with all that makes matches of them."""
     other = attempts.alias()
     first = select(func.min(other.c.number)).where(
         other.c.challenge_id == attempts.c.challenge_id,
         other.c.agent == attempts.c.agent,
-        other.c.voided_at.is_(None),
+        is_valid(other),
     )
     names = ("key", "tenant", "agent", "challenge_id", "version_id", "match_at")
     return (
@@ -253,7 +263,7 @@ def _select_ended(
         .join(challenges, challenges.c.id == attempts.c.challenge_id)
         .outerjoin(attempt_scores, is_own_score)
         .where(attempts.c.tenant == tenant, attempts.c.match_at.is_not(None))
-        .where(attempts.c.voided_at.is_(None), attempts.c.state.in_(_ENDED), *where)
+        .where(is_valid(attempts), attempts.c.state.in_(_ENDED), *where)
     )
 
 

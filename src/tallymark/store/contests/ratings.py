@@ -2,29 +2,33 @@
 
 `matches` keeps them up to date, and can make them anew from the attempts: that comes to the same.
 Agents that are disqualified are left out. While a board is frozen, the public sees the ratings that
-follow from what was known of that challenge at the freeze.
+follow from what was known of that challenge at the freeze. Who may know of some challenges alone
+sees the ratings that follow from those.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, case, func, or_, select
 
 from tallymark.ratings import Counts, EloRating, Pair, elo
 from tallymark.store.contests import matches
+from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempts, score_history, scorings
-from tallymark.store.contests.contest_tables import challenges, rating_pairs
+from tallymark.store.contests.contest_tables import challenges, contest_audit, rating_pairs
 from tallymark.store.contests.contest_tables import ratings as table
 from tallymark.store.contests.disqualifications import is_admitted
+from tallymark.store.contests.frozen_attempts import read_voids
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, FromClause
 
     from tallymark.ratings import EloChange, Match
 
@@ -34,10 +38,21 @@ _FIELDS = tuple(asdict(EloRating()))
 class Ratings(TenantRows):
     """What `store.ratings` is. `public=False` shows what is hidden while a board is frozen."""
 
+    _folded: tuple[Any, _PubliclyKnown | None] = (None, None)
+    """What was last folded for those who know some challenges alone, and of which moment it is."""
+
     def elo(
-        self, *, limit: int | None = None, offset: int = 0, public: bool = True
+        self,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        public: bool = True,
+        only: Collection[str] | None = None,
     ) -> list[tuple[str, EloRating]]:
-        """Agents with their ratings, highest first, equal ones by name."""
+        """Agents with their ratings, highest first, equal ones by name.
+
+        With `only`, to the public: as if there were no other challenges than these.
+        """
         columns = (table.c[name] for name in _FIELDS)
         query = (
             select(table.c.agent, *columns)
@@ -46,7 +61,7 @@ class Ratings(TenantRows):
             .order_by(table.c.rating.desc(), table.c.agent)
         )
         with self._database.read() as connection:
-            known = _read_known(connection, self._tenant) if public else None
+            known = self._read_known(connection, only) if public else None
             if known is None:
                 rows = connection.execute(query.limit(limit).offset(offset))
                 return [(agent, EloRating(*row)) for agent, *row in rows]
@@ -55,6 +70,18 @@ class Ratings(TenantRows):
         kept |= {agent: each for agent, each in known.elo.items() if each.matches}
         order = sorted(kept.items(), key=lambda pair: (-pair[1].rating, pair[0]))
         return order[offset:] if limit is None else order[offset : offset + limit]
+
+    def _read_known(
+        self, connection: Connection, only: Collection[str] | None
+    ) -> _PubliclyKnown | None:
+        """To fold many matches takes seconds, and strangers ask often: it is done once."""
+        if only is None:
+            return _read_known(connection, self._tenant)
+        moment = (frozenset(only), _read_newest(read_one_moment(connection), self._tenant))
+        folded = self._folded
+        if folded[0] != moment:
+            folded = self._folded = (moment, _read_known(connection, self._tenant, only=only))
+        return folded[1]
 
     def of(self, agent: str, *, public: bool = True) -> EloRating:
         """One agent's rating; that of a newcomer if it has played no match."""
@@ -85,14 +112,16 @@ class Ratings(TenantRows):
         kept = [each for each in found if each.agent not in known.concerned] + known.pairs
         return sorted(kept, key=lambda each: (each.agent, each.challenge))
 
-    def provisional(self, at: float) -> set[str]:
-        """Agents of which attempts wait to be scored, or to be found out of time."""
+    def provisional(self, at: float, only: Collection[str] | None = None) -> set[str]:
+        """Agents of which attempts, at `only` these, wait to be scored or found out of time."""
         late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
         waiting = (attempts.c.state == "submitted") & attempts.c.match_at.is_not(None)
         mine = (attempts.c.tenant == self._tenant, attempts.c.voided_at.is_(None))
         # The first condition is that of the index.
         unfinished = attempts.c.state.in_(("entered", "submitted"))
         query = select(attempts.c.agent).where(*mine, unfinished, late | waiting).distinct()
+        if only is not None:
+            query = query.where(~is_elsewhere(self._tenant, only))
         with self._database.read() as connection:
             return set(connection.scalars(query))
 
@@ -114,26 +143,60 @@ class Ratings(TenantRows):
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownAtFreeze:
-    """Those whom a freeze hides something of, and what the public knows of them."""
+class _PubliclyKnown:
+    """Those of whom the public does not see everything, and what it knows of them."""
 
     concerned: set[str]
+    log: list[Match]
     elo: dict[str, EloRating]
-    pairs: list[Pair]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """How they fared."""
+        return list(Counts.of(self.log))
+
+
+def _read_newest(connection: Connection, tenant: str) -> list[tuple[int | None, ...]]:
+    """The last entries of the log on which ratings depend: those of challenges, and of agents."""
+    log = contest_audit.c
+    last = select(func.max(log.seq)).where(log.challenge_id == challenges.c.id).scalar_subquery()
+    query = select(challenges.c.id, last).where(challenges.c.tenant == tenant)
+    acts = select(log.seq).where(log.challenge_id == 0, log.tenant == tenant)
+    newest = connection.scalar(acts.order_by(log.seq.desc()).limit(1))
+    return [(0, newest), *map(tuple, connection.execute(query))]
+
+
+def is_elsewhere(tenant: str, only: Collection[str]) -> ColumnElement[bool]:
+    """An attempt at none of these challenges."""
+    these = select(challenges.c.id).where(
+        challenges.c.tenant == tenant, challenges.c.name.in_(only)
+    )
+    return attempts.c.challenge_id.not_in(these)
 
 
 def _read_known(
-    connection: Connection, tenant: str, agent: str | None = None
-) -> _KnownAtFreeze | None:
-    """What the public knows while boards are frozen; None while none is."""
+    connection: Connection,
+    tenant: str,
+    agent: str | None = None,
+    only: Collection[str] | None = None,
+) -> _PubliclyKnown | None:
+    """What the public knows while boards are frozen, or of `only` these; None where that is all."""
     mine = (challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
     query = select(challenges.c.id, challenges.c.frozen_at).where(*mine)
     frozen = read_one_moment(connection).execute(query).all()
-    if not frozen:
+    if not frozen and only is None:
         return None
-    later = or_(*(_is_later(each.id, each.frozen_at) for each in frozen))
+    hidden = [_is_later(each.id, each.frozen_at) for each in frozen]
+    if only is not None:
+        hidden.append(is_elsewhere(tenant, only))
+    unseen = or_(*hidden)
     rescored = [each for each in frozen if _was_rescored(connection, each.id, each.frozen_at)]
-    touched = or_(later, attempts.c.challenge_id.in_([each.id for each in rescored]))
+    voids = {attempt_key(each): then for each, then in read_voids(connection, tenant).items()}
+    touched = or_(
+        unseen,
+        attempts.c.challenge_id.in_([each.id for each in rescored]),
+        attempts.c.key.in_(voids),
+    )
     who = select(attempts.c.agent).where(attempts.c.tenant == tenant, touched).distinct()
     who = who.where(attempts.c.match_at.is_not(None), is_admitted(tenant, attempts.c.agent))
     if agent is not None:
@@ -144,9 +207,18 @@ def _read_known(
         for each in rescored
     ]
     result = case(*before, else_=matches.RESULT) if before else matches.RESULT
-    chosen = (attempts.c.agent.in_(who.scalar_subquery()), ~later)
-    log = list(matches.read_matches(connection, tenant, *chosen, result=result))
-    return _KnownAtFreeze(concerned, elo.replay(log), list(Counts.of(log)))
+    chosen = (attempts.c.agent.in_(who.scalar_subquery()), ~unseen)
+    is_valid = partial(_was_valid, voids=voids)
+    found = matches.read_matches(connection, tenant, *chosen, result=result, is_valid=is_valid)
+    log = list(found)
+    return _PubliclyKnown(concerned, log, elo.replay(log))
+
+
+def _was_valid(table: FromClause, voids: Mapping[int | None, float | None]) -> ColumnElement[bool]:
+    """An attempt that was not void at the freeze: see `read_voids`."""
+    back = [key for key, then in voids.items() if then is None]
+    gone = [key for key, then in voids.items() if then is not None]
+    return and_(or_(matches.is_valid_now(table), table.c.key.in_(back)), table.c.key.not_in(gone))
 
 
 def _is_later(challenge_id: int, frozen_at: float) -> ColumnElement[bool]:

@@ -97,7 +97,8 @@ class AgentView(View, frozen=True, kw_only=True):
     owner: str | None
     since: float
     rating: RatingLine | None
-    places: int
+    comparable: bool
+    """Whether it can be compared with all agents: its place is one among those alone."""
     elo_path: list[int]
     """After every match, the oldest first; empty while a board is frozen."""
     elo_steps: list[EloStep]
@@ -162,7 +163,7 @@ def gather(visit: Visit) -> AgentView:
         owner=show_owner(visit.caller, handle, found.owner),
         since=found.since,
         rating=rating,
-        places=len(table.agents),
+        comparable=table.comparable,
         elo_path=[changes[0][1].before, *(each.after for _, each in changes)] if changes else [],
         elo_steps=list_elo_steps(changes, _MOST_STEPS),
         fit_sum=sum_up_fit(table.fitted, table.pairs, handle),

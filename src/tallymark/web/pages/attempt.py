@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.sight import find_submission, sees_words, withhold_errors, withhold_words
+from tallymark.app.sight import (
+    find_submission,
+    name_visible,
+    sees_words,
+    tell_audit,
+    withhold_errors,
+    withhold_words,
+)
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import NotFound, TallymarkError
@@ -162,8 +169,9 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
     strategy = STRATEGIES[challenge.scoring.strategy]
     details = {} if outcome is None else outcome.details
     frozen = public and kept.is_frozen(visit.now)
-    hides_ratings = _hides_ratings(visit)
-    change = None if hides_ratings else store.figures.change_by(attempt)
+    only = name_visible(visit.services, visit.caller)
+    hides_ratings = _hides_ratings(visit, only)
+    change = None if hides_ratings else store.figures.change_by(attempt, only)
     origin = None if outcome is None else outcome.origin
     history = store.attempts.history(attempt.id, public=public)
     mine = visit.visitor.agent == attempt.agent
@@ -201,7 +209,7 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
         parts=parts,
         tree=explain_formula(challenge, attempt),
         tried=try_on_attempt(visit, challenge, attempt),
-        metrics=_list_metrics(outcome),
+        metrics=_list_metrics(attempt),
         above=find_above(visit, challenge, attempt) if is_best else None,
         sums=[] if change is None else list(write_sums(*change)),
         rating_hidden=hides_ratings,
@@ -253,9 +261,9 @@ def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:
     return format_digits(outcome.score)
 
 
-def _list_metrics(outcome: Outcome | None) -> dict[str, Any]:
+def _list_metrics(attempt: Attempt) -> dict[str, Any]:
     """What was measured, the challenge's own metrics among the others."""
-    metrics: dict[str, Any] = {} if outcome is None else msgspec.to_builtins(outcome.metrics)
+    metrics: dict[str, Any] = dict(attempt.to_public().get("metrics", {}))
     own: dict[str, Any] = metrics.pop("more", {})
     return metrics | own
 
@@ -299,16 +307,17 @@ def _list_problems(outcome: Outcome | None) -> list[str]:
     return [str(each) for each in outcome.details.get("unverified") or ()]
 
 
-def _hides_ratings(visit: Visit) -> bool:
+def _hides_ratings(visit: Visit, only: Collection[str] | None) -> bool:
     """A rating before and after would tell what a frozen board hides."""
-    return visit.public and bool(visit.app.store.challenges.frozen(visit.now))
+    frozen = visit.app.store.challenges.frozen(visit.now)
+    return visit.public and any(only is None or each in only for each in frozen)
 
 
 def _list_log(visit: Visit, attempt: Attempt) -> list[Happened]:
-    entries = visit.app.store.attempts.audit(attempt.id, public=visit.public)
+    public = visit.public and visit.visitor.agent != attempt.agent
+    entries = visit.app.store.attempts.audit(attempt.id, public=public)
     found = []
-    for each in entries:
-        entry = each if visit.visitor.may_organise else each.without_hidden()
+    for entry in tell_audit(visit.caller, attempt, entries):
         note = entry.note or {}
         told = note.get("hidden") or note.get("reason") or ""
         found.append(

@@ -20,7 +20,7 @@ from tallymark.errors import InvalidInput
 from tallymark.text import format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
 from tallymark.web.challenge_terms import Term, is_reported, list_rules, write_command
-from tallymark.web.likely_places import LikelyPlace, find_ends, find_likely_places
+from tallymark.web.likely_places import LikelyPlace, find_ends, find_likely_places, find_scale
 from tallymark.web.page import Page, Shared
 from tallymark.web.pages.challenges import ChallengeState, find_state
 from tallymark.web.versus_board import VersusBoard, make_versus_board
@@ -304,7 +304,7 @@ class _Board:
             return {}
         if sum(each.tries for each in self._read_top(_REPEATED)) > _MOST_TRIES:
             return {}
-        return find_likely_places(self._store.figures.tries(self._name))
+        return find_likely_places(self._store.figures.tries(self._name), find_scale(challenge))
 
     def _find_chosen(self) -> list[Standing]:
         if self.size > _SORTABLE:

@@ -13,10 +13,10 @@ from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
 _SORTS: dict[str, Callable[[RatingLine], Any]] = {
-    "floor": lambda each: each.place,
-    "elo": lambda each: (-each.elo, each.place),
-    "strength": lambda each: (-(each.strength or 0.0), each.place),
-    "matches": lambda each: (-each.matches, each.place),
+    "floor": lambda each: (each.group, each.place),
+    "elo": lambda each: (-each.elo, each.group, each.place),
+    "strength": lambda each: (-(each.strength or 0.0), each.group, each.place),
+    "matches": lambda each: (-each.matches, each.group, each.place),
     "agent": lambda each: each.agent,
 }
 
