@@ -167,6 +167,7 @@ class TraceIntake:
 
         One without an id gets one from what is in it, so that loading a file again adds nothing.
         """
+        self._store.prepare()
         settings = self._settings()
         redactor = self._find_redactor(settings)
         whole = WholeTraces(self._store, lambda pieces: self._keep_pieces(pieces, settings))

@@ -217,9 +217,7 @@ class LocalTraces:
         """Keeps whole traces, settled."""
         from tallymark.app.traces import TraceIntake  # noqa: PLC0415 (as above)
 
-        store = self.app.store
-        store.prepare()
-        return TraceIntake(store).load(traces)
+        return TraceIntake(self.app.store).load(traces)
 
 
 @dataclass(frozen=True)
