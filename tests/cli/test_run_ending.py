@@ -88,3 +88,14 @@ def test_what_cannot_be_gone_on_with_is_said_where_nothing_else_is_kept(tally: T
         "tally: there is no run to go on with; "
         "only those of suites in YAML that began here are gone on with, and none is kept\n"
     )
+
+
+@pytest.mark.parametrize("engine", [[], ["--workers", "1", "--limit", "999"]])
+def test_a_broken_record_says_how_to_go_on_without_it(tally: Tally, engine: list[str]) -> None:
+    lines = Path(OWN).read_text(encoding="utf-8") * 300  # few are not worth workers
+    (tally.folder / "t.jsonl").write_text(f"{lines}{{broken\n", encoding="utf-8")
+    done = tally("score", "t.jsonl", "-s", "word_count", *engine)
+    assert done.returncode == 2
+    assert done.stderr.startswith("tally: t.jsonl:601: not valid JSON")
+    assert done.stderr.endswith("; --skip-broken passes over such records\n")
+    assert done.stderr.count("--skip-broken") == 1

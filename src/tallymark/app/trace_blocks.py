@@ -261,7 +261,7 @@ def _read_results(
             for number in range(len(block.results) + 1):
                 while broken and broken[0].after <= number:
                     error = broken.popleft().to_error()
-                    if not scoring.skip_broken:
-                        raise error
                     on_broken(error)
+                    if not (scoring.skip_broken or isinstance(error, CutShort)):
+                        raise error
                 yield from block.results[number : number + 1]

@@ -32,7 +32,7 @@ from tallymark.cli.run_ending import (
 )
 from tallymark.cli.streams import read_text
 from tallymark.engine.engine_choice import choose_engine
-from tallymark.errors import CutShort, InvalidInput
+from tallymark.errors import CutShort, InvalidInput, TraceError
 from tallymark.text import format_count, format_number, say
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tallymark.app.app import App
     from tallymark.cli.progress import ProgressUpdate
     from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.errors import TraceError
     from tallymark.runs.record import CaseResult
     from tallymark.runs.result_files import WriteResult
     from tallymark.runs.run import Run
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 
 _NAMES_REMEMBERED = 1_000
 """Of traces that were passed over, for a hint."""
+_WAY_OUT = "--skip-broken passes over such records"
 _SHOWN = 5
 """Broken records that are shown; the others are counted."""
 
@@ -233,7 +233,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     if options.formula is not None:  # before anything is read
         parse_for_scorers(options.formula, names)
     expected = _read_expectations(options.expected)
-    broken = _BrokenRecords()
+    broken = _BrokenRecords(skip=options.skip_broken)
     writer = _open_writer(options.output, names)
     with show_progress("scoring") as update:
         seen = dict[str, None]()
@@ -245,7 +245,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             "timeout": options.timeout,
             "expected": expected,
             "store": app.store if options.keep else None,
-            "on_broken": broken.note if options.skip_broken else None,
+            "on_broken": broken.note,
             "chosen_by": "" if choice is None else choice.by,
         }
         read = partial(_read_chosen, options, seen, broken, update)
@@ -331,9 +331,9 @@ def _read_chosen(
     traces = read_traces(
         [sys.stdin.buffer if path == "-" else path for path in options.paths],
         format=options.format,
-        skip_broken=options.skip_broken,
+        skip_broken=True,
         on_progress=update,
-        on_broken=broken.note,
+        on_broken=broken.note,  # which may end it
     )
     if options.choice is not None:
         traces = _choose_traces(traces, options.choice, seen)
@@ -404,12 +404,15 @@ def _name_sources(paths: list[str]) -> str:
 
 
 class _BrokenRecords:
-    """Records that were passed over: the first are shown, all are counted."""
+    """Records that are passed over, the first shown and all counted; or the one that ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, skip: bool) -> None:
         self.count = 0
+        self._skip = skip
 
     def note(self, error: TraceError) -> None:
+        if not self._skip and not isinstance(error, CutShort):
+            raise _name_way_out(error)
         self.count += 1
         if self.count <= _SHOWN:
             word = "warning:" if isinstance(error, CutShort) else "skipped"
@@ -418,6 +421,17 @@ class _BrokenRecords:
     def tell(self) -> None:
         if self.count > _SHOWN:
             say(f"tally: skipped {self.count - _SHOWN:,} more", err=True)
+
+
+def _name_way_out(error: TraceError) -> TraceError:
+    """An error of one record says how to go on without it."""
+    (problem, *_) = error.problems
+    known = problem.hint or ""
+    # One of the whole file has no line; one that was read here for workers comes back from them.
+    if problem.place is None or problem.place.line is None or _WAY_OUT in known:
+        return error
+    hint = f"{known}; {_WAY_OUT}" if known else _WAY_OUT
+    return TraceError(problem.message, place=problem.place, hint=hint)
 
 
 def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
