@@ -68,7 +68,7 @@ def judge(attack, defence, category):
             return {"breached": True, "reason": f"a harmless visitor is turned away: {message}"}
     if spacing(DEMANDS[category]) not in spacing(attack.translate(DIGITS)).lower():
         return {"breached": False, "reason": "the assistant sees no such demand"}
-    found = blocked(attack, *given)
-    if found is not None:
-        return {"breached": False, "reason": f"the guard finds {found!r}"}
+    if blocked(attack, *given) is not None:
+        # Both sides read the reason: what the other submitted has no place in it.
+        return {"breached": False, "reason": "the guard stops the message"}
     return {"breached": True, "reason": "the guard lets the message through"}
