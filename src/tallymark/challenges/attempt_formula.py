@@ -18,7 +18,7 @@ from tallymark.dimensions.exact_numbers import to_fraction
 from tallymark.errors import FormulaError, Problem, ScorerError
 from tallymark.formula import Formula, Names, Variable
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
-from tallymark.scoring import Origin, Score, plugin_score
+from tallymark.scoring import Origin, Score
 from tallymark.scoring.plugin_contract import require_mapping
 from tallymark.scoring.score import show_value
 
@@ -120,8 +120,8 @@ def total_of(challenge: Challenge, dimensions: Mapping[str, float]) -> float | N
 class AttemptFormula:
     """Scores attempts behind the `Plugin` protocol; it can do no harm, so it needs no sandbox.
 
-    An attempt without a metric that the formula needs has no score, and the score says so. As a
-    plugin it keeps the contract of plugins, by which no score is below 0.
+    An attempt without a metric that the formula needs has no score, and the score says so. By
+    either door its number counts as it is, below 0 too: only code is held to more than 0.
     """
 
     kind: Literal["formula"] = "formula"
@@ -203,8 +203,6 @@ class AttemptFormula:
     ) -> Score:
         if value is None:
             return self._make_undefined(self.formula.reason(values) or "it is undefined", origin)
-        if self._as_plugin:
-            return plugin_score({"score": value}, origin=origin)
         return Score(value, origin=origin)
 
     def _make_undefined(self, reason: str, origin: Origin) -> Score:

@@ -113,7 +113,8 @@ def find_problems(trials: Sequence[PluginTrial], kind: PluginKind) -> Iterator[s
     if len(trials) < len(SAMPLES):
         yield f"the check ended early, after {len(trials)} of {len(SAMPLES)} attempts"
     yield from _quote_first(list(_find_unsteady(trials)))
-    yield from _quote_first(list(_find_paying_failures(trials)))
+    possible = [trial for trial in trials if kind != "formula" or not _is_negative(trial)]
+    yield from _quote_first(list(_find_paying_failures(possible)))
 
 
 def find_warnings(
@@ -139,6 +140,11 @@ def find_warnings(
 def _is_excused(trial: PluginTrial, kind: PluginKind) -> bool:
     """A formula cannot do without a metric that it names; a class can."""
     return kind == "formula" and any(trial.metrics.get(name) is None for name in ORDINARY)
+
+
+def _is_negative(trial: PluginTrial) -> bool:
+    """Whether a metric is below what a formula takes it to be (`METRICS`)."""
+    return any((trial.metrics.get(name) or 0) < 0 for name in _NUMBERS)
 
 
 def _report_unscored(trials: Iterable[PluginTrial]) -> Iterator[str]:
