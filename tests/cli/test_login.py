@@ -85,6 +85,11 @@ def test_an_agent_is_registered_where_anybody_may(tally: Tally, tmp_path: Path) 
         assert done.stdout == f"agent jane-bot of jane in tenant default, at {url}\n"
         assert tally("whoami").stdout == done.stdout
         assert tally(*words).returncode == 2
+        # The kept key is Jane's: it is shown for another agent of hers, and for nobody else.
+        second = tally("login", url, "--agent", "jane-two", "--owner", "jane")
+        assert second.stdout == f"agent jane-two of jane in tenant default, at {url}\n"
+        other = tally("login", url, "--agent", "tom-bot", "--owner", "tom", "--profile", "p2")
+        assert other.stdout == f"agent tom-bot of tom in tenant default, at {url}\n"
 
 
 @pytest.mark.parametrize(

@@ -461,7 +461,9 @@ class AccountService:
         """
         proven = caller.owner if self._is_at_home(caller) else None
         if proven is not None and owner not in (None, proven):
-            raise NotAllowed(f"the key is that of {proven!r}", hint="register without it")
+            raise NotAllowed(
+                f"the key is that of {proven!r}", hint="leave the owner out, or send no key"
+            )
         owner = proven or owner
         if owner is None:
             raise InvalidInput("an agent is an owner's", hint="say whose it is")

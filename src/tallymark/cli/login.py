@@ -159,12 +159,23 @@ def _register(url: str, agent: str, owner: str) -> str | None:
     from tallymark.client import Client
 
     try:
-        with Client(url) as client:
+        with Client(url, None if _keeps_key_of(owner, url) else "") as client:
             return client.agents.register(agent, owner=owner).secret
     except NotAllowed:
         if not sys.stdin.isatty():
             raise
         return None
+
+
+def _keeps_key_of(owner: str, url: str) -> bool:
+    """Whether the key that is kept for the server is this owner's; another's would be refused."""
+    from tallymark.client import Client
+
+    try:
+        with Client(url) as client:
+            return client.me().owner == owner
+    except NotSignedIn:  # it was revoked, or is over
+        return False
 
 
 def _ask_who(url: str, key: str | None) -> CallerState:

@@ -38,7 +38,7 @@ def find_address(
     """A server by its address or the name of a profile, with the key that is for it.
 
     Where none is given, `TALLY_SERVER` says which, then what stands `in_file`, and at last who
-    logged in knows it.
+    logged in knows it. A key that is empty is none, whatever is kept.
     """
     told = os.environ.get(SERVER_VARIABLE, "").strip()
     named = (server or "").strip() or told
@@ -50,12 +50,12 @@ def find_address(
             hint = f"give its address, set {SERVER_VARIABLE}, or log in: tally login URL"
             raise InvalidInput("it is not said which server", hint=hint)
         kept = profiles.find(profiles.current)
-        return Address(url=kept.url, key=key or kept.key)
+        return Address(url=kept.url, key=kept.key if key is None else key)
     url, kept_key = _resolve(named)
     if key is None and (given := os.environ.get(KEY_VARIABLE)):
         # It is for the server beside it, and for no other.
         key = given if not told or _resolve(told)[0] == url else None
-    return Address(url=url, key=key or kept_key)
+    return Address(url=url, key=kept_key if key is None else key)
 
 
 def read_url(text: str) -> str:

@@ -39,7 +39,9 @@ class Above(msgspec.Struct, frozen=True, kw_only=True):
     mine: str
     gap: float | None
     tied: bool
-    """It has the same value, and was earlier."""
+    """It has the same value, or as little as none, and was earlier."""
+    scored: bool
+    """Whether there is a value to be better than."""
     leads: list[Lead]
     reach: float
     """The largest lead, for bars."""
@@ -83,7 +85,8 @@ def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | 
         shown=write_value(challenge, theirs.value),
         mine=write_value(challenge, mine.value),
         gap=rival.gap,
-        tied=rival.gap == 0,
+        tied=mine.value == theirs.value,
+        scored=mine.value is not None,
         leads=leads,
         reach=max((abs(each.points) for each in leads), default=0.0) or 1.0,
         told=told,

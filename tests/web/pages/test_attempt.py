@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from tests.store.contest_samples import by
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import DAY, NO_FILES, NOW, a_maze, a_trace, play
 from tests.web.test_site import Elements
 
 from tallymark.app.app import App
+from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import Evaluator, Submission
 from tallymark.store import Store
@@ -313,3 +315,19 @@ def test_what_strangers_wrote_is_harmless_in_the_file_too(odd_app: App) -> None:
     sent = browse(odd_app).get("/attempts/a1?format=html").text
     assert "<script" not in sent
     assert "<img" not in sent
+
+
+def test_that_neither_has_a_score_is_said_of_the_one_above(tmp_path: Path) -> None:
+    def fill(store: Store) -> None:
+        store.challenges.publish(by("highest_rating"), NO_FILES, at=NOW - DAY)
+        with closing(Competition(store)) as games:
+            for agent, rating in {"ann": 5.0, "ben": None, "cat": None}.items():
+                games.report("sums", agent, Metrics(succeeded=True, rating=rating))
+
+    with closing(open_app(tmp_path / "tally.db", fill)) as app:
+        client = browse(app)
+        assert "It has a score, and this attempt has none." in client.get("/attempts/a2").text
+        last = client.get("/attempts/a3").text
+        assert "Neither has a score, and theirs was earlier." in last
+        assert "did better" not in last
+        assert "Some ahead" not in last
