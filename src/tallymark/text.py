@@ -34,6 +34,9 @@ MINUS = "\N{MINUS SIGN}"
 program = "tally"
 """How the command is called where it runs: hints name it so."""
 _HINTED = re.compile(r"(?<![\w./-])tally(?= [a-z]+\b)")
+place = ""
+"""The `--db` that was typed, as ` --db other.db`: commands that messages propose want it too."""
+_PROPOSED = re.compile(r"(?m)(?:: |; see |^  )tally [a-z]+\b(?!.* --(?:db|help)\b).*$")
 
 # All that XML 1.0 cannot hold, half surrogate pairs included, and what moves a terminal's cursor
 # or turns the direction of writing around.
@@ -422,12 +425,19 @@ def align_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
     return align(rows, [place > 0 for place in range(len(rows[0]))] if rows else [])
 
 
+def complete_command(message: str) -> str:
+    """A message whose lines may end with a command, which must work as it is told."""
+    return _PROPOSED.sub(lambda found: found[0] + place, message) if place else message
+
+
 def say(*parts: str | StyledLine | Table, err: bool = False) -> None:
     """Prints for people: on a terminal with colours and within its width, else as plain text.
 
     `NO_COLOR`, `FORCE_COLOR` and `TERM=dumb` are heeded. What would move the cursor is left out.
     """
     stream = sys.stderr if err else sys.stdout
+    # Styled lines and tables hold what others wrote, messages do not.
+    parts = tuple(complete_command(each) if isinstance(each, str) else each for each in parts)
     plain = all(isinstance(part, str) for part in parts)
     if plain or not (stream.isatty() or os.environ.get("FORCE_COLOR")):
         texts = (part.text if isinstance(part, StyledLine) else str(part) for part in parts)

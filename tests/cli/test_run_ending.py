@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 from tests.cli.tally_process import Tally
+
+from tallymark import text
+from tallymark.cli.main import main
 
 OWN = str(Path(__file__).parents[1] / "fixtures" / "traces" / "own.jsonl")
 DOWN = """
@@ -99,3 +103,24 @@ def test_a_broken_record_says_how_to_go_on_without_it(tally: Tally, engine: list
     assert done.stderr.startswith("tally: t.jsonl:601: not valid JSON")
     assert done.stderr.endswith("; --skip-broken passes over such records\n")
     assert done.stderr.count("--skip-broken") == 1
+
+
+def test_a_command_that_is_proposed_asks_the_database_that_was_typed(tally: Tally) -> None:
+    done = tally("run", "down.yaml", "-m", "echo/x", "--db", "an other.db")
+    proposed = done.stdout.splitlines()[-1].partition("look closer: tally ")[2]
+    assert proposed.endswith(" --db 'an other.db'")
+    assert tally(*shlex.split(proposed)).returncode == 0
+    again = tally("run", "down.yaml", "--db=an other.db", "-q").stdout
+    assert again.endswith(" --db 'an other.db'\n")
+    none = tally("runs", "--suite", "none", "--db", "an other.db")
+    assert none.stdout == "no run is so; all of them: tally runs --db 'an other.db'\n"
+    here = tally("run", "down.yaml", "-m", "echo/x", "-q", env={"TALLY_DB": "an other.db"})
+    assert "--db" not in here.stdout
+
+
+def test_a_password_is_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.text.place", "")
+    monkeypatch.setattr("sys.argv", ["tally", "docs", "--db", "postgresql://me:hidden@host/x"])
+    with pytest.raises(SystemExit):
+        main()
+    assert text.complete_command("look closer: tally show x") == "look closer: tally show x"

@@ -9,6 +9,7 @@ import errno
 import gc
 import io
 import os
+import shlex
 import signal
 import stat
 import sys
@@ -140,7 +141,7 @@ def _open_outlet(stream: Any) -> Any:
 
 
 def _read_typed() -> None:
-    """What holds for every command: colours, width, and by which name hints call it."""
+    """What holds for every command: colours, width, and how hints call it and its database."""
     if sys.stdout.isatty():
         text.columns = get_terminal_size().columns
     for flag, variable in (("--color", "FORCE_COLOR"), ("--no-color", "NO_COLOR")):
@@ -153,6 +154,11 @@ def _read_typed() -> None:
         with suppress(FileNotFoundError):  # the folder in which it was typed may be gone
             typed = min(os.path.relpath(typed), typed, key=len)
         text.program = typed
+    for word, after in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
+        flag, _, given = word.partition("=")
+        value = (given or after) if flag == "--db" else ""
+        if value and "@" not in value:  # which may be a password's end, and is not said again
+            text.place = f" --db {shlex.quote(value)}"
 
 
 def _explain_misuse(error: TyperException) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
-from tallymark.text import StyledLine, Table, say
+from tallymark.text import StyledLine, Table, complete_command, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,7 +200,8 @@ class RunEnd:
             from tallymark.runs.reports.comparison_report import comparison_lines
 
             parts += [StyledLine(""), *comparison_lines(against)]
-        say(*parts[1:], StyledLine(""), StyledLine(closing_line(runs, self.there), "bold"))
+        closing = complete_command(closing_line(runs, self.there))
+        say(*parts[1:], StyledLine(""), StyledLine(closing, "bold"))
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare

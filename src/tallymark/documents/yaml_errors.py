@@ -60,11 +60,11 @@ def explain_invalid_yaml(source: Source, error: Any) -> Problem:
         whole = source.line(opened.line or 0)
         text = whole[error.context_mark.column :]
         bracket = text[:1]
-        hint = suggest_quotes(whole)
-        if hint is None or _OPEN_FLOW.match(text):
+        mend = suggest_quotes(whole)
+        if mend is None or _OPEN_FLOW.match(text):
             eaten = "; ' #' begins a comment, unless quotes are around it" if " #" in text else ""
-            hint = f"close it{_CLOSED_WITH.get(bracket, '')}{eaten}"
-        return Problem(f"the '{bracket}' that opens here is never closed", opened, hint)
+            mend = f"close it{_CLOSED_WITH.get(bracket, '')}{eaten}"
+        return Problem(f"the '{bracket}' that opens here is never closed", opened, mend)
     misplaced = "block" in context and not line[: mark.column].strip()
     if not misplaced and (mended := suggest_quotes(line)) is not None:
         return _explain_missing_quotes(source, mark.line + 1, here, mended)

@@ -120,9 +120,14 @@ def _write_result(value: float) -> str:
     return text.format_digits(value) if float(value).is_integer() else text.format_score(value)
 
 
-def _write_sentence(shown: str) -> str:
-    """With a capital and a full stop; messages are written without, to stand in others."""
-    return f"{shown[:1].upper()}{shown[1:]}{'' if shown.endswith(('.', '?', '!')) else '.'}"
+def write_sentence(shown: str) -> str:
+    """With a capital and a full stop; messages are written without, to stand in others.
+
+    An id, a file or a command at the beginning is no word, and stays as it is typed.
+    """
+    first = shown.partition(" ")[0].rstrip(",;:.?!")
+    start = shown[:1].upper() if first.isalpha() and first != "tally" else shown[:1]
+    return f"{start}{shown[1:]}{'' if shown.endswith(('.', '?', '!')) else '.'}"
 
 
 def _write_command(command: str) -> Markup:
@@ -219,5 +224,5 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "path": _quote_path,
     "query": _join_url,
     "markdown": render_markdown,
-    "sentence": _write_sentence,
+    "sentence": write_sentence,
 }

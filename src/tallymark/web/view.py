@@ -11,6 +11,7 @@ import msgspec
 from tallymark.errors import (
     Conflict,
     InvalidInput,
+    NeedsJob,
     NotAllowed,
     NotFound,
     NotSignedIn,
@@ -76,6 +77,7 @@ class Problem(View, frozen=True, kw_only=True):
 _STATUSES: tuple[tuple[type[TallymarkError], int, str], ...] = (
     (NotFound, 404, "Not here"),
     (Conflict, 409, "Not now"),
+    (NeedsJob, 422, "Too much for a page"),
     (InvalidInput, 422, "This address cannot be read"),
     (NotSignedIn, 401, "Sign in first"),
     (NotAllowed, 403, "Not for you"),

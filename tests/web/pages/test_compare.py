@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from starlette.testclient import TestClient
 
 
@@ -60,3 +61,14 @@ def test_runs_are_sent_by_mail_as_one_file(client: TestClient) -> None:
         assert "<!doctype html>" in file.text[:200].lower()
         assert "/static/" not in file.text
         assert "May I send it back?" in file.text
+
+
+def test_runs_that_are_too_large_say_what_to_type_instead(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tallymark.web.pages.compare.MOST_RESULTS", 1)
+    answer = client.get("/compare?run=rnone&run=rntwo")
+    assert answer.status_code == 422
+    assert "<h1>Too much for a page</h1>" in answer.text
+    assert "The run rnone has too many results to be compared while a page waits." in answer.text
+    assert "Compare them in a terminal: tally compare rnone rntwo." in answer.text

@@ -9,7 +9,7 @@ import msgspec
 
 from tallymark.charts.frame import Chart
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.errors import InvalidInput, NeedsJob, NotFound
 from tallymark.runs.comparison import (
     CHANGE_KINDS,
     ComparedMeasure,
@@ -245,8 +245,9 @@ def _read_records(visit: Visit) -> list[RunRecord]:
         raise InvalidInput(f"two to six runs are compared, not {len(records)}", hint=hint)
     large = [each.id for each in records if each.passed + each.failed > MOST_RESULTS]
     if large:
-        hint = f"tally compare {' '.join(each.id for each in records)} does it without a page"
-        raise InvalidInput(f"{large[0]} has too many results to be compared here", hint=hint)
+        typed = f"tally compare {' '.join(each.id for each in records)}"
+        message = f"the run {large[0]} has too many results to be compared while a page waits"
+        raise NeedsJob(message, hint=f"compare them in a terminal: {typed}")
     return records
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from tallymark.errors import FormulaError, InvalidInput
+from tallymark.errors import FormulaError, NeedsJob
 from tallymark.formula import Formula, Names, Variable
 from tallymark.formula.formula_names import RUN_METRICS
 from tallymark.runs.agreement import list_judged
@@ -238,8 +238,9 @@ def refuse_large(records: Sequence[RunRecord]) -> None:
     """What takes too long while somebody waits."""
     large = [each.id for each in records if each.passed + each.failed > MOST_RESULTS]
     if large:
-        hint = f"tally show {large[0]} -r report.html makes it without a page"
-        raise InvalidInput(f"{large[0]} has too many results for a file here", hint=hint)
+        message = f"the run {large[0]} has too many results to make a file while a page waits"
+        hint = f"make it in a terminal: tally show {large[0]} -r report.html"
+        raise NeedsJob(message, hint=hint)
 
 
 PAGE = Page(
