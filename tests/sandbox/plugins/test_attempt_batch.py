@@ -73,7 +73,7 @@ def test_what_goes_wrong_costs_one_attempt(
 def test_the_process_of_an_attempt_ends_with_its_batch(
     sandbox: Sandbox, by_wish: PluginCode
 ) -> None:
-    attempts = [{"rating": 1}, {"rating": 1, "wish": "loop"}]
+    attempts: list[dict[str, Any]] = [{"rating": 1}, {"rating": 1, "wish": "loop"}]
     scores = sandbox.score_many(by_wish, attempts, {}, {}, timeout_s=0.3)
     assert ends(scores) == [1.0, "timeout"]
     waiting = children(guests(sandbox.policy.backend))
