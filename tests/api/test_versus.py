@@ -115,7 +115,7 @@ def test_from_a_freeze_on_nobody_learns_who_came_later(played: Server) -> None:
 
 
 def test_what_is_no_number_or_no_such_challenge_is_refused(played: Server) -> None:
-    for named, code in (("x", 400), ("0", 400), (str(2**63), 400), ("99", 404)):
+    for named, code in (("x", 400), ("0", 404), (str(2**63), 404), ("99", 404)):
         assert played.v1("ada", "GET", f"{HERE}/submissions/{named}").status_code == code, named
     send_folder(played, "log-detective")
     for path in ("", "/1"):

@@ -177,7 +177,7 @@ TODAY = (
     Mask(
         "moment",
         r'(?:"|_)(?:at|since|until)": (\d+(?:\.\d+)?)|(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)'
-        r"|,(\d{10}\.\d),",
+        r"|,(\d{10}\.\d+),",
         "it was done twice",
     ),
     Mask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from fastapi import Path, Query, Response
+from fastapi import Query, Response
 
 from tallymark.api.access import COMPETITORS, ORGANISERS, Services, Who, may
 from tallymark.api.answers import (
@@ -105,7 +105,7 @@ def list_submissions(
 )
 def get_submission(
     name: str,
-    submission: Annotated[int, Path(ge=1, lt=2**63)],
+    submission: int,
     caller: Who,
     services: Services,
     fields: Fields = None,

@@ -87,7 +87,7 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
 def submission(
     challenge: ChallengeArgument,
     submission: Annotated[
-        int, typer.Argument(metavar="SUBMISSION", min=1, help="As `tally versus list` shows it.")
+        int, typer.Argument(metavar="SUBMISSION", help="As `tally versus list` shows it.")
     ],
     output: OutputOption = None,
     db: Db = None,

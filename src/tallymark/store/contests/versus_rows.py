@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 _DAY = 86_400
+_BEYOND = 2**63
 _SUBMISSION = [submissions.c[name] for name in SideSubmission.__struct_fields__]
 _VERDICT = [verdicts.c[name] for name in BreachVerdict.__struct_fields__]
 
@@ -124,6 +125,8 @@ class VersusRows(TenantRows):
 
     def find(self, challenge: str, submission: int) -> SideSubmission:
         """One of them."""
+        if not 0 < submission < _BEYOND:  # of which no database would let itself be asked
+            raise explain_unknown_submission(challenge, submission)
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             query = select(*_SUBMISSION).where(

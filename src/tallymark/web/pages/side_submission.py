@@ -16,6 +16,9 @@ from tallymark.web.page import Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
+_MOST_DIGITS = 20
+"""More would be no number that anything is counted by."""
+
 
 class SideSubmissionView(View, frozen=True, kw_only=True):
     """An attack or a defence, with its content as files."""
@@ -58,7 +61,7 @@ def gather(visit: Visit) -> View:
     visit.visitor.require_known("submissions are shown to those who sent them")
     kept = visit.find_challenge(visit.params["challenge"])
     named = visit.params["submission"]
-    if not (named.isascii() and named.isdecimal()) or len(named) > 18:
+    if not (named.isascii() and named.isdecimal()) or len(named) > _MOST_DIGITS:
         raise NotFound(f"there is no submission {named[:40]!r}", hint="check its number")
     found = find_side_submission(visit.services, visit.caller, kept.challenge.name, int(named))
     files = found.list_files()
