@@ -55,7 +55,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_dict(self) -> dict[str, Any]:
         """What is known; that it did not succeed is."""
-        return {"succeeded": self.succeeded} | msgspec.to_builtins(self)
+        return {"succeeded": self.succeeded, **msgspec.to_builtins(self)}
 
 
 COUNTS = ("tokens_total", "elapsed_ms", "created_at", "calls")
