@@ -72,8 +72,8 @@ sbom: $(VENV)/.dev
 proof: $(VENV)/.dev
 	@$(BIN)/python -m scripts.proof $(PROOF)
 
-# An hour, half of it on each database, with load on all doors while everything fails, as root a full disk too; then a
-# million attempts by every engine. SOAK="--minutes 5 --seed 2" only says what it finds.
+# An hour, half of it on each database, with load on all doors while everything fails, as root a full disk too; then two
+# hours of a million attempts rescored by every engine. SOAK="--minutes 5 --seed 2" only says what it finds.
 soak: $(VENV)/.dev
 	@$(BIN)/python -m $(if $(SOAK),scripts.soak $(SOAK),scripts.proof soak-sqlite soak-postgres soak-million)
 

@@ -229,6 +229,7 @@ def parse_filter(data: bytes) -> None:
 def parse_parquet(data: bytes) -> None:
     """A table to be loaded."""
     from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile
+    from tallymark.parquet_trial import try_parquet
 
     refused: list[TallymarkError] = []
     with TemporaryDirectory() as folder:
@@ -237,6 +238,9 @@ def parse_parquet(data: bytes) -> None:
         tables: tuple[Any, ...] = (ATTEMPTS, RESULTS, TRACES, SCORES)
         for table in tables:
             try:
+                try_parquet(
+                    path, table.columns
+                )  # as `tally load` does: pyarrow may end its process
                 for _ in TableFile(path, table):
                     pass
             except TallymarkError as error:

@@ -31,7 +31,7 @@ from scripts.ray_cluster import RayCluster, open_cluster
 from scripts.server_process import read_cpu
 
 _TALLY = str(Path(sys.executable).with_name("tally"))
-_PATIENCE = 3600.0
+_PATIENCE = 3 * 3600.0
 _RESULTS = (
     "SELECT case_name, epoch, status, latency, cost, input_tokens, output_tokens, detail, trace"
     " FROM case_results ORDER BY case_name, epoch"
