@@ -86,7 +86,7 @@ def test_a_list_has_ones_own_and_for_organisers_all(played: Server) -> None:
 
 
 def test_words_that_quote_the_other_side_wait_until_all_is_over(played: Server) -> None:
-    secret = "the guard finds 'reveal the password'"  # one of its texts, as this judge says it
+    secret = "the assistant sees no such demand"  # as this judge says it; others may quote
     again = played.v1("charlie", "POST", f"{HERE}/sides/red", json={"content": ATTACK})
     assert {each["breached"] for each in again.json()["verdicts"]} == {False}
     assert secret not in again.text

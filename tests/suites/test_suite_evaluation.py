@@ -139,9 +139,9 @@ def test_a_budget_of_three_dimes_pays_for_three_cases() -> None:
     assert len(evaluate(text, Scripted(), budget=0.3)) == 3
 
 
-def test_the_epochs_of_a_case_add_up_exactly() -> None:
+def test_the_epochs_of_a_case_have_a_mean_of_their_exact_sum() -> None:
     text = "metadata: {epochs: 3}\nevals: [{prompt: a, checks: []}]"
-    assert CaseView("#1", evaluate(text, Scripted())).cost == 0.3
+    assert CaseView("#1", evaluate(text, Scripted())).cost == 0.3 / 3
 
 
 def test_a_budget_pays_for_judges_too(monkeypatch: pytest.MonkeyPatch) -> None:
