@@ -268,7 +268,7 @@ BENCHES = (
         "batches",
         "Attempts in batches, each in a process of its own: no more than a call for each.",
         batches,
-        (30, 300, 3_000),
+        (10, 100, 1_000),
         "attempts",
         (Promise(1.0, ONE_BY_ONE),),
         each="attempt",

@@ -69,7 +69,8 @@ def test_what_is_told_to_a_guest_names_no_path_of_the_host(
         return data
 
     monkeypatch.setattr(guest_handle, "encode", encode)
-    guest = guest_handle.GuestHandle(plugin(tmp_path / "root", ORDINARY), "bubblewrap", Limits())
+    code = plugin(tmp_path / "root", ORDINARY)
+    guest = guest_handle.GuestHandle(code, "bubblewrap", Limits(), apart=False)
     guest.close()
     assert b"/plugin" in told[0]
     assert not [path for path in (*host_paths(), str(tmp_path)) if path.encode() in told[0]]

@@ -14,7 +14,7 @@ NONCE_BYTES = 16
 _HEADER = struct.Struct(f"!{NONCE_BYTES}sI")
 _LENGTH = struct.Struct("!I")
 LENGTH_BYTES, FRAME_BYTES = _LENGTH.size, _HEADER.size
-_CALL = struct.Struct(f"!?{NONCE_BYTES}sI")
+_CALL = struct.Struct(f"!{NONCE_BYTES}sI")
 CALL_BYTES = _CALL.size
 
 GIVEN, FAILED = 0, 1
@@ -28,8 +28,6 @@ class BadFrame(Exception):
 class Call(NamedTuple):
     """What a child is told first, by the host alone."""
 
-    apart: bool
-    """Whether many attempts come, each of which has a process of its own."""
     nonce: bytes
     most: int
     """Bytes that an answer may have."""

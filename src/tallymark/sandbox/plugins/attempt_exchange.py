@@ -57,14 +57,12 @@ class PluginJob:
             "most": self.most_of_one,
         }
 
-    def make_opening(
-        self, nonce: bytes, compiled: CompiledFiles | None, root: Path, *, apart: bool
-    ) -> bytes:
+    def make_opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
         """What a child is told before it gets attempts; without compiled code it makes that."""
         told, most = self._told | {"compiled": compiled}, self.most_of_one
         if compiled is None:
             told, most = {"module": None, "root": str(root)}, self.most
-        call = answer_frames.Call(apart, nonce, most)
+        call = answer_frames.Call(nonce, most)
         return call.pack() + answer_frames.pack_message(encode(told))
 
 
@@ -73,15 +71,13 @@ def exchange_attempts(
 ) -> Iterator[Any]:
     """The answers to the attempts, as they come; `NoAnswer` when the child stops before the last.
 
-    `attempts` come in lists, each of which is encoded at once. Where more than one is expected,
-    each is scored in a process of its own.
+    `attempts` come in lists, each of which is encoded at once.
     """
     nonce = secrets.token_bytes(answer_frames.NONCE_BYTES)
     child = guest.take()
     try:
         talk = _AttemptTalk(guest, child, job, answer_frames.Frames(nonce, job.most))
-        apart = expected > 1
-        opening = job.make_opening(nonce, guest.compiled, guest.view.root, apart=apart)
+        opening = job.make_opening(nonce, guest.compiled, guest.view.root)
         talk.outgoing = _join_messages(opening, attempts)
         yield from talk.answers(expected)
     except NoAnswer as ended:

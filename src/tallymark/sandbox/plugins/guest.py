@@ -127,6 +127,7 @@ class _Nursery:
         self._scratch: str = setup["scratch"]
         self._open_files = Limits(**setup["limits"]).open_files
         self._number = 0
+        self._apart: bool = setup["apart"]
         self._rules = self._filter = None
         if setup["child_filter"] is not None:
             self._filter = seccomp.Filter(setup["child_filter"])
@@ -143,7 +144,7 @@ class _Nursery:
         rules = None if self._rules is None else self._rules.build(write=folder)
         enforce = None if rules is None else landlock.prepare_enforcing(rules)
         walls = guest_child.Walls(self._root, folder, enforce, self._filter, self._open_files)
-        forked = _Child(self._number, walls)
+        forked = _Child(self._number, walls, apart=self._apart)
         if rules is not None:
             os.close(rules)
         return forked
@@ -152,13 +153,13 @@ class _Nursery:
 class _Child:
     """A forked child."""
 
-    def __init__(self, number: int, walls: guest_child.Walls) -> None:
+    def __init__(self, number: int, walls: guest_child.Walls, *, apart: bool) -> None:
         self._number, self._walls = number, walls
         self._progress = mmap.mmap(-1, mmap.PAGESIZE)
         self._link, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
-            guest_child.run_child(theirs.fileno(), self._progress, walls)
+            guest_child.run_child(theirs.fileno(), self._progress, walls, apart=apart)
         theirs.close()
         self.pidfd = os.pidfd_open(self._pid)
 

@@ -66,22 +66,23 @@ class Walls:
             self.filter.load()
 
 
-def run_child(link: int, progress: mmap.mmap, walls: Walls) -> NoReturn:
+def run_child(link: int, progress: mmap.mmap, walls: Walls, *, apart: bool) -> NoReturn:
     """All that a child does. It never returns to the guest's code, whatever happens.
 
-    `progress` says which attempt is being scored, counted from 1; 0 while the plugin is loaded.
+    `apart` is for many attempts. `progress` says which one is being scored, counted from 1; 0 while
+    the plugin is loaded.
     """
     # Taken now: the plugin can put something else in its place.
     leave, code = os._exit, NOT_LOCKED_IN
     try:
         walls.put_up(link)
+        if not apart:
+            _close_walls(walls)
+        code = BROKEN
         call = answer_frames.Call.unpack(_read_exactly(answer_frames.CALL_BYTES) or b"")
-        if call.apart:
-            code = BROKEN
+        if apart:
             _Forks(call, progress, walls).serve()
         else:
-            _close_walls(walls)
-            code = BROKEN
             opening, attempt = _read_message() or b"", _read_message()
             _answer(call, opening, attempt, lambda: note_attempt(progress, 1))
         code = 0
@@ -134,7 +135,8 @@ class _Forks:
     def serve(self) -> None:
         """Until there is no attempt left, one has no answer, or one has left files behind."""
         opening, at, clean = _read_message() or b"", 0, True
-        while clean and (attempt := _read_message()) is not None:
+        # Without any attempt, the plugin's files are compiled.
+        while clean and ((attempt := _read_message()) is not None or not at):
             at += 1
             note_attempt(self._progress, at)
             frame = self._fork(opening, attempt)
@@ -144,7 +146,7 @@ class _Forks:
             clean = not os.listdir(self._walls.scratch)  # noqa: PTH208 (for each attempt)
         self._send()
 
-    def _fork(self, opening: bytes, attempt: bytes) -> bytes | None:
+    def _fork(self, opening: bytes, attempt: bytes | None) -> bytes | None:
         """What the process of an attempt answers, if it does."""
         ours, theirs = os.pipe()
         pid = os.fork()
@@ -160,7 +162,7 @@ class _Forks:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
-    def _run_fork(self, theirs: int, opening: bytes, attempt: bytes) -> NoReturn:
+    def _run_fork(self, theirs: int, opening: bytes, attempt: bytes | None) -> NoReturn:
         leave = os._exit
         try:
             # The way to the host and the page that it reads are not the plugin's.

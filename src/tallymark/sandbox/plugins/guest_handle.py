@@ -68,7 +68,7 @@ class ChildHandle:
 class GuestHandle:
     """One warm guest. It serves one call at a time; its owner sees to that."""
 
-    def __init__(self, code: PluginCode, backend: str, limits: Limits) -> None:
+    def __init__(self, code: PluginCode, backend: str, limits: Limits, *, apart: bool) -> None:
         if not code.root.is_dir():
             raise WorkFailed(f"the folder of the plugin {code.name} is gone: {code.root}")
         self.calls = 0
@@ -86,7 +86,8 @@ class GuestHandle:
         try:
             with tempfile.TemporaryFile() as said:
                 self._process = self._start(code, backend, theirs, said)
-                self._greet(self._make_setup(code, backend, limits), said)
+                setup = self._make_setup(code, backend, limits) | {"apart": apart}
+                self._greet(setup, said)
         except BaseException:
             self.close()
             raise

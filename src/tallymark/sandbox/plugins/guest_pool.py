@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_IDLE = 32
 """Of all plugins together: each holds some ten megabytes."""
 _MOST_PER_ROOT = max(2, os.cpu_count() or 1)
-_Root: TypeAlias = "tuple[Path, str]"
+_Root: TypeAlias = "tuple[Path, str, bool]"
 
 
 @dataclass(slots=True)
@@ -48,9 +48,13 @@ class Pool:
         self._closing = threading.Event()
 
     @contextmanager
-    def guest(self, code: PluginCode) -> Iterator[GuestHandle]:
-        """A guest for the caller alone; it is ended if any exception but `NoAnswer` comes out."""
-        guest = self._lend(code)
+    def guest(self, code: PluginCode, *, apart: bool) -> Iterator[GuestHandle]:
+        """A guest for the caller alone; it is ended if any exception but `NoAnswer` comes out.
+
+        `apart` for many attempts, each of which its children give a process of its own.
+        """
+        root = code.root, code.code_hash, apart
+        guest = self._lend(code, root)
         reusable = False
         try:
             yield guest
@@ -60,12 +64,12 @@ class Pool:
             raise
         finally:
             fresh = guest.calls < self._recycle_after
-            self._take_back(code, guest, reusable=reusable and fresh)
+            self._take_back(root, guest, reusable=reusable and fresh)
 
     def warm(self, code: PluginCode) -> bool:
         """Whether a guest of this plugin is running."""
         with self._lock:
-            return _make_root_key(code) in self._shelves
+            return any(root[:2] == (code.root, code.code_hash) for root in self._shelves)
 
     def close(self) -> None:
         """End every guest, once the calls under way have ended."""
@@ -83,12 +87,12 @@ class Pool:
         if reaper is not None:
             reaper.join()
 
-    def _lend(self, code: PluginCode) -> GuestHandle:
+    def _lend(self, code: PluginCode, root: _Root) -> GuestHandle:
         with self._lock:
             while True:
                 if self._closed:
                     raise WorkFailed("the sandbox is closed")
-                shelf = self._shelves.setdefault(_make_root_key(code), _Shelf())
+                shelf = self._shelves.setdefault(root, _Shelf())
                 if shelf.idle or shelf.lent < _MOST_PER_ROOT:
                     break
                 self._changed.wait()
@@ -96,17 +100,17 @@ class Pool:
             if shelf.idle:
                 return shelf.idle.pop()
         try:
-            return GuestHandle(code, self._backend, self._limits)
+            return GuestHandle(code, self._backend, self._limits, apart=root[2])
         except BaseException as error:
-            self._take_back(code, None, reusable=False)
+            self._take_back(root, None, reusable=False)
             if isinstance(error, OSError):  # no process, descriptor, memory or disk to be had
                 raise WorkFailed(f"the sandbox cannot be started: {error}") from None
             raise
 
-    def _take_back(self, code: PluginCode, guest: GuestHandle | None, *, reusable: bool) -> None:
+    def _take_back(self, root: _Root, guest: GuestHandle | None, *, reusable: bool) -> None:
         ended = [] if guest is None else [guest]
         with self._lock:
-            shelf = self._shelves[_make_root_key(code)]
+            shelf = self._shelves[root]
             shelf.lent -= 1
             if guest is not None and reusable and not self._closed:
                 guest.used_at = time.monotonic()
@@ -163,7 +167,3 @@ class Pool:
                 return [], None
             used = (guest.used_at for shelf in self._shelves.values() for guest in shelf.idle)
             return [], min(used, default=now) + self._idle_s - now
-
-
-def _make_root_key(code: PluginCode) -> _Root:
-    return code.root, code.code_hash

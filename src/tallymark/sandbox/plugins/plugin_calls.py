@@ -117,7 +117,7 @@ class Calls:
         new = False
         while not new:
             # A guest that has gone says so before it takes an attempt: another can have them.
-            with suppress(GuestGone), self._pool.guest(self._job.code) as guest:
+            with suppress(GuestGone), self._pool.guest(self._job.code, apart=expected > 1) as guest:
                 new = guest.calls == 0
                 if guest.compiled is None:
                     guest.compiled = self._compile_plugin(guest)
