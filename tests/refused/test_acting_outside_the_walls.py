@@ -64,7 +64,9 @@ def test_what_is_imported_ahead_is_the_same_for_everyone(
 
     monkeypatch.setattr(guest_handle, "encode", tell)
     for at, text in enumerate((ORDINARY, "import asyncio, xml.dom.minidom" + SCORES)):
-        guest_handle.GuestHandle(plugin(tmp_path / str(at), text), SAFE[0], Limits()).close()
+        guest_handle.GuestHandle(
+            plugin(tmp_path / str(at), text), SAFE[0], Limits(), apart=False
+        ).close()
     assert told[0]["modules"] == told[1]["modules"] == guest_view.MODULES_AHEAD
 
 
@@ -85,7 +87,7 @@ def test_a_file_beside_the_plugin_is_not_imported_for_the_guest(
 def test_the_guest_itself_is_walled_in(tmp_path: Path, work: str) -> None:
     """Not only the child that runs the plugin: what it could be tricked into stays inside."""
     code = plugin(tmp_path / "plugin", ORDINARY)
-    handle = guest_handle.GuestHandle(code, "landlock", Limits())
+    handle = guest_handle.GuestHandle(code, "landlock", Limits(), apart=False)
     setup = handle._make_setup(code, "landlock", Limits())
     secret = tmp_path / "secret"
     secret.write_text("x", encoding="utf-8")
