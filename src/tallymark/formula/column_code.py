@@ -259,7 +259,8 @@ class ColumnProgram:
 
 def _expect_finite(operand: Operand) -> None:
     """The sum is finite only if all are; one that overflows costs a careful pass, no more."""
-    total = operand if isinstance(operand, float) else np.add.reduce(operand)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = operand if isinstance(operand, float) else np.add.reduce(operand)
     if not math.isfinite(total):
         raise FloatingPointError
 
