@@ -103,6 +103,11 @@ class ColumnProgram:
         result = self.compile(tree, self.output)
         if result != self.output:
             self.emit(np.positive, (result,), self.output)
+        match tree:
+            case Product(operands=(Name(name=above), Name(name=below)), operators=("/",)):
+                self.quotient: tuple[str, str] | None = above, below
+            case _:
+                self.quotient = None
         self.late = [guard for each in self.instructions if each.late for guard in each.guards]
 
     def slot(self, content: Any) -> int:
@@ -181,6 +186,8 @@ class ColumnProgram:
 
     def evaluate(self, columns: Mapping[str, Any]) -> ColumnResult:
         """The formula's value for each row. A column is any array or sequence, or one number."""
+        if self.quotient is not None and (plain := self.divide_arrays(*self.quotient, columns)):
+            return plain
         given = {name: _check_column(name, columns.get(name)) for name in self.columns}
         rows = _count_rows(given, columns)
         blocks = range(0, rows, BLOCK if self.scratch else _LONGEST)
@@ -192,6 +199,24 @@ class ColumnProgram:
             with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
                 self.fill(values, given, blocks, slots)
         return ColumnResult(values, self.tree, given)
+
+    def divide_arrays(
+        self, above: str, below: str, columns: Mapping[str, Any]
+    ) -> ColumnResult | None:
+        """One array by another, where nothing has to be looked at: hardly more than the division.
+
+        Between two divisions that go through all of the cache, every step here is read anew from
+        memory, and the general way has ten times as many.
+        """
+        one, two = columns.get(above), columns.get(below)
+        if type(one) is not np.ndarray or type(two) is not np.ndarray:
+            return None
+        if one.dtype is not _FLOAT64 or two.dtype is not _FLOAT64 or one.ndim != 1:
+            return None
+        values = np.empty(len(one), dtype=np.float64)
+        if one.shape != two.shape or quotients.divide(one, two, values):
+            return None
+        return ColumnResult(values, self.tree, {above: one, below: two})
 
     def fill(
         self, values: Array, given: Mapping[str, Any], blocks: range, slots: list[Any]
