@@ -1,18 +1,22 @@
-"""How many examples a law is tried on: a fifth of them in `make test`, all in `make proof`.
+"""How many examples a law is tried on, and which.
 
-Two profiles of Hypothesis; `pytest --hypothesis-profile=proof` takes the second.
+Two profiles of Hypothesis. `make test` tries a fifth of the examples, the same ones every time;
+`make proof` (`pytest --hypothesis-profile=proof`) tries all of them, drawn anew at each run.
 """
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 USUAL = "test"
 PART, FEWEST = 5, 20
 
-# No deadlines: how quick the machine is just now says nothing about a law.
-settings.register_profile(USUAL, max_examples=FEWEST, deadline=None)
-settings.register_profile("proof", max_examples=100, deadline=None)
+# Neither deadlines nor `too_slow`: how busy the machine is just now says nothing about a law.
+_settings = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SHARED_FIXTURE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+"""`suppress_health_check` for a law whose examples share a fixture of the test."""
+settings.register_profile(USUAL, _settings, max_examples=FEWEST, derandomize=True)
+settings.register_profile("proof", _settings, max_examples=100)
 
 
 def examples(full: int, usual: int | None = None) -> int:

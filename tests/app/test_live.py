@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import an_outcome, finish, play, submitted
 from tests.store.run_samples import a_result, a_run
 
@@ -351,7 +351,7 @@ acts = st.lists(
 @settings(
     max_examples=examples(60, 6),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 @given(acts)
 def test_what_is_told_patches_the_top_of_the_board(contests: Any, moves: list[Any]) -> None:

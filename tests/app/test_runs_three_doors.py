@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.app.test_runs import Silent
 
@@ -128,7 +128,7 @@ def _span(answer: Answer) -> Span:
     return Span(span_type="generation", output=answer["output"], cost=answer["cost"])
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None)
 @given(cases())
 def test_every_door_gives_the_same_numbers(given: Cases) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import a_challenge, scored, submitted
 
 from tallymark.app.what_if import WhatIfBoard, WhatIfRule, WhatIfs
@@ -41,7 +41,7 @@ OTHER_WEIGHTS = {"correctness": 0.15, "speed": 0.15, "methodology": 0.7}
 laws = settings(
     max_examples=examples(60, 6),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 metrics = st.builds(
     lambda tokens, calls, rating, elapsed, lines, good: Metrics(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
 from tallymark.formula import Formula
@@ -53,6 +55,34 @@ def test_it_is_summed_up_however_it_ends(
         kept = store.run("r1")
         assert (kept.status, kept.error, kept.score) == (status, said, 100.0)
         assert len(list(store.results("r1"))) == kept.passed
+
+
+def test_metrics_are_listed_in_the_order_of_the_suite_not_of_the_answers() -> None:
+    definition = '{"evals": [{"name": "one"}, {"name": "two"}, {"name": "three"}]}'
+    ongoing = OngoingRun(replace(record(3), definition=definition), FORMULA)
+    with ongoing:
+        for case in ("three", "one", "two"):
+            ongoing.add(passed(case))
+    listed = [name for name in ongoing.record.metrics if name in ("one", "two", "three")]
+    assert listed == ["one", "two", "three"]
+
+
+def test_metrics_of_a_python_suite_are_listed_in_the_order_of_its_tests() -> None:
+    order = ["one", "two", "three"]
+    told = {name: threading.Event() for name in order}
+
+    def agent(name: str) -> str:
+        if name != "three":  # each waits for the result after its own, so they end in reverse
+            assert told[order[order.index(name) + 1]].wait(60)
+        return name
+
+    @scorer
+    def said(ctx: EvalContext) -> bool:
+        return ctx.output in order
+
+    suite = Suite("order", [Test(name, name, scorers=[said]) for name in order])
+    done = run(suite, agent, on_result=lambda result: told[result.case].set())
+    assert [name for name in done.record.metrics if name in order] == order
 
 
 @pytest.mark.parametrize(("kept", "held"), [(True, None), (False, 3)])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -168,12 +169,25 @@ def test_sums_are_exact() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=300), st.integers(1, 20))
-def test_a_sum_does_not_depend_on_how_its_values_came(values: list[float], size: int) -> None:
-    whole, parts = Amounts(), Amounts()
-    whole.add(values)
+@example([1e6, 1e-12, 1e-30, 1e6, 1e-30, 1e-12], 1)  # three magnitudes: two floats are too few
+def test_sums_do_not_depend_on_how_values_were_grouped(values: list[float], size: int) -> None:
+    parts = Amounts()
     for at in range(0, len(values), size):
         parts.add(values[at : at + size])
-    assert parts.sum == whole.sum == math.fsum(values)
+    # Rational numbers are exact; a float of one is rounded once.
+    assert parts.sum == float(sum(map(Fraction, values)))
+    assert parts.squares == float(sum(Fraction(value * value) for value in values))
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [([1e308, 1e308], math.inf), ([math.inf, 1.0], math.inf), ([-1e308, -1e308], -math.inf)],
+)
+def test_a_sum_too_large_for_a_float_is_infinite(values: list[float], total: float) -> None:
+    amounts = Amounts()
+    for value in values:
+        amounts.add([value])
+    assert (amounts.sum, amounts.squares) == (total, math.inf)
 
 
 @given(

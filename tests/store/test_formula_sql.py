@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.formula.random_formulas import NAMES, rows, trees
 from tests.postgres import Postgres
 
@@ -95,7 +95,7 @@ def sql_of(tree: Node, dialect: str) -> SqlFormula | None:
     return formula_sql(tree, ASKING, dialect)
 
 
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(suppress_health_check=SHARED_FIXTURE)
 
 
 @settings(quick, max_examples=examples(200))

@@ -131,6 +131,9 @@ class OngoingRun:
             if kind is None:
                 raise
         finally:
+            if self._knows_keys:  # metrics are listed in the order of the suite, not of the answers
+                ended = (ResultKey(case, 0) for case in self.tally.cases)
+                self.tally.arrange(key.case for key in sort_by_suite(self.record, ended))
             kept = self._keeper is not None
             summary = outcome(self.formula, self.tally, undefined=self._undefined, interval=kept)
             record = replace(self.record, **summary, finished_at=time.time())

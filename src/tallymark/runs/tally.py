@@ -52,12 +52,22 @@ class Amounts(msgspec.Struct, gc=False):
     """How many values there were, what they sum up to, and the lowest and highest of them."""
 
     known: int = 0
-    sum: float = 0.0
     low: float = math.inf
     high: float = -math.inf
-    squares: float = 0.0
-    rest: float = 0.0
-    """What the sum lacks to be exact, so that it does not depend on how values came together."""
+    sum_parts: tuple[float, ...] = ()
+    """The exact sum as floats of falling size, so that it does not depend on how values arrived."""
+    square_parts: tuple[float, ...] = ()
+    """The same for the sum of the squares."""
+
+    @property
+    def sum(self) -> float:
+        """The exact sum, rounded once."""
+        return self.sum_parts[0] if self.sum_parts else 0.0
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squares, rounded once."""
+        return self.square_parts[0] if self.square_parts else 0.0
 
     @property
     def total(self) -> float:
@@ -68,12 +78,26 @@ class Amounts(msgspec.Struct, gc=False):
         """Takes more values into account."""
         if values:
             self.known += len(values)
-            parts = (self.sum, self.rest, *values)
-            self.sum = math.fsum(parts)
-            self.rest = math.fsum((*parts, -self.sum)) if math.isfinite(self.sum) else 0.0
+            self.sum_parts = _add_exactly(self.sum_parts, values)
             self.low = min(self.low, *values)
             self.high = max(self.high, *values)
-            self.squares += sum([value * value for value in values])
+            squares = [value * value for value in values]
+            self.square_parts = _add_exactly(self.square_parts, squares)
+
+
+def _add_exactly(parts: Sequence[float], values: Sequence[float]) -> tuple[float, ...]:
+    """The exact sum as few floats: first the rounded sum, then what it lacks, and so on."""
+    terms = [*parts, *values]
+    found: list[float] = []
+    try:
+        while rounded := math.fsum(terms):
+            if not math.isfinite(rounded):
+                return (rounded,)
+            found.append(rounded)
+            terms.append(-rounded)
+    except (OverflowError, ValueError):  # too large for a float, or infinite both ways
+        return (sum(terms),)
+    return tuple(found)
 
 
 def add_up(values: Sequence[float]) -> Amounts:
@@ -383,8 +407,12 @@ class Tally:
         return self._cases
 
     def arrange(self, cases: Iterable[str]) -> None:
-        """Puts all cases, their evals and what measured them in this order of cases."""
-        self._cases = {case: self._cases[case] for case in cases} | self._cases
+        """Put all cases, their evals and their scorers in this order of cases.
+
+        Cases that did not run may be among them.
+        """
+        ran = self._cases
+        self._cases = {case: ran[case] for case in cases if case in ran} | ran
         self._waiting = {
             name: self._waiting[name] for name in dict.fromkeys(map(eval_of, self._cases))
         }

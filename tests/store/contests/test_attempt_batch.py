@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import DAY, a_challenge, an_outcome, by, play, quick_store
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
@@ -242,7 +242,7 @@ def players(url: str) -> Iterator[Players]:
 @settings(
     max_examples=examples(60, 6),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 @given(batches=BATCHES)
 def test_a_batch_comes_to_what_its_items_would_one_by_one(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import (
     ORIGIN,
     a_challenge,
@@ -34,7 +34,7 @@ from tallymark.store.contests.contest_tables import board_blocks, boards
 laws = settings(
     max_examples=examples(10, 4),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 numbers = st.sampled_from([None, 0.0, -0.0, 1.0, 2.0, -3.5, 1e300, 5e-324])
 outcomes = st.builds(

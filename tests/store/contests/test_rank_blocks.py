@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import agents
 
 from tallymark.challenges.strategies import Standing
@@ -89,7 +89,7 @@ def test_no_order_of_arrival_makes_large_or_many_blocks(
 @settings(
     max_examples=examples(12, 4),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 @given(
     rows=st.lists(

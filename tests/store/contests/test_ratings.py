@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, update
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import (
     DAY,
     PAYLOAD,
@@ -41,7 +41,7 @@ results = st.lists(st.sampled_from(["win", "draw", "loss", "error"]), min_size=8
 laws = settings(
     max_examples=examples(10, 4),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.effort import examples
+from tests.effort import SHARED_FIXTURE, examples
 from tests.formula.random_formulas import trees
 from tests.store.contests.rescoring_games import (
     DIMENSIONS,
@@ -438,7 +438,7 @@ NAMES = formula_names(("correctness", "completeness"), ("x",))
 @settings(
     max_examples=examples(12, 4),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=SHARED_FIXTURE,
 )
 @given(
     st.booleans(),

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import SHARED_FIXTURE
 from tests.suites.imports.imported_runs import import_text, left_out, prompts, run_imported
 
 from tallymark.documents.source import Source
@@ -225,9 +226,7 @@ JUNK = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, deadline=None, suppress_health_check=SHARED_FIXTURE)
 @given(st.data())
 def test_whatever_a_configuration_holds_it_is_a_suite_or_one_sentence(
     tmp_path: Path, data: st.DataObject

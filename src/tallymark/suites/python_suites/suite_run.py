@@ -174,6 +174,11 @@ class SuiteJob:
         # After the calls: a run is not complete before its last result was told.
         self._results[number] = result
 
+    def arrange(self) -> None:
+        """Put what was counted in the order of the tests, not of the answers."""
+        with self._result_lock:
+            self.ongoing.tally.arrange(plan.test.name for plan in self._plans)
+
     @property
     def complete(self) -> bool:
         """True when every case has its result."""
@@ -293,5 +298,8 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 
 async def _run_all_cases(job: SuiteJob) -> None:
     load_judges()  # while an agent is measured, it is too late
-    await Crew(job).run()
+    try:
+        await Crew(job).run()
+    finally:
+        job.arrange()
     job.ongoing.ending = "finished"
