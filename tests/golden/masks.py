@@ -59,6 +59,11 @@ MASKS: tuple[Mask, ...] = (
         "how long a plugin takes here",
     ),
     Mask(
+        "left",
+        r"(\d+ s)(?= left$|\. Go on with:|, the attempt is a loss)",
+        "what an agent has left goes by a clock that cannot be set back, also in a story",
+    ),
+    Mask(
         "digits",
         r'"(?:value|low|high|error|robust_error|floor)": (-?\d+\.\d{9,})'
         r"|,(-?\d+\.\d{9,})(?=,|$)",
