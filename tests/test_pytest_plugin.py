@@ -131,20 +131,3 @@ def test_a_plain_run_loads_nothing_else_of_it() -> None:
     code += "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - had}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "tallymark\n"
-
-
-@pytest.mark.proof
-def test_a_plain_run_does_not_pay_for_it() -> None:
-    code = "import pytest, time; t = time.perf_counter(); import tallymark.pytest_plugin; "
-    took = [
-        float(
-            subprocess.run(
-                [sys.executable, "-c", code + "print(time.perf_counter() - t)"],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
-        for _ in range(5)
-    ]
-    assert min(took) < 0.005

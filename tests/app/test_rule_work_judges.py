@@ -41,12 +41,13 @@ def desk(shared_url: str) -> Iterator[Desk]:
         yield Desk(store)
 
 
-def make_rule(judge: LocalServer, **more: Any) -> dict[str, Any]:
+def make_rule(judge: LocalServer, *, timeout: float = 60.0, **more: Any) -> dict[str, Any]:
+    """A short timeout is for a judge that hangs: on a busy machine, others would look so too."""
     asked = {
         "rubric": "Is it polite?",
         "model": f"{judge.url}/v1#judge",
         "pricing": {"input": 100.0, "output": 0.0},
-        "timeout": 0.05,
+        "timeout": timeout,
     }
     return {"name": "kind", "judge": asked, "reserve": CENT, **more}
 
@@ -82,7 +83,7 @@ def test_a_judge_that_hangs_is_counted_as_paid_until_the_cap_ends_it(
     desk: Desk, judge: LocalServer
 ) -> None:
     judge.will(HANG)
-    desk.rules.add(make_rule(judge, cap_cost=3 * CENT))
+    desk.rules.add(make_rule(judge, cap_cost=3 * CENT, timeout=0.05))
     desk.load([make_trace(n) for n in range(2)])
     go_on(desk, 1)
     found = desk.rules.decisions("kind")
@@ -138,7 +139,8 @@ def test_two_workers_at_a_judge_that_answers_now_and_then_pay_no_more_than_the_c
     desk: Desk, judge: LocalServer
 ) -> None:
     judge.will(HANG, VERDICT, Reply(b"{", 200), say("no"), VERDICT, HANG, say("no"), HANG, VERDICT)
-    rule = desk.rules.add(make_rule(judge, cap_cost=12 * CENT, reserve=2 * CENT)).rule
+    made = make_rule(judge, cap_cost=12 * CENT, reserve=2 * CENT, timeout=0.05)
+    rule = desk.rules.add(made).rule
     desk.load([make_trace(n) for n in range(8)])
     desk.work().decide()
     with ThreadPoolExecutor(2) as threads:
@@ -159,7 +161,7 @@ def test_what_a_backfill_says_first_is_what_tokens_cost(
     desk.settle()
     rule = make_rule(judge)
     del rule["reserve"]
-    rule["judge"] |= {"pricing": {"input": 1.0, "output": 4.0}, "timeout": 30}
+    rule["judge"] |= {"pricing": {"input": 1.0, "output": 4.0}}
     desk.rules.add(rule)
     said = desk.rules.preview_backfill("kind", NOON, NOON + 100)
     desk.work().backfill(desk.rules.start_backfill("kind", NOON, NOON + 100).id)
