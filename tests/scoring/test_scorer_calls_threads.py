@@ -75,8 +75,8 @@ def test_waiting_for_a_free_thread_does_not_count_as_the_scorers_time(
     async def main() -> float | None:
         first = asyncio.create_task(_waiting(gate).evaluate(CTX))
         await asyncio.sleep(0)
-        second = asyncio.create_task(quick.evaluate(CTX, timeout=0.01))
-        done, _ = await asyncio.wait((second,), timeout=0.05)
+        second = asyncio.create_task(quick.evaluate(CTX, timeout=0.5))
+        done, _ = await asyncio.wait((second,), timeout=0.6)
         assert not done
         gate.set()
         await first

@@ -158,8 +158,8 @@ def test_a_slow_scorer_has_a_time_limit() -> None:
         await asyncio.get_running_loop().create_future()
         return True
 
-    found = score([trace("1")], hangs, as_said, timeout=0.05)
-    assert found.scorers["hangs"].first_error == "hangs did not finish in 0.05 s"
+    found = score([trace("1")], hangs, as_said, timeout=0.5)
+    assert found.scorers["hangs"].first_error == "hangs did not finish in 0.5 s"
     assert found.scorers["as_said"].mean == 1.0
 
 
@@ -173,11 +173,11 @@ def test_a_call_that_hangs_is_left_behind_and_others_go_on() -> None:
         return 1.0
 
     results = list(
-        ScoredTraces([trace(said) for said in ("a", "stuck", "b", "c")], [hangs_once], timeout=0.1)
+        ScoredTraces([trace(said) for said in ("a", "stuck", "b", "c")], [hangs_once], timeout=0.5)
     )
     end.set()
     assert [result.status for result in results] == ["passed", "error", "passed", "passed"]
-    assert results[1].error == "hangs_once did not finish in 0.1 s"
+    assert results[1].error == "hangs_once did not finish in 0.5 s"
 
 
 def test_a_scorer_that_always_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
