@@ -23,6 +23,7 @@ SKIPS = {
     "no cgroup of version 2 to write to": "it is not delegated to an ordinary user",
     "may not make a namespace of processes": "an ordinary user where the kernel forbids it",
     "no sandbox works on this machine": "none of the above",
+    "this user may open too few descriptors": "its hard limit is below 4,096",
     "chromium is not installed": "a report is opened in a browser only where there is one",
     "nothing is compiled here": "there is no C compiler, or Python's headers are not installed",
     "measures through /proc": "only Linux has it",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,7 @@ FAULTS = {
     "no bubblewrap": FileNotFoundError(errno.ENOENT, "No such file or directory", "bwrap"),
     "no process": BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"),
     "no memory": OSError(errno.ENOMEM, "Cannot allocate memory"),
+    "a bug of ours": ValueError("something that nobody thought of"),
 }
 
 
@@ -91,6 +95,7 @@ FAULTS = {
         ("call", "no process"),
         ("script", "no memory"),
         ("plugin", "no process"),
+        ("program", "a bug of ours"),
     ],
 )
 def test_a_sandbox_that_does_not_start_leaves_the_attempt_waiting(
@@ -104,7 +109,8 @@ def test_a_sandbox_that_does_not_start_leaves_the_attempt_waiting(
         broken.setattr(subprocess, "Popen", fail)
         waiting = submit(games, name)
         assert (waiting.state, waiting.outcome) == ("submitted", None)
-        assert str(FAULTS[fault].strerror) in str(waiting.waiting)
+        said = getattr(FAULTS[fault], "strerror", str(FAULTS[fault]))
+        assert said in str(waiting.waiting)
         assert [each.waiting for each in games.settle()] == [waiting.waiting]
         assert games.store.ratings.of("alice").matches == 0
         games.enter(name, "alice")  # its one attempt, of all and of today, is not used up
@@ -114,6 +120,31 @@ def test_a_sandbox_that_does_not_start_leaves_the_attempt_waiting(
     assert (settled.state, settled.waiting) == ("scored", None)
     assert settled.outcome is not None
     assert settled.outcome.result == "win"
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """As many as a server has while thousands of idle clients are connected to it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4096:
+        pytest.skip("this user may open too few descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    with ExitStack() as opened:
+        for _ in range(2000):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+@pytest.mark.parametrize(("empty_url", "games"), EACH_WITH_ONE, indirect=True)
+@pytest.mark.parametrize("name", CHALLENGES)
+def test_many_open_descriptors_cost_nobody_a_score(
+    games: Competition, tmp_path: Path, name: str
+) -> None:
+    publish(games, tmp_path, name)
+    attempt = submit(games, name)
+    assert attempt.state == "scored", attempt.outcome
 
 
 def test_a_full_disk_leaves_the_attempt_waiting(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from tallymark.errors import WorkFailed
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import MEMORY_GROUPS, probe
@@ -83,9 +83,12 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     with watch("sandbox", kind="program") as work:
         try:
             ended = _run_task(task, chosen)
-        except OSError as error:  # no process, descriptor, memory or disk to be had
+        except (InvalidInput, WorkFailed):
+            raise
+        except Exception as error:
+            # No process, memory or disk to be had, or a mistake of ours: never the program's fault.
             work.outcomes["unusable"] += 1
-            raise WorkFailed(f"the sandbox cannot be used: {error}") from None
+            raise WorkFailed(f"the sandbox cannot be used: {error}") from error
         stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
         work.outcomes[stopped or ("ok" if ended.code == 0 else "failed")] += 1
     code = ended.code if ended.stopped is None else -signal.SIGKILL

@@ -196,7 +196,9 @@ class _Forks:
 
 
 def _can_read(descriptor: int, seconds: float) -> bool:
-    return bool(select.select([descriptor], [], [], seconds)[0])
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
 
 
 def _write(data: bytes) -> None:

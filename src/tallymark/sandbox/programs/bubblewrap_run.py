@@ -99,7 +99,7 @@ class _FirstProcess:
     def find(self) -> None:
         """Waits until bubblewrap has told its pid, or has failed."""
         said = b""
-        while select.select([self._info], [], [], _DYING_S)[0]:
+        while _can_read(self._info, _DYING_S):
             piece = os.read(self._info, 4096)
             said += piece
             if found := re.search(rb'"child-pid": (\d+)\D', said):
@@ -118,12 +118,14 @@ class _FirstProcess:
 
     def end(self) -> None:
         """Whatever happened: returns when nobody is left."""
-        if self._pidfd is None and self._bwrap.poll() is None:
-            # Interrupted early: bubblewrap's child must be found before its parent is killed.
-            self.find()
-        self.kill()
+        try:
+            if self._pidfd is None and self._bwrap.poll() is None:
+                # Interrupted early: bubblewrap's child must be found before its parent is killed.
+                self.find()
+        finally:
+            self.kill()
         if self._pidfd is not None:
-            select.select([self._pidfd], [], [], _DYING_S)
+            _can_read(self._pidfd, _DYING_S)
         try:
             # It has waited for the first process when it ends by itself; killed, it might not.
             self._bwrap.wait(_DYING_S)
@@ -132,3 +134,10 @@ class _FirstProcess:
             self._bwrap.wait()
         if self._pidfd is not None:
             kernel_calls.bury_process(self._pidfd)
+
+
+def _can_read(descriptor: int, seconds: float) -> bool:
+    """Wait by `poll`: `select` refuses descriptors from 1,024 on, and a busy server has more."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
