@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sandbox.backends import SAFE
+from tests.sandbox.backends import SAFE, run_python
 from tests.sandbox.forked_child import in_a_child
 from tests.sandbox.sample_plugins import ORDINARY, plugin
 
@@ -139,3 +141,30 @@ def test_no_misdeed_makes_a_call_raise(backend: SafeBackend, tmp_path: Path) -> 
             score = sandbox.score(code, {}, {}, {}, timeout_s=timeout_s)
             assert (score.value, bool(score.error)) == (None, True), name
             assert sandbox.score(calm, {"rating": 4}, {}, {}).value == 4.0, f"after: {name}"
+
+
+TAKES_A_LOCK = """
+import fcntl, os
+null = os.open(os.devnull, os.O_RDWR)
+taken = 0
+for lock in (fcntl.flock, fcntl.lockf):
+    try:
+        lock(null, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        taken += 1
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("backend", SAFE)
+def test_locks_of_the_host_are_not_seen_by_code(backend: SafeBackend, tmp_path: Path) -> None:
+    """What can be seen can be told by: two sandboxes would talk through a file they both open."""
+    inside = TAKES_A_LOCK.replace("\n", "\n        ")
+    scorer = f"class Plugin:\n    def score(self, *_):{inside}\n        return {{'score': taken}}\n"
+    with Path(os.devnull).open("r+b") as held, Sandbox(Policy(backend)) as sandbox:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        score = sandbox.score(plugin(tmp_path / "plugin", scorer), {}, {}, {})
+        outcome = run_python(backend, f"{TAKES_A_LOCK}\nprint(taken)")
+    assert (score.value, score.error) == (2.0, None)
+    assert outcome.stdout == b"2\n"

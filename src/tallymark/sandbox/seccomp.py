@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MEMORY = "brk madvise mmap mprotect mremap msync munmap mincore"
 _FILES = """
 access chdir close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2 fadvise64
-fallocate fchdir fdatasync flock fstat fstatfs fsync ftruncate getcwd getdents getdents64 lseek link
+fallocate fchdir fdatasync fstat fstatfs fsync ftruncate getcwd getdents getdents64 lseek link
 linkat lstat mkdir mkdirat newfstatat open openat openat2 pipe pipe2 pread64 preadv preadv2 pwrite64
 pwritev pwritev2 read readahead readlink readlinkat readv rename renameat renameat2 rmdir sendfile
 stat statfs statx symlink symlinkat truncate umask unlink unlinkat write writev
@@ -64,8 +64,12 @@ syslog umount umount2 unshare userfaultfd vhangup
 """
 _SAFE_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Is it a terminal, how wide, bytes waiting, blocking or not, closed at exec or not."""
-_SAFE_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1024 + 6, 1024 + 7, 1024 + 8)
-"""Duplicate, flags, locks, and a pipe's size: not who gets a signal, nor leases on files."""
+_SAFE_FCNTLS = (0, 1, 2, 3, 4, 1024 + 6, 1024 + 7, 1024 + 8)
+"""Duplicate, flags, and a pipe's size: not who gets a signal, nor leases on files."""
+_LOCK_FCNTLS = (5, 6, 7, 36, 37, 38)
+"""Locks on files, which seem to succeed and do nothing: by a lock on a file that others can open,
+such as the null device, code would leave notes for its next call and for other sandboxes. What
+can only be opened here needs none, so SQLite and the like work."""
 _SAFE_CONTROLS = (1, 2, 3, 15, 16, 39)
 """What happens when the parent dies, dumpable, the thread's name, are new privileges forbidden."""
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW flag that `clone` takes
@@ -184,6 +188,9 @@ def _allow_by_argument(rules: Any, *, fork: bool, controls: Sequence[int] = ()) 
     ):
         for value in values:
             rules.add_rule(allow, name, argument(place, library.EQ, value))
+    _add_each(rules, library.ERRNO(0), "flock")
+    for value in _LOCK_FCNTLS:
+        rules.add_rule(library.ERRNO(0), "fcntl", argument(1, library.EQ, value))
     stream = argument(1, library.MASKED_EQ, _SOCKET_TYPES, _STREAM)
     rules.add_rule(allow, "socketpair", argument(0, library.EQ, _UNIX), stream)
     if fork:
