@@ -204,3 +204,12 @@ def test_fuzzy_string_agrees_with_the_textbook_distance(one: str, other: str) ->
     edits = distance(len(one), len(other))
     expected = 1000 * (1 - edits / longer) if longer else 1000
     assert fuzzy_string(one, other) == pytest.approx(expected)
+
+
+def test_numbers_chosen_to_have_one_hash_are_told_apart_all_the_same() -> None:
+    multiples = [number * (2**61 - 1) for number in range(1, 20_000)]
+    assert len({hash(number) for number in multiples}) == 1
+    # Compared pairwise this would take minutes.
+    assert set_overlap(multiples, multiples[1:]) < 1000
+    assert exact_match(float(2**70), 2**70) == 1000
+    assert exact_match(2**70 + 1, 2**70) == 0

@@ -23,6 +23,9 @@ ZERO_AT = 5
 _DEEPEST = 64
 """An answer nested deeper equals nothing; it also keeps a hostile one from ending the process."""
 
+_LARGE = 2**60
+"""Larger numbers are hashed as text: thousands of them can be chosen to have one hash."""
+
 
 def exact_match(answer: object, truth: object) -> float:
     """1000 if answer = truth, else 0."""
@@ -153,6 +156,8 @@ def _make_key(value: object, depth: int = 0) -> Hashable:
     if value is None or isinstance(value, bool):
         return ("constant", value)
     if isinstance(value, int | float | Fraction) and value == value:  # noqa: PLR0124 (not NaN)
+        if (value >= _LARGE or value <= -_LARGE) and value % 1 == 0:  # not infinite
+            return ("number", hex(int(value)))
         return ("number", value)
     if depth < _DEEPEST:
         if isinstance(value, Mapping):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.documents.agent_json import read_json
-from tallymark.errors import ScorerError
+from tallymark.errors import InvalidInput, ScorerError
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
-from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +27,12 @@ def json_schema(
     """
     if (schema is None) == (file is None):
         raise ScorerError("json_schema needs one of the options 'schema' and 'file'")
-    validator = _make_validator(_read_schema_file(file) if schema is None else schema)
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 (comes with jsonschema)
+    from tallymark.scorers.schema_validator import SchemaValidator  # noqa: PLC0415 (heavy)
+
+    try:
+        validator = SchemaValidator(_read_schema_file(file) if schema is None else schema)
+    except InvalidInput as error:
+        raise ScorerError(f"json_schema: {error}") from None
 
     def score(ctx: EvalContext) -> Score:
         output = ctx.output_text
@@ -41,14 +43,13 @@ def json_schema(
         except ValueError as error:
             return Score(0.0, f"Output is not valid JSON: {error}")
         try:
-            errors = list(islice(validator.iter_errors(value), 4))
-        except Unresolvable as error:
-            said = f"the schema refers to {error.ref!r}, which it does not have"
-            return Score.failed(f"json_schema: {said}")
-        if not errors:
+            found = validator.findings(value, 4)
+        except InvalidInput as error:
+            return Score.failed(f"json_schema: {error}")
+        if not found:
             return Score(1.0, "Output fits the schema")
-        lines = [f"{error.json_path}: {shorten(error.message)}" for error in errors[:3]]
-        return Score(0.0, "; ".join([*lines, "and more"] if len(errors) > 3 else lines))
+        lines = [f"{place}: {message}" for place, message in found[:3]]
+        return Score(0.0, "; ".join([*lines, "and more"] if len(found) > 3 else lines))
 
     return score
 
@@ -63,20 +64,3 @@ def _read_schema_file(file: str | None) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise ScorerError(f"json_schema: {file} holds {show_value(schema)}, not a JSON Schema")
     return schema
-
-
-def _make_validator(schema: dict[str, Any]) -> Any:
-    """A checked validator that does not reach for the network."""
-    import jsonschema  # type: ignore[import-untyped]  # noqa: PLC0415 (heavy)
-    from jsonschema_specifications import (  # type: ignore[import-untyped]  # noqa: PLC0415
-        REGISTRY,
-    )
-
-    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-    try:
-        kind.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise ScorerError(
-            f"json_schema: the schema is wrong at {error.json_path}: {shorten(error.message)}"
-        ) from None
-    return kind(schema, registry=REGISTRY)

@@ -6,13 +6,11 @@ a thread nor a signal helps. The `regex` package stops itself when its time is u
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tallymark.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TIME_LIMIT = 1.0
 """Seconds of processor time for one search."""
@@ -23,11 +21,15 @@ MAX_REPEATED = 100_000
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
 
 
-def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]:
-    """A search that raises TimeoutError when it takes too long.
+class Search(Protocol):
+    """Whether a text matches; raises TimeoutError when that takes longer than `seconds`."""
 
-    `loose` ignores case, and lets `.` be a line end too.
-    """
+    def __call__(self, text: str, seconds: float = TIME_LIMIT, /) -> bool: ...
+
+
+@functools.lru_cache(256)
+def compile_regex(pattern: str, *, loose: bool = False) -> Search:
+    """A search with a time limit. `loose` ignores case, and lets `.` be a line end too."""
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms)
 
     if len(pattern) > MAX_PATTERN or _count_repeated(pattern) > MAX_REPEATED:
@@ -38,7 +40,7 @@ def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]
     except (regex.error, RecursionError, OverflowError) as error:
         said = str(error) or "it is nested too deeply"
         raise InvalidInput(f"this is not a regular expression: {said}") from None
-    return lambda text: search(text, timeout=TIME_LIMIT) is not None
+    return lambda text, seconds=TIME_LIMIT, /: search(text, timeout=seconds) is not None
 
 
 def _count_repeated(pattern: str) -> int:

@@ -14,6 +14,7 @@ from tallymark.challenges.evaluators.submission_intake import (
     find_schema_problems,
     receive_submission,
 )
+from tallymark.errors import InvalidInput
 
 JSON = Submission(max_bytes=1000)
 
@@ -121,10 +122,75 @@ def test_many_mistakes_are_not_all_told() -> None:
     assert len(receive_submission(["x"] * 50, Submission(schema=schema)).warnings) == 5
 
 
-def test_a_pattern_cannot_be_made_to_run_long() -> None:
-    schema = {"pattern": "^(a|aa)+$"}
-    assert find_schema_problems("a" * 5000 + "!", schema)
-    assert not find_schema_problems("aaa", schema)
+SLOW = "^(a|a)+$"
+ENDLESS = "a" * 60 + "!"
+"""Matching it against `SLOW` by trying all ways would take years."""
+TOO_LONG = "$: the patterns of the schema take more than 1 s to match"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": SLOW}, ENDLESS),
+        ({"items": {"pattern": SLOW}}, [ENDLESS] * 1000),  # one time limit for all of them
+        ({"propertyNames": {"pattern": SLOW}}, {ENDLESS: 1}),
+        ({"patternProperties": {SLOW: {"type": "number"}}}, {ENDLESS: 1}),
+        ({"patternProperties": {SLOW: {}}, "additionalProperties": False}, {ENDLESS: 1}),
+        ({"properties": {"a": {"patternProperties": {SLOW: {}}}}}, {"a": {ENDLESS: 1}}),
+    ],
+    ids=["text", "many texts", "names", "keys", "other keys", "nested"],
+)
+def test_a_pattern_cannot_be_made_to_run_long(schema: dict[str, Any], value: Any) -> None:
+    assert find_schema_problems(value, schema) == [TOO_LONG]
+
+
+def test_patterns_beside_unevaluated_properties_are_refused() -> None:
+    schema = {"allOf": [{"patternProperties": {SLOW: {}}}], "unevaluatedProperties": False}
+    with pytest.raises(InvalidInput, match="both patternProperties and unevaluatedProperties"):
+        find_schema_problems({ENDLESS: 1}, schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"items": {"pattern": "a{9999999}"}}, {"$defs": {"x": {"patternProperties": {"(?>a": {}}}}}],
+)
+def test_patterns_that_cannot_be_searched_are_refused_before_anybody_submits(
+    schema: dict[str, Any],
+) -> None:
+    with pytest.raises(InvalidInput, match="regular expression|the schema is wrong"):
+        find_schema_problems([], schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problems"),
+    [
+        ({"properties": {"pattern": {"const": {"pattern": "["}}}}, {}, []),
+        ({"pattern": "^a+$"}, "aaa", []),
+        ({"pattern": "^a+$"}, 7, []),
+        ({"patternProperties": {"^n": {"type": "number"}}}, {"n1": 1, "x": "y"}, []),
+        (
+            {"patternProperties": {"^n": {"type": "number"}}},
+            {"n1": "one"},
+            ["$.n1: 'one' is not of type 'number'"],
+        ),
+        ({"properties": {"a": {}}, "additionalProperties": True}, {"b": 1}, []),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"a": 1}, []),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False},
+            {"a": 1, "b": 2},
+            ["$: the key 'b' is not allowed"],
+        ),
+        (
+            {"patternProperties": {"^n": {}}, "additionalProperties": {"type": "string"}},
+            {"n1": 1, "b": 2},
+            ["$.b: 2 is not of type 'string'"],
+        ),
+    ],
+)
+def test_keys_are_checked_as_json_schema_says(
+    schema: dict[str, Any], value: Any, problems: list[str]
+) -> None:
+    assert find_schema_problems(value, schema) == problems
 
 
 @pytest.mark.parametrize(

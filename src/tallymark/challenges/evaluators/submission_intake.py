@@ -19,7 +19,7 @@ from tallymark.scoring.score import show_value
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Payload
     from tallymark.challenges.challenge import Submission, SubmissionFormat
-    from tallymark.challenges.evaluators.schema_validator import SchemaValidator
+    from tallymark.scorers.schema_validator import SchemaValidator
 
 MAX_LEVELS = 64
 MAX_FILES = 200
@@ -228,6 +228,6 @@ def check_schema(schema: dict[str, Any]) -> None:
 @lru_cache(maxsize=32)
 def _open_validator(encoded: bytes) -> SchemaValidator:
     # The package jsonschema is heavy, and most submissions are received without a schema.
-    from tallymark.challenges.evaluators.schema_validator import SchemaValidator  # noqa: PLC0415
+    from tallymark.scorers.schema_validator import SchemaValidator  # noqa: PLC0415
 
     return SchemaValidator(msgspec.json.decode(encoded))
