@@ -63,8 +63,10 @@ def test_packed_bodies_are_read(encoding: str, body: bytes, shared: Server) -> N
         ("zstd", b"\x28\xb5\x2f\xfd\x00\xa8" + b"\0" * 20, 400),
         ("br", REPORT, 415),
         ("gzip, gzip", pack(pack(REPORT)), 415),
+        ("zstd", zstd.compress(b"") * 10_000, 400),
+        ("gzip", pack(b"") * 10_000, 400),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_what_cannot_be_unpacked_is_refused(
     encoding: str, body: bytes, status: int, shared: Server
@@ -91,21 +93,32 @@ def test_a_body_is_bounded_by_what_it_unpacks_to(
     assert "2,000,000" in answered.json()["detail"]
 
 
-def test_a_bomb_in_parts_is_noticed_while_it_comes(shared: Server) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "part"),
+    # The second is a zstd frame to be skipped: it unpacks to nothing, however much of it comes.
+    [
+        ("identity", b" " * 1_000_000),
+        ("zstd", b"\x50\x2a\x4d\x18\x40\x42\x0f\0" + bytes(1_000_000)),
+    ],
+    ids=["identity", "zstd"],
+)
+def test_a_bomb_in_parts_is_noticed_while_it_comes(
+    shared: Server, encoding: str, part: bytes
+) -> None:
     sent = 0
 
     def parts() -> Any:
         nonlocal sent
         while sent < 50:
             sent += 1
-            yield b" " * 1_000_000
+            yield part
 
     answered = shared.v1(
         "ada",
         "POST",
         "/challenges/speed/what-if",
         content=parts(),
-        headers={"Content-Type": "application/json"},
+        headers={"Content-Type": "application/json", "Content-Encoding": encoding},
     )
     assert answered.status_code == 413
 

@@ -45,6 +45,8 @@ BODIES: Mapping[str, int] = {
 """Bytes of a body, unpacked, by the last part of its address."""
 _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
+_MOST_FRAMES = 256
+"""Packed pieces of one body: each costs an unpacker, also one that is empty."""
 _START, _NUMBERS = secrets.token_hex(4), itertools.count(1)
 """Ids of requests: of this process, and counted."""
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -151,7 +153,9 @@ class BoundedBody:
     def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], bound: int) -> None:
         self._receive = receive
         self._left = bound
+        self._packed_left = bound
         self._bound = bound
+        self._frames = 0
         packed = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         self._unpacker: Any = None
         self._packed = packed
@@ -166,6 +170,10 @@ class BoundedBody:
         if self._too_long:
             raise self._refuse_size()
         chunk = message.get("body", b"")
+        # What is packed counts too: a body without an end may unpack to nothing.
+        self._packed_left -= len(chunk)
+        if self._packed_left < 0:
+            raise self._refuse_size()
         if self._packed != "identity":
             chunk = self._unpack(chunk, last=not message.get("more_body", False))
         self._left -= len(chunk)
@@ -193,6 +201,10 @@ class BoundedBody:
         return opened
 
     def _choose(self) -> Any:
+        self._frames += 1
+        if self._frames > _MOST_FRAMES:
+            message = f"the body has more than {_MOST_FRAMES} {self._packed} frames"
+            raise refuse(400, message, "pack it in one piece")
         if self._packed in ("gzip", "deflate"):
             return zlib.decompressobj(wbits=47 if self._packed == "gzip" else 15)
         if self._packed == "zstd":
