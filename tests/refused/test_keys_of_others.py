@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.store.contest_samples import quick_store
+from tests.store.contest_samples import a_challenge, quick_store
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.callers import KEY_ROLES, Caller
+from tallymark.challenges.attempt import Metrics, Payload
 from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn
 from tallymark.store import Store
 
@@ -132,3 +133,17 @@ def test_an_invitation_is_no_key_and_a_key_is_no_session(
     for text in (invited.text, made.text):
         with pytest.raises(NotSignedIn):
             accounts.resume(text)
+
+
+def test_an_agent_keeps_no_reporter_from_telling_of_its_losses(store: Store) -> None:
+    """It cannot use up the idempotency key that a report about it is going to have."""
+
+    def report(succeeded: bool) -> str:
+        metrics = Metrics(succeeded=succeeded)
+        return store.attempts.report("sums", "eve", Payload(), metrics, at=2.0, key="nightly-17").id
+
+    store.challenges.publish(a_challenge(), b"files", at=0.0)
+    store.attempts.enter("sums", "eve", at=1.0, seed=1, key="nightly-17")
+    assert report(succeeded=False) == report(succeeded=False)
+    with pytest.raises(Conflict, match="was used before"):
+        report(succeeded=True)

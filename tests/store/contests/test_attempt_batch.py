@@ -199,8 +199,9 @@ class Players:
         for name in ("tenant", "seq", "id"):
             row.pop(name, None)
         if table == "idempotency":
-            if len(row["key"]) == 32:
-                row["key"] = "drawn"
+            operation, _, key = row["key"].partition(" ")
+            if len(key) == 32:
+                row["key"] = f"{operation} drawn"
             if not row["attempt"]:
                 return {}
         for name, known in numbers.items():

@@ -19,20 +19,25 @@ _LONGEST = 255
 
 
 class IdempotentRequest:
-    """What an agent asks under a key."""
+    """What is asked for an agent under a key. Each operation has its own keys.
 
-    def __init__(self, tenant: str, agent: str, key: str, *content: object) -> None:
+    Otherwise an agent could enter under a key that a reporter is going to use, and so keep its
+    report of a loss from being taken.
+    """
+
+    def __init__(self, tenant: str, agent: str, key: str, operation: str, *content: object) -> None:
         if not (0 < len(key) <= _LONGEST and make_storable(key) == key):
             raise InvalidInput(
                 "the idempotency key cannot be used", hint=f"give 1 to {_LONGEST} characters"
             )
         self.tenant, self.agent, self.key = tenant, agent, key
+        self._stored_key = f"{operation} {key}"
         self.digest = hashlib.sha256(repr(content).encode()).hexdigest()
 
     @property
     def id(self) -> tuple[str, str, str]:
         """Whose key it is, and the key."""
-        return self.tenant, self.agent, self.key
+        return self.tenant, self.agent, self._stored_key
 
     def check(self, digest: str) -> None:
         """Refuses a key that was used for something else."""
@@ -45,7 +50,9 @@ class IdempotentRequest:
     def find_answer(self, connection: Connection) -> int | None:
         """The attempt that was the answer before; a key used for something else is refused."""
         query = select(table.c.digest, table.c.attempt).where(
-            table.c.tenant == self.tenant, table.c.agent == self.agent, table.c.key == self.key
+            table.c.tenant == self.tenant,
+            table.c.agent == self.agent,
+            table.c.key == self._stored_key,
         )
         row = connection.execute(query).one_or_none()
         if row is None:
@@ -55,7 +62,7 @@ class IdempotentRequest:
 
     def keep_answer(self, connection: Connection, attempt: int, at: float) -> None:
         """Remembers the answer."""
-        row = {"tenant": self.tenant, "agent": self.agent, "key": self.key, "at": at}
+        row = {"tenant": self.tenant, "agent": self.agent, "key": self._stored_key, "at": at}
         row |= {"digest": self.digest, "attempt": attempt}
         if not insert_once(connection, table, row):
             # Another was quicker; if it asked for something else, this raises and all is undone.
