@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Generator
 
@@ -12,6 +13,11 @@ from hypothesis import settings
 from tests.effort import USUAL
 from tests.rewritten_tests import compile_once
 from tests.skips import refuse_skip
+
+# A shell starts its background commands with SIGINT ignored, and what they start inherits that:
+# tests that interrupt a command would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each worker has one core; before numpy is loaded, whose threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -304,8 +304,6 @@ def test_whatever_ends_it_the_agent_ends_and_the_attempt_stays(
     who = f"jo-{number.name}".lower()
     words = ["compete", "sums", "--agent-cmd", command, "--as", who]
     env = {key: value for key, value in os.environ.items() if key != "TALLY_DB"} | tally.server
-    # A shell has what it starts in the background ignore SIGINT, and all that this starts too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [TALLY, *words], cwd=tally.folder, env=env, stderr=subprocess.PIPE, text=True
     ) as process:
