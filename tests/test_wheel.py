@@ -166,7 +166,7 @@ def test_what_needs_an_extra_says_which_before_the_first_case(tally: Path, tmp_p
             check=False,
         )
         assert done.returncode == 2
-        assert "pip install 'tallymark[semantic]'" in done.stdout + done.stderr
+        assert f'--python {tally.parent}/python "tallymark[semantic]"' in done.stdout + done.stderr
 
 
 def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.models.provider_server import (
 )
 
 from tallymark.errors import InvalidInput, ModelError
+from tallymark.installation import explain_install
 from tallymark.models import Answer, Message, Request, open_model
 from tallymark.models.provider_connection import _THROUGH_OPENAI
 from tallymark.models.provider_failures import translate_failure
@@ -383,14 +384,14 @@ def test_a_missing_package_says_what_to_install() -> None:
     with pytest.raises(ModelError) as caught:
         open_model("groq/x")
     assert str(caught.value) == (
-        'groq/x needs the package of groq; install it with pip install "pydantic-ai-slim[groq]"'
+        f"groq/x needs the package of groq; {explain_install('pydantic-ai-slim[groq]')}"
     )
 
 
 def test_a_missing_package_that_comes_with_ours_names_our_extra() -> None:
     said = 'Please install `openai`, you can use `pip install "pydantic-ai-slim[openai]"`'
     error = _make_package_error("openai/x", ImportError(said))
-    assert str(error).endswith('install it with pip install "tallymark[models]"')
+    assert str(error).endswith(explain_install("tallymark[models]"))
 
 
 def test_without_pydantic_ai_it_says_what_to_install() -> None:
@@ -409,7 +410,7 @@ for reference in ("openai/gpt-5-mini", "opneai/gpt-5-mini"):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.splitlines()
     assert said[0] == (
-        'openai/gpt-5-mini needs pydantic-ai; install it with pip install "tallymark[models]"'
+        f"openai/gpt-5-mini needs pydantic-ai; {explain_install('tallymark[models]')}"
     )
     assert "'opneai' is not a kind of model or a provider; did you mean 'openai'?" in said[1]
 
