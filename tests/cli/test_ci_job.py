@@ -65,6 +65,7 @@ def run_job(kind: str, forge: Forge, folder: Path, branch: str, **more: Any) -> 
             "GITHUB_SHA": "abc",
             "GITHUB_REPOSITORY": "us/agent",
             "GITHUB_API_URL": forge.url,
+            "GITHUB_GRAPHQL_URL": f"{forge.url}/graphql",
             "GITHUB_STEP_SUMMARY": str(folder / "steps.md"),
         },
         "gitlab": {
