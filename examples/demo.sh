@@ -28,7 +28,10 @@ if tally doctor >/dev/null 2>&1; then
   title '6. A challenge, played by sample agents in a sandbox: who stands where, and why.'
   try 'python examples/challenges/play.py >/dev/null'
   try 'tally leaderboard log-detective'
-  try 'tally attempt show a3 | head -n 6'
+  try 'tally attempt show a8 | head -n 6'
+
+  title '7. What if only speed counted? See who would move; nothing is changed.'
+  try 'tally rescore log-detective --preview --formula speed'
 else
   printf '%s\n' 'Challenges run code that is not trusted, so this part is left out: see tally doctor.'
 fi

@@ -48,7 +48,7 @@ if tally doctor >/dev/null 2>&1; then
   try 'tally leaderboard fix-the-parser'
   try 'tally leaderboard red-blue-guard'
   try 'tally leaderboard examples/challenges/track.yaml'
-  try 'tally attempt show a000000000003'
+  try 'tally attempt show a8'
   try 'tally ratings'
 
   title '11. Another idea of good for a challenge: see who would move before you do it.'

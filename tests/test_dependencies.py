@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -25,6 +26,23 @@ from scripts.dependencies import (
 from tests.container_file import copy_sources
 
 ROOT = Path(__file__).parents[1]
+NAMES = {
+    "backports": "backports-zstd",
+    "compression": None,  # in Python's library since 3.14
+    "fastmcp": "fastmcp-slim",
+    "google.protobuf": "protobuf",
+    "jsonschema_specifications": "jsonschema-specifications",
+    "markdown_it": "markdown-it-py",
+    "opentelemetry.context": "opentelemetry-api",
+    "opentelemetry.proto": "opentelemetry-proto",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.trace": "opentelemetry-api",
+    "pydantic_ai": "pydantic-ai-slim",
+    "yaml": "pyyaml",
+}
+"""Packages that are not called like what is imported from them."""
+BROUGHT = {"deepeval", "inspect-ai", "pydantic-evals", "pytest"}
+"""Libraries that a user has, whose scorers or tests we take."""
 
 
 def test_a_service_that_does_not_answer_is_said_and_is_no_finding(
@@ -103,6 +121,41 @@ def test_the_bill_of_materials_names_all_that_an_install_brings() -> None:
         assert set(told) == set(find_dependencies())
         assert all(each["version"] == pins[name] for name, each in told.items())
         assert sbom.make_sbom() == sbom.PAGE.read_text(encoding="utf-8"), "run: make sbom"
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Not only brought by another package, which may stop doing so; see tests/test_wheel.py too."""
+    extras = list_extras(read_project())
+    declared = {
+        canonicalize_name(Requirement(text).name)
+        for extra, texts in extras.items()
+        if extra != "dev"
+        for text in texts
+    }
+    undeclared = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "src").rglob("*.py")
+        for name in find_imports(path)
+        if name not in declared | BROUGHT
+    }
+    assert not undeclared
+
+
+def find_imports(path: Path) -> set[str]:
+    """The packages of others that a module imports, anywhere in it."""
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            modules += [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules += [f"{node.module}.{each.name}" for each in node.names]
+    found: set[str] = set()
+    for module in modules:
+        first, *rest = module.split(".")
+        if first not in {*sys.stdlib_module_names, "services", "tallymark"}:
+            name = NAMES.get(".".join((first, *rest[:1])), NAMES.get(first, first))
+            found |= {canonicalize_name(name)} if name else set()
+    return found
 
 
 def build(folder: Path, mode: int, mask: int) -> dict[str, str]:

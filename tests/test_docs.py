@@ -37,11 +37,13 @@ _BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> Sequence[object]:
+    """But for files of tutorials, which their own commands use, one together with another."""
     return [
         pytest.param(page, match[2], id=f"{page.stem}:{page_line(page, match.start())}")
         for page in PAGES
         for match in _BLOCK.finditer(page.read_text(encoding="utf-8"))
         if match[1] == language
+        and (page not in tutorials.PAGES or match[0].startswith(f"```{language}\n"))
     ]
 
 

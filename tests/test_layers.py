@@ -14,6 +14,7 @@ LEVELS = {
     "text": 0,
     "watched_work": 0,
     "importing": 0,
+    "installation": 0,
     "event_loops": 0,
     "left_behind": 0,
     "parquet_rows": 0,
@@ -66,7 +67,7 @@ ONLY = {
 SIBLINGS = {
     "challenges/evaluators/suite.py": {"suites"},  # an evaluator that runs a suite
     "importing.py": {"errors"},
-    "parquet_rows.py": {"errors"},
+    "parquet_rows.py": {"errors", "installation"},
     "parquet_trial.py": {"errors", "parquet_rows"},
 }
 

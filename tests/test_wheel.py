@@ -2,74 +2,131 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
-from email import message_from_bytes
-from importlib.metadata import Distribution, distribution
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import Distribution, distribution, distributions
+from itertools import chain
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
-from packaging.requirements import Requirement
+from scripts.dependencies import BASE, find_dependencies
 from tests.compilers import CAN_COMPILE
 from tests.container_file import copy_sources
+from tests.models.provider_server import ProviderServer
+
+UNLOCKED = {
+    "models": (
+        "tallymark.models.compatible_provider",
+        "tallymark.models.given_model",
+        "tallymark.models.mcp_connection",
+        "tallymark.models.provider",
+        "tallymark.models.provider_connection",
+        "tallymark.models.provider_failures",
+        "tallymark.models.provider_rehearsal",
+        "tallymark.models.provider_steps",
+        "tallymark.models.provider_tools",
+        "tallymark.models.quick_requests",
+    ),
+    "parquet": ("tallymark.app.loads", "tallymark.app.tables", "tallymark.parquet_rows"),
+    "postgres": ("sqlalchemy.dialects.postgresql.psycopg", "psycopg"),
+    "ray": ("ray",),
+    "semantic": ("wordllama",),
+    "tracing": ("tallymark.suites.python_suites.otel_processor", "opentelemetry.sdk.trace"),
+}
+"""What each extra makes importable: modules of ours, and libraries that are imported late."""
+BESIDE_OTHERS = (
+    "tallymark.pytest_plugin",
+    "tallymark.scorers.adapters.deepeval_case",
+    "tallymark.scorers.adapters.inspect_state",
+    "tallymark.scorers.adapters.pydantic_evals_context",
+)
+"""Modules that are only imported by, or after, a library that the user has."""
+PYTHONS = [
+    path for minor in range(11, 15) if (path := shutil.which(f"python3.{minor}")) is not None
+]
 
 
-def run(*command: str | Path, cwd: Path | None = None) -> str:
+def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
     finished = subprocess.run(
-        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
+        [str(part) for part in command],
+        cwd=cwd,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert finished.returncode == 0, f"{command}\n{finished.stdout}\n{finished.stderr}"
     return finished.stdout
+
+
+def build_wheel(folder: Path) -> Path:
+    copy_sources(folder)
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="module")
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`tally` from the wheel, in an environment that has only what the wheel asks for."""
     folder = tmp_path_factory.mktemp("wheel")
-    copy_sources(folder)
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=folder)
-    wheel = next(folder.glob("*.whl"))
+    wheel = build_wheel(folder)
     venv.create(folder / "venv")
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    for each in find_needed(wheel):
-        link(each, packages)
+    link(find_dependencies([BASE]), packages)
     python = folder / "venv" / "bin" / "python"
     # Without an index: what it asks for and was not linked, or in another version, is missing.
     run(sys.executable, "-m", "pip", "--python", python, "install", "-qq", "--no-index", wheel)
     return folder / "venv" / "bin" / "tally"
 
 
-def find_needed(wheel: Path) -> list[Distribution]:
-    """What the wheel asks for, and what that asks for, as this environment has it."""
-    with ZipFile(wheel) as files:
-        (name,) = (each for each in files.namelist() if each.endswith(".dist-info/METADATA"))
-        asked = message_from_bytes(files.read(name)).get_all("Requires-Dist") or []
-    wanted = [(Requirement(each), "") for each in asked]
-    found: dict[str, Distribution] = {}
-    seen: set[tuple[str, str]] = set()
-    while wanted:
-        requirement, extra = wanted.pop()
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        for each in ("", *requirement.extras):
-            if (requirement.name.lower(), each) not in seen:
-                seen.add((requirement.name.lower(), each))
-                there = distribution(requirement.name)
-                found[there.name.lower()] = there
-                wanted += [(Requirement(text), each) for text in there.requires or []]
-    return list(found.values())
+@pytest.fixture(scope="module")
+def extras(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each extra with what it adds to the base install, for PYTHONPATH."""
+    folder = tmp_path_factory.mktemp("extras")
+    base = find_dependencies([BASE])
+    for extra in UNLOCKED:
+        link(find_dependencies([extra]).keys() - base.keys(), folder / extra)
+    return folder
 
 
-def link(package: Distribution, folder: Path) -> None:
-    """Puts an installed package into another environment, without unpacking it once more."""
-    for file in package.files or []:
-        if ".." not in file.parts:  # programs, which nobody calls here
-            target = folder / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(Path(str(package.locate_file(file))))
+def link(names: Iterable[str], folder: Path) -> None:
+    """Puts installed packages into another environment, and nothing that they do not bring."""
+    shared = count_owners()
+    for package in map(distribution, names):
+        for file in list_files(package):
+            top = file.partition("/")[0]
+            part = file if shared[top] > 1 else top  # such as `google`, of several packages
+            target = folder / part
+            if not target.is_symlink():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(Path(str(package.locate_file(part))))
+
+
+def list_files(package: Distribution) -> Iterator[str]:
+    """What a package has beside others; `Distribution.files` takes a hundred times longer."""
+    for row in csv.reader((package.read_text("RECORD") or "").splitlines()):
+        if not row[0].startswith(".."):  # programs, which nobody calls here
+            yield row[0]
+
+
+@cache
+def count_owners() -> Counter[str]:
+    """How many packages have files in each folder."""
+    return Counter(
+        top
+        for package in distributions()
+        for top in {file.partition("/")[0] for file in list_files(package)}
+    )
 
 
 def test_it_checks_a_formula(tally: Path, tmp_path: Path) -> None:
@@ -109,7 +166,7 @@ def test_what_needs_an_extra_says_which_before_the_first_case(tally: Path, tmp_p
             check=False,
         )
         assert done.returncode == 2
-        assert "pip install 'tallymark[semantic]'" in done.stdout + done.stderr
+        assert f'--python {tally.parent}/python "tallymark[semantic]"' in done.stdout + done.stderr
 
 
 def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
@@ -128,9 +185,105 @@ def test_it_is_small(tally: Path) -> None:
     counted = [
         path for path in packages.iterdir() if not re.match("pip|setuptools|pkg_", path.name)
     ]
-    files = [file for each in counted for file in (each.rglob("*") if each.is_dir() else [each])]
+    files = [
+        file
+        for each in map(Path.resolve, counted)
+        for file in (each.rglob("*") if each.is_dir() else [each])
+    ]
     assert sum(file.stat().st_size for file in files) < 260e6
     assert len(list(packages.glob("*.dist-info"))) <= 68
+
+
+def test_every_module_is_importable_with_what_its_install_declares(
+    tally: Path, extras: Path, tmp_path: Path
+) -> None:
+    found = find_broken(tally, tmp_path, list_modules(tally))
+    ours = {name for names in UNLOCKED.values() for name in names if name.startswith("tallymark.")}
+    assert found.keys() == ours | set(BESIDE_OTHERS), found
+    for extra, names in UNLOCKED.items():
+        assert find_broken(tally, tmp_path, names, PYTHONPATH=str(extras / extra)) == {}, extra
+
+
+def list_modules(tally: Path) -> list[str]:
+    """All that the wheel holds but scripts of alembic, which only it runs."""
+    (packages,) = (tally.parents[1] / "lib").glob("python*/site-packages")
+    parts = (
+        path.relative_to(packages).with_suffix("").parts
+        for top in ("services", "tallymark")
+        for path in (packages / top).rglob("*.py")
+    )
+    left_out = {"__main__", "examples", "migrations"}
+    return sorted(
+        ".".join(each).removesuffix(".__init__") for each in parts if not left_out & {*each}
+    )
+
+
+def find_broken(
+    tally: Path, folder: Path, modules: Iterable[str], **environment: str
+) -> dict[str, str]:
+    """Modules that cannot be imported there, and why."""
+    code = """
+import importlib, json, sys
+broken = {}
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        broken[name] = repr(error)
+print(json.dumps(broken))
+"""
+    found: dict[str, str] = json.loads(
+        run(tally.parent / "python", "-c", code, *modules, cwd=folder, **environment)
+    )
+    return found
+
+
+def test_models_of_providers_answer_where_only_their_extra_is_installed(
+    tally: Path, extras: Path, tmp_path: Path
+) -> None:
+    ask_providers(tally, tmp_path, PYTHONPATH=str(extras / "models"))
+
+
+def ask_providers(tally: Path, folder: Path, **environment: str) -> None:
+    """Runs a suite through the providers' own libraries, against a server that speaks for them."""
+    suite = "evals: [{prompt: hello there, checks: [match: hello there]}]"
+    (folder / "suite.yaml").write_text(suite, encoding="utf-8")
+    models = ("openai/gpt-5-mini", "anthropic/claude-opus-5", "ollama/tiny")
+    words = [word for model in models for word in ("-m", model)]
+    with ProviderServer() as server:
+        environment |= {
+            "OPENAI_API_KEY": "none",
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "ANTHROPIC_API_KEY": "none",
+            "ANTHROPIC_BASE_URL": server.url,
+            "OLLAMA_BASE_URL": f"{server.url}/v1",
+        }
+        printed = run(tally, "run", "suite.yaml", *words, cwd=folder, **environment)
+        assert printed.count("1 passed, 0 failed") == len(models), printed
+        assert server.count["hello there"] == len(models)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("built"))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("extra", ["", *UNLOCKED])
+def test_it_works_as_pip_installs_it(wheel: Path, python: str, extra: str, tmp_path: Path) -> None:
+    """With all that a registry gives, in the pinned versions."""
+    run(python, "-m", "venv", tmp_path / "venv")
+    tally = tmp_path / "venv" / "bin" / "tally"
+    wanted = f"{wheel}[{extra}]" if extra else wheel
+    pins = Path(__file__).parents[1] / "constraints.txt"
+    run(tally.parent / "pip", "install", "-qq", "-c", pins, wanted)
+    modules = set(list_modules(tally)) - {*BESIDE_OTHERS, *chain(*UNLOCKED.values())}
+    assert find_broken(tally, tmp_path, [*modules, *UNLOCKED.get(extra, ())]) == {}
+    run(tally, "init", "first.yaml", cwd=tmp_path)
+    assert "3 passed" in run(tally, "run", "first.yaml", cwd=tmp_path)
+    if extra == "models":
+        ask_providers(tally, tmp_path)
 
 
 def test_it_brings_the_names_that_existing_plugins_use(tally: Path, tmp_path: Path) -> None:

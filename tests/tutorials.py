@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -46,7 +45,6 @@ def play(text: str) -> str:
         names: list[tuple[str, str]] = []
         if f"$ tally login {_SERVER}" in text:
             names = left.enter_context(_serve(Path(made), lambda: now))
-            shutil.copy(ROOT / "examples/agents/detective.py", here / "better.py")
 
         def tell(line: str) -> str:
             nonlocal now

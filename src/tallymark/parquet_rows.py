@@ -16,12 +16,13 @@ from threading import Lock
 from typing import IO, Any, Literal, NamedTuple
 
 from tallymark.errors import InvalidInput
+from tallymark.installation import explain_install
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 except ImportError:
-    hint = 'install it with: pip install "tallymark[parquet]"'
+    hint = explain_install("tallymark[parquet]")
     raise InvalidInput("Parquet files need pyarrow", hint=hint) from None
 
 Kind = Literal["text", "whole", "number", "flag", "moment", "numbers", "texts"]

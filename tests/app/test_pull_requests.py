@@ -25,6 +25,11 @@ class Forge:
     url: str = ""
     kind: str = "github"
     comments: dict[int, str] = field(default_factory=dict)
+    others: set[int] = field(default_factory=set)
+    """Comments that somebody else wrote."""
+    viewer: Any = field(
+        default_factory=lambda: {"data": {"viewer": {"login": "github-actions[bot]"}}}
+    )
     asked: list[str] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     """Instead of doing what was asked."""
@@ -50,10 +55,14 @@ class Forge:
                 "PUT",
             ),
         }[self.kind]
+        if (method, parts.path) == ("POST", "/graphql"):
+            return 200, self.viewer
+        if (method, parts.path) == ("GET", "/user") and self.kind == "gitlab":
+            return 200, {"id": 3, "username": "project_42_bot"}
         if parts.path == listed and method == "GET":
             query = parse_qs(parts.query)
             size, page = (int(query[name][0]) for name in ("per_page", "page"))
-            items = [{"id": key, "body": text} for key, text in self.comments.items()]
+            items = [self.show(key) for key in self.comments]
             return 200, items[(page - 1) * size : page * size]
         if parts.path == listed and method == "POST":
             key = len(self.comments) + 1
@@ -64,6 +73,15 @@ class Forge:
             self.comments[int(found[1])] = body["body"]
             return 200, {"id": int(found[1]), "body": body["body"]}
         return 404, {"message": "Not Found"}
+
+    def show(self, key: int) -> dict[str, Any]:
+        """A comment as it is listed."""
+        ours, author, name = {
+            "github": ("github-actions[bot]", "user", "login"),
+            "gitlab": ("project_42_bot", "author", "username"),
+        }[self.kind]
+        who = "somebody" if key in self.others else ours
+        return {"id": key, "body": self.comments[key], author: {name: who}}
 
 
 @pytest.fixture
@@ -108,6 +126,7 @@ def on_github(forge: Forge, folder: Path, **more: str) -> CiJob:
         "GITHUB_SHA": "abc",
         "GITHUB_REPOSITORY": "us/agent",
         "GITHUB_API_URL": forge.url,
+        "GITHUB_GRAPHQL_URL": f"{forge.url}/graphql",
         "GITHUB_TOKEN": "word",
     }
     return find_job(known | more)
@@ -142,6 +161,29 @@ def test_a_comment_is_written_once_and_then_over_itself(
     assert len(forge.comments) == 131
     assert forge.comments[131] == "<!-- mark -->\nsecond"
     assert job.comments.put("<!-- other -->", "<!-- other -->") == "made"
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_comment_of_somebody_else_is_left_alone(kind: str, forge: Forge, tmp_path: Path) -> None:
+    """Whoever can comment can write one that begins with our mark."""
+    job = on_github(forge, tmp_path) if kind == "github" else on_gitlab(forge)
+    assert job.comments is not None
+    forge.comments[1] = "<!-- mark -->\nAll is well."
+    forge.others = {1}
+    assert job.comments.put("<!-- mark -->", "<!-- mark -->\nfirst") == "made"
+    assert job.comments.put("<!-- mark -->", "<!-- mark -->\nsecond") == "changed"
+    assert forge.comments == {1: "<!-- mark -->\nAll is well.", 2: "<!-- mark -->\nsecond"}
+
+
+def test_nothing_is_changed_where_nobody_says_whose_token_it_is(
+    forge: Forge, tmp_path: Path
+) -> None:
+    job = on_github(forge, tmp_path)
+    assert job.comments is not None
+    forge.comments[1] = "<!-- mark -->"
+    forge.viewer = {"errors": [{"message": "not for you"}]}
+    with pytest.raises(WorkFailed, match="does not say whose token this is"):
+        job.comments.put("<!-- mark -->", "<!-- mark -->\nfirst")
 
 
 def test_who_may_not_comment_is_told_so(forge: Forge, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 from tests.app.test_pull_requests import Forge, forge
+from tests.container_file import copy_sources
+from tests.models.provider_server import ProviderServer
 
 __all__ = ["forge"]
 ROOT = Path(__file__).parents[2]
@@ -33,6 +35,39 @@ def read_script(kind: str) -> str:
         return script
     (script,) = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text())[".tallymark"]["script"]
     return script
+
+
+def read_install(kind: str) -> str:
+    """What installs Tallymark there."""
+    if kind == "github":
+        steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+        (script,) = [each["run"] for each in steps[:-1] if "run" in each]
+    else:
+        template = yaml.safe_load((ROOT / "ci" / "gitlab.yml").read_text())[".tallymark"]
+        (script,) = template["before_script"]
+    return str(script)
+
+
+def install(kind: str, source: Path, programs: Path, folder: Path) -> None:
+    """Runs that, with the `pip` of a folder, for a checkout of ours."""
+    known = {"GITHUB_ACTION_PATH": str(source), "TALLY_SOURCE": source.as_uri()}
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["bash" if kind == "github" else "sh", "-e", "-c", read_install(kind)],
+        cwd=folder,
+        env=read_variables(kind) | known | {"PATH": path, "HOME": str(folder)},
+        check=True,
+    )
+
+
+def make_repository(folder: Path) -> Path:
+    """A clone of ours as a job finds it."""
+    folder.mkdir()
+    copy_sources(folder)
+    words = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "-q", "-b", "main"], ["add", "."], [*words, "commit", "-qm", "all"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
 
 
 def read_variables(kind: str) -> dict[str, str]:
@@ -65,6 +100,7 @@ def run_job(kind: str, forge: Forge, folder: Path, branch: str, **more: Any) -> 
             "GITHUB_SHA": "abc",
             "GITHUB_REPOSITORY": "us/agent",
             "GITHUB_API_URL": forge.url,
+            "GITHUB_GRAPHQL_URL": f"{forge.url}/graphql",
             "GITHUB_STEP_SUMMARY": str(folder / "steps.md"),
         },
         "gitlab": {
@@ -147,3 +183,64 @@ def test_a_comment_that_cannot_be_written_changes_no_verdict(forge: Forge, tmp_p
     assert done.returncode == 0
     assert "tally: the comment could not be written: it answered 401" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_job_installs_the_checkout_that_its_script_comes_from(kind: str, tmp_path: Path) -> None:
+    """In the versions of its own constraints, and with what models of providers need."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    words = tmp_path / "words"
+    copied = f'cat "$4" "${{5%[*}}/pyproject.toml" > {words}.read'
+    (programs / "pip").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {words}\n{copied}\n')
+    (programs / "pip").chmod(0o755)
+    source = make_repository(tmp_path / "source")
+    install(kind, source, programs, tmp_path)
+    *first, pins, wanted = words.read_text().splitlines()
+    assert first == ["install", "--quiet", "--constraint"]
+    assert pins == f"{wanted.removesuffix('[models]')}/constraints.txt"
+    read = (tmp_path / "words.read").read_text()
+    assert (
+        read == (source / "constraints.txt").read_text() + (source / "pyproject.toml").read_text()
+    )
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_what_a_job_installs_asks_models_of_providers(
+    kind: str, forge: Forge, tmp_path: Path
+) -> None:
+    programs = tmp_path / "venv" / "bin"
+    subprocess.run([sys.executable, "-m", "venv", programs.parent], check=True)
+    install(kind, make_repository(tmp_path / "source"), programs, tmp_path)
+    (tmp_path / "suite.yaml").write_text("evals: [{prompt: hello, checks: [match: hello]}]")
+    with ProviderServer() as server:
+        done = run_job(
+            kind,
+            forge,
+            tmp_path,
+            "warmer",
+            MODEL="openai/gpt-5-mini",
+            OPENAI_API_KEY="none",
+            OPENAI_BASE_URL=f"{server.url}/v1",
+            PATH=f"{programs}{os.pathsep}{os.environ['PATH']}",
+        )
+        assert done.returncode == 0, done.stderr
+        assert server.count["hello"] == 1
+    assert len(forge.comments) == 1
+
+
+def test_the_documented_jobs_say_only_what_the_scripts_take() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    workflow, job = (
+        yaml.safe_load(page.partition(f"```yaml {name}\n")[2].partition("```")[0])
+        for name in (".github/workflows/evals.yml", ".gitlab-ci.yml")
+    )
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    (step,) = [each for each in workflow["jobs"]["evals"]["steps"] if "with" in each]
+    assert {name for name, each in inputs.items() if each.get("required")} <= step["with"].keys()
+    assert step["with"].keys() <= inputs.keys()
+    # YAML reads `on` as true. `pull_request_target` would run strangers' code with our secrets.
+    assert workflow[True].keys() == {"push", "pull_request"}
+    assert job["evals"]["variables"].keys() <= read_variables("gitlab").keys()
+    assert job["include"]["file"] == "ci/gitlab.yml"

@@ -9,6 +9,7 @@ import pytest
 from tallymark.engine import engine_choice
 from tallymark.engine.engine_choice import EngineChoice, choose_engine
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.installation import explain_install
 
 AT = "10.0.0.5:6379"
 
@@ -82,9 +83,8 @@ def test_ray_that_is_not_installed_says_how_to_have_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(engine_choice, "find_spec", lambda _: None)
     with pytest.raises(WorkFailed) as refused:
         choose_engine("ray", None)
-    assert str(refused.value) == (
-        "the engine ray is not installed; install it: pip install 'tallymark[ray]'"
-    )
+    hint = explain_install("tallymark[ray]")
+    assert str(refused.value) == f"the engine ray is not installed; {hint}"
 
 
 def test_a_machine_starts_a_few_workers_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:

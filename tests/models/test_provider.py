@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from pydantic_ai.exceptions import ModelTimeoutError
 from tests.models.model_conformance import request
 from tests.models.provider_server import (
     Action,
@@ -21,8 +22,10 @@ from tests.models.provider_server import (
 )
 
 from tallymark.errors import InvalidInput, ModelError
+from tallymark.installation import explain_install
 from tallymark.models import Answer, Message, Request, open_model
 from tallymark.models.provider_connection import _THROUGH_OPENAI
+from tallymark.models.provider_failures import translate_failure
 from tallymark.models.provider_setup import PROVIDERS, _make_package_error
 
 OPENAI, CHAT, ANTHROPIC = "openai/gpt-5-mini", "openai-chat:gpt-5-mini", "anthropic/claude-opus-5"
@@ -264,6 +267,32 @@ def test_an_empty_account_is_not_asked_again(server: ProviderServer) -> None:
     assert not caught.value.throttled
 
 
+@pytest.mark.parametrize("reference", [OPENAI, CHAT, ANTHROPIC, "ollama/x", "google/gemini-3"])
+def test_a_server_that_is_not_there_was_sent_nothing(
+    monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_BASE_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, "none")
+    with pytest.raises(ModelError, match=f"^{reference} could not be reached: .*failed") as caught:
+        ask(reference)
+    assert (caught.value.retryable, caught.value.refused) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "said", "refused"),
+    [
+        ("connect", "m could not be reached: connecting took too long", True),
+        ("read", "m did not answer in time: slow", False),
+    ],
+)
+def test_a_timeout_says_whether_anything_was_sent(phase: Any, said: str, refused: bool) -> None:
+    error = translate_failure("m", ModelTimeoutError("m", "slow", phase=phase))
+    assert (str(error), error.retryable, error.refused) == (said, True, refused)
+
+
 def test_a_library_that_waits_too_long_is_worth_another_try(server: ProviderServer) -> None:
     server.on("hi", Reply(latency=30))
     asked = Request(messages=(Message("user", "hi"),), settings={"timeout": 0.05})
@@ -355,14 +384,14 @@ def test_a_missing_package_says_what_to_install() -> None:
     with pytest.raises(ModelError) as caught:
         open_model("groq/x")
     assert str(caught.value) == (
-        'groq/x needs the package of groq; install it with pip install "pydantic-ai-slim[groq]"'
+        f"groq/x needs the package of groq; {explain_install('pydantic-ai-slim[groq]')}"
     )
 
 
 def test_a_missing_package_that_comes_with_ours_names_our_extra() -> None:
     said = 'Please install `openai`, you can use `pip install "pydantic-ai-slim[openai]"`'
     error = _make_package_error("openai/x", ImportError(said))
-    assert str(error).endswith('install it with pip install "tallymark[models]"')
+    assert str(error).endswith(explain_install("tallymark[models]"))
 
 
 def test_without_pydantic_ai_it_says_what_to_install() -> None:
@@ -381,7 +410,7 @@ for reference in ("openai/gpt-5-mini", "opneai/gpt-5-mini"):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     ).stdout.splitlines()
     assert said[0] == (
-        'openai/gpt-5-mini needs pydantic-ai; install it with pip install "tallymark[models]"'
+        f"openai/gpt-5-mini needs pydantic-ai; {explain_install('tallymark[models]')}"
     )
     assert "'opneai' is not a kind of model or a provider; did you mean 'openai'?" in said[1]
 

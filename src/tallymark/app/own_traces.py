@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from tallymark.app.metrics import name_route
 from tallymark.errors import InvalidInput
+from tallymark.installation import explain_install
 from tallymark.watched_work import Work, add_watcher, remove_watcher
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def read_endpoint(environment: Mapping[str, str]) -> str:
     if url and find_spec("opentelemetry.sdk") is None:
         raise InvalidInput(
             f"{name} is set, and OpenTelemetry's SDK is not installed",
-            hint="install it with: pip install 'tallymark[tracing]'",
+            hint=explain_install("tallymark[tracing]"),
         )
     return url
 

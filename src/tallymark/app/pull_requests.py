@@ -6,6 +6,7 @@ What a job is and may do stands in the variables that either sets for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -47,9 +48,11 @@ class CommentList:
     headers: Mapping[str, str]
     update: str
     """The method that changes a comment."""
+    own_name: tuple[str, str, Any]
+    """The request that says whose token this is: method, address, body."""
 
     @classmethod
-    def of_github(cls, api: str, repository: str, number: int, token: str) -> Self:
+    def of_github(cls, api: str, graphql: str, repository: str, number: int, token: str) -> Self:
         """Comments of a pull request are those of its issue."""
         issues = f"{api.rstrip('/')}/repos/{repository}/issues"
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
@@ -59,6 +62,8 @@ class CommentList:
             one_url=f"{issues}/comments/{{id}}",
             headers=headers,
             update="PATCH",
+            # GET /user is refused to the token of a job.
+            own_name=("POST", graphql, {"query": "query { viewer { login } }"}),
         )
 
     @classmethod
@@ -70,10 +75,11 @@ class CommentList:
             one_url=f"{place}/notes/{{id}}",
             headers={"PRIVATE-TOKEN": token},
             update="PUT",
+            own_name=("GET", f"{api.rstrip('/')}/user", None),
         )
 
     def put(self, mark: str, body: str) -> str:
-        """Writes a comment, or over the one that begins with the mark; `made` or `changed`."""
+        """Writes a comment, or over our own that begins with the mark; `made` or `changed`."""
         with httpx2.Client(headers=dict(self.headers), timeout=_TIMEOUT_S) as http:
             found = self._find(http, mark)
             if found is None:
@@ -83,6 +89,8 @@ class CommentList:
             return "changed"
 
     def _find(self, http: httpx2.Client, mark: str) -> int | None:
+        """Our comment with the mark: anybody can write one that looks like it."""
+        names: set[str] = set()
         for page in range(1, _MOST_PAGES + 1):
             url = f"{self.list_url}?per_page={_PAGE}&page={page}"
             comments = _send(http, "GET", url)
@@ -90,10 +98,27 @@ class CommentList:
                 raise WorkFailed(f"{self.list_url} answers no list of comments")
             for each in comments:
                 if isinstance(each, dict) and str(each.get("body", "")).startswith(mark):
-                    return int(each["id"])
+                    names = names or self._find_own_names(http)
+                    if _find_author(each) in names:
+                        return int(each["id"])
             if len(comments) < _PAGE:
                 return None
         return None
+
+    def _find_own_names(self, http: httpx2.Client) -> set[str]:
+        """Our name, and how GitHub writes that of a bot at a comment."""
+        told = _send(http, *self.own_name)
+        with suppress(KeyError, TypeError):
+            name = told["data"]["viewer"]["login"] if "data" in told else told["username"]
+            return {name, f"{name}[bot]"}
+        raise WorkFailed(f"{self.own_name[1]} does not say whose token this is")
+
+
+def _find_author(comment: dict[str, Any]) -> str | None:
+    author = comment.get("user") or comment.get("author")
+    if not isinstance(author, dict):
+        return None
+    return author.get("login") or author.get("username")
 
 
 def find_job(environment: Mapping[str, str]) -> CiJob:
@@ -119,8 +144,9 @@ def _find_github_job(known: Mapping[str, str]) -> CiJob:
         why = "GITHUB_TOKEN is not set: give it in `env`, with `permissions: pull-requests: write`"
         return replace(job, why_silent=why)
     api = known.get("GITHUB_API_URL", "https://api.github.com")
+    graphql = known.get("GITHUB_GRAPHQL_URL", "https://api.github.com/graphql")
     repository = known.get("GITHUB_REPOSITORY", "")
-    return replace(job, comments=CommentList.of_github(api, repository, number, token))
+    return replace(job, comments=CommentList.of_github(api, graphql, repository, number, token))
 
 
 def _read_number(path: str | None) -> int | None:

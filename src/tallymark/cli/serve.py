@@ -85,10 +85,12 @@ def _make_demo(db: str | None) -> Demo:
 
 
 def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
-    """Whoever started it may try what visitors cannot."""
+    """Lets whoever started it try what visitors cannot."""
     from tallymark.app.demo.demo import COMPETITOR
 
     say("Anybody may look, and change nothing. Keys to sign in with:", err=True)
     if admin is not None:
         say(f"  organiser        {admin}", err=True)
     say(f"  {COMPETITOR}    {example.make_competitor_key(service)}", err=True)
+    say("An invitation for agents of yours, see: tally docs tutorial-agent", err=True)
+    say(f"  {example.make_invitation(service)}", err=True)

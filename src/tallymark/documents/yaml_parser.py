@@ -56,7 +56,7 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
         from yaml.cyaml import CParser  # type: ignore[import-untyped]  # noqa: PLC0415
         from yaml.error import YAMLError  # type: ignore[import-untyped]  # noqa: PLC0415
     except ImportError:
-        hint = "install it with: pip install --force-reinstall --only-binary pyyaml pyyaml"
+        hint = "install PyYAML from a wheel instead; pip does so with --only-binary pyyaml"
         raise WorkFailed("PyYAML was built without libyaml, which reads YAML", hint=hint) from None
     builder = _NodeBuilder(source, holds)
     try:

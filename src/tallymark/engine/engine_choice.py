@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput, WorkFailed, suggest
+from tallymark.installation import explain_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +73,8 @@ def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None
         only_one = (workers or os.cpu_count() or 1) == 1
         return None if only_one else EngineChoice(workers=workers)
     if find_spec("ray") is None:
-        raise WorkFailed(
-            "the engine ray is not installed", hint="install it: pip install 'tallymark[ray]'"
-        )
+        hint = explain_install("tallymark[ray]")
+        raise WorkFailed("the engine ray is not installed", hint=hint)
     address = address or os.environ.get("TALLY_RAY_ADDRESS", "")
     if address and not _is_address(address):
         message = f"TALLY_RAY_ADDRESS {address} is no address of a cluster"

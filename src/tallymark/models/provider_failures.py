@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 from pydantic_ai import exceptions
 
 from tallymark.errors import ModelError
 from tallymark.models.model_failures import http_failure, one_line, retry_after
 
-_NOT_THERE = (httpx.ConnectError, httpx.ConnectTimeout, ConnectionRefusedError)
-"""Nothing was sent."""
+_NOT_SENT = ("pool", "connect")
+"""Phases of a request in which nothing has been sent yet."""
 
 
 def translate_failure(name: str, error: Exception) -> ModelError:
@@ -38,14 +37,16 @@ def translate_failure(name: str, error: Exception) -> ModelError:
     )
     if isinstance(error, lasting):
         return ModelError(f"{name} refused the request: {said}", refused=True)
-    if isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout):
+    not_sent = getattr(error, "phase", None) in _NOT_SENT
+    timeout = isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout)
+    if timeout and not not_sent:
         return ModelError(f"{name} did not answer in time: {said}", retryable=True)
     if isinstance(error, exceptions.ModelConnectionError | OSError):
-        causes = _list_causes(error)
+        why = "connecting took too long" if timeout else one_line(_find_first_cause(error))
         return ModelError(
-            f"{name} could not be reached: {one_line(causes[-1])}",
+            f"{name} could not be reached: {why}",
             retryable=True,
-            refused=any(isinstance(each, _NOT_THERE) for each in causes),
+            refused=not_sent or isinstance(error, ConnectionRefusedError),
         )
     # A body that is not what was promised, which libraries stumble over in ways of their own.
     if isinstance(error, exceptions.AgentRunError | IndexError | KeyError | AttributeError):
@@ -66,12 +67,11 @@ def _translate_status(name: str, error: Any) -> ModelError:
     )
 
 
-def _list_causes(error: BaseException) -> list[BaseException]:
-    """The error and what led to it; the last went wrong first, and says more than the others."""
-    causes = [error]
-    while causes[-1].__cause__ is not None:
-        causes.append(causes[-1].__cause__)
-    return causes
+def _find_first_cause(error: BaseException) -> BaseException:
+    """The error that started the chain, which says more than those that wrap it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _find_message(error: Any) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput, ModelError, suggest
+from tallymark.installation import explain_install
 from tallymark.models.model_failures import one_line
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def _make_package_error(name: str, error: ImportError) -> ModelError:
     elif (error.name or "").partition(".")[0] == "pydantic_ai":
         what, package = "pydantic-ai", "tallymark[models]"
     else:
-        return ModelError(f"{name} needs a package: {one_line(error)}")
-    return ModelError(f"{name} needs {what}", hint=f'install it with pip install "{package}"')
+        what, package = f"a package: {one_line(error)}", "tallymark[models]"
+    return ModelError(f"{name} needs {what}", hint=explain_install(package))
 
 
 def _make_unusable_error(name: str, error: Exception) -> ModelError:

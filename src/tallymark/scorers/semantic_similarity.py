@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.errors import ScorerError, WorkFailed
+from tallymark.installation import explain_install
 from tallymark.scorers.expectations import read_expected_texts
 from tallymark.scorers.json_post import post_json
 from tallymark.scoring import EvalContext, Score, configurable
@@ -45,7 +46,7 @@ def semantic_similarity(
         if find_spec("wordllama") is None:
             raise ScorerError(
                 f"{_NAME}: comparing meanings on this machine needs wordllama",
-                hint="install it with: pip install 'tallymark[semantic]'",
+                hint=explain_install("tallymark[semantic]"),
             )
         return lambda ctx: _score_offline(ctx, reference)
     check_url(model, _NAME)

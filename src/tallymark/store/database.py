@@ -24,6 +24,7 @@ from sqlalchemy import URL, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
+from tallymark.installation import explain_install
 from tallymark.store.batch_thread import BatchThread
 from tallymark.store.database_dialects import read_one_moment
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
@@ -554,9 +555,8 @@ def _make_postgres_address(url: URL) -> DatabaseAddress:
             "the database address has more than one '@'", hint="write an '@' in a password as %40"
         )
     if find_spec("psycopg") is None:
-        raise InvalidInput(
-            "PostgreSQL needs a driver", hint="install it with: pip install 'tallymark[postgres]'"
-        )
+        hint = explain_install("tallymark[postgres]")
+        raise InvalidInput("PostgreSQL needs a driver", hint=hint)
     shown = URL.create("postgresql", host=url.host, port=url.port, database=url.database)
     return DatabaseAddress(
         url=url.set(drivername="postgresql+psycopg"),

@@ -117,6 +117,20 @@ def test_anybody_may_look_and_nobody_changes_it_by_looking(service: Service) -> 
     assert "would change it for others" in refused.text
 
 
+def test_whoever_is_invited_competes_with_an_agent_of_their_own(
+    demo: Demo, service: Service
+) -> None:
+    invitation = demo.make_invitation(service)
+    key = service.accounts.accept_invitation(invitation, owner="ines", agent="sherlock")
+    client = TestClient(make_server(service), base_url=ADDRESS)
+    entered = client.post(
+        f"/api/v1/challenges/{BEANS}/attempts",
+        json={"agent": "sherlock"},
+        headers={"Authorization": f"Bearer {key.text}"},
+    )
+    assert entered.status_code == 201, entered.text
+
+
 def test_a_run_goes_on_while_it_is_served_and_ends_with_the_server(demo: Demo) -> None:
     service = Service(ServiceSettings(db=demo.db, demo=demo, workers=0))
     seen = threading.Event()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tallymark.errors import ScorerError, WorkFailed
+from tallymark.installation import explain_install
 from tallymark.scorers.adapters import (
     from_autoevals,
     from_deepeval,
@@ -61,8 +62,7 @@ class TestWithoutTheLibrary:
         with pytest.raises(WorkFailed) as caught:
             adapter("Something")
         assert str(caught.value) == (
-            f"this scorer needs {package}, which is not installed; "
-            f"install it with pip install {package}"
+            f"this scorer needs {package}, which is not installed; {explain_install(package)}"
         )
 
 

@@ -81,8 +81,11 @@ class Demo:
 
     def make_competitor_key(self, service: Service) -> str:
         """A key of one of the agents, for whoever wants to see the pages as it does."""
-        admin = Caller(service.app.tenant, "admin", "demo", owner="demo")
-        return service.accounts.create_key(admin, role="agent", agent=COMPETITOR).text
+        return service.accounts.create_key(_admin(service), role="agent", agent=COMPETITOR).text
+
+    def make_invitation(self, service: Service) -> str:
+        """For agents of whoever tries it."""
+        return service.accounts.invite(_admin(service), uses=100).text
 
     def start(self, service: Service) -> None:
         """Lets the field play on, with the services that everybody's requests use."""
@@ -115,6 +118,10 @@ class Demo:
 
     def _open_runs(self, app: App) -> SampleRuns:
         return SampleRuns(app, agents=make_agents(self.folder / "suites"))
+
+
+def _admin(service: Service) -> Caller:
+    return Caller(service.app.tenant, "admin", "demo", owner="demo")
 
 
 def _find_missing() -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import ScorerError, WorkFailed, suggest
 from tallymark.importing import find_version
+from tallymark.installation import explain_install
 from tallymark.scoring import Score, Scorer
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_reference import name_wrapped, snake_case
@@ -30,7 +31,7 @@ def import_library(module: str, package: str) -> Any:
             raise WorkFailed(f"{package} cannot be imported: {error}") from None
         raise WorkFailed(
             f"this scorer needs {package}, which is not installed",
-            hint=f"install it with pip install {package}",
+            hint=explain_install(package),
         ) from None
 
 
