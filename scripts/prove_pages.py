@@ -196,7 +196,7 @@ def prove_weight(browser: Browser, folder: Path) -> str:  # noqa: ARG001
             with open_page(browser, served) as page:
                 sizes: list[int] = []
                 page.on("response", partial(_weigh, sizes))
-                list(look(page, served.address + shot.address.format(**places), shot, 1280))
+                list(look(page, served.address + shot.address.format(**places), shot))
                 page.wait_for_load_state("load")
             if sum(sizes) > heaviest:
                 heaviest, name = sum(sizes), shot.name
@@ -218,7 +218,7 @@ def prove_axe(browser: Browser, folder: Path) -> str:  # noqa: ARG001
             served = servers[shot.role]
             for theme in ("light", "dark"):
                 with open_page(browser, served, theme=theme) as page:
-                    list(look(page, served.address + shot.address.format(**places), shot, 1280))
+                    list(look(page, served.address + shot.address.format(**places), shot))
                     faults += [f"{shot.name} ({theme}): {each}" for each in list_faults(page)]
     _require(not faults, *faults)
     return f"{len(SHOTS)} pages in two themes, nothing serious"

@@ -1,8 +1,8 @@
-"""Every page in its main states at 1280 and 390 pixels, light and dark: `make screenshots`.
+"""Every page in its main states at five widths, light and dark: `make screenshots`.
 
 A page is a line of `SHOTS`: its name, its address and who looks. They look at the store of `tally
-serve --demo`, while it plays on. What is too wide for its window, breaks the policy or does not
-answer is told at the end. With `--docs` only the pictures of README and docs are made again.
+serve --demo`, while it plays on. What breaks the layout or the policy or does not answer is told
+at the end. With `--docs` only the pictures of README and docs are made again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tallymark.traces.trace_query import parse_query
 
 CHROMIUM = "/usr/bin/chromium"
 ROOT = Path(__file__).parents[1]
-SIZES = ((1280, 900), (390, 844))
+SIZES = ((1280, 900), (390, 844), (768, 1024), (1366, 768), (1920, 1080))
 PICTURE = (1040, 720)
 PICTURES = {"home": "home", "run": "run", "board": "challenge", "traces": "traces-compare"}
 """The pictures of the docs, by the page that each shows."""
@@ -48,6 +48,36 @@ Act = Literal["", "loading", "offline", "keyboard", "print"]
 """What is done to a page: parts do not come, the server is away, Tab is pressed, it is printed."""
 
 
+# Run in a page, it returns a sentence for each fault of the layout.
+_FIND_LAYOUT_FAULTS = """() => {
+  const faults = [], shown = (it) => it.checkVisibility({ visibilityProperty: true });
+  const say = (it) => `<${it.tagName.toLowerCase()} class="${it.getAttribute("class") ?? ""}">`;
+  const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  if (wide > 0) faults.push(`the page is ${wide} px too wide`);
+  for (const card of document.querySelectorAll(".card, .tile, .podium li, .suites > li, .notice")) {
+    const frame = card.getBoundingClientRect();
+    for (const part of card.querySelectorAll("*")) {
+      const box = part.getBoundingClientRect();
+      const out = Math.max(box.right - frame.right, frame.left - box.left);
+      if (out <= 1 || !box.width || !shown(part)) continue;
+      // What scrolls or is clipped inside the card is not seen outside of it.
+      let holder = part;
+      while (holder !== card && getComputedStyle(holder).overflowX === "visible"
+             && !holder.matches(".spoken, svg *")) holder = holder.parentElement;
+      if (holder === card) {
+        faults.push(`${say(part)} is ${Math.round(out)} px outside of its ${say(card)}`);
+        break;
+      }
+    }
+  }
+  for (const name of document.querySelectorAll(".who span"))
+    if (name.scrollWidth > name.clientWidth) faults.push(`the name ${name.textContent} is cut`);
+  // A focus ring is drawn around the boxes of an element: around an empty one it cannot be seen.
+  for (const link of document.querySelectorAll("a[href], button, summary, [tabindex='0']"))
+    if (shown(link) && [...link.getClientRects()].some((box) => !box.width || !box.height))
+      faults.push(`the focus of ${say(link)} (${link.textContent.trim().slice(0, 30)}) is unseen`);
+  return faults;
+}"""
 _EXPECTED = ("the server responded with a status", "ERR_INTERNET_DISCONNECTED")
 
 
@@ -224,7 +254,7 @@ def take_pictures(
         shot = shots[name]
         served = servers[shot.role]
         with open_page(browser, served, PICTURE) as page:
-            list(look(page, served.address + shot.address.format(**places), shot, PICTURE[0]))
+            list(look(page, served.address + shot.address.format(**places), shot))
             page.screenshot(path=ROOT / "docs" / f"{picture}.png")
 
 
@@ -333,7 +363,7 @@ def serve(settings: ServiceSettings) -> Iterator[Served]:
 def photograph(
     browser: Browser, served: Served, shot: Shot, places: Mapping[str, str], out: Path
 ) -> list[str]:
-    """One page in both sizes and themes; what is wrong with it, in sentences."""
+    """One page in all sizes and themes; what is wrong with it, in sentences."""
     problems = []
     address = served.address + shot.address.format(**places)
     for size in SIZES:
@@ -341,9 +371,10 @@ def photograph(
             with open_page(browser, served, size, theme) as page:
                 told: list[str] = []
                 page.on("console", partial(_keep, told))
-                problems += [f"{shot.name}: {each}" for each in look(page, address, shot, size[0])]
+                told += look(page, address, shot)
+                told += list_layout_faults(page)
                 do_act(page, shot.act)
-                problems += [f"{shot.name}: {each}" for each in told]
+                problems += [f"{shot.name} at {size[0]}: {each}" for each in told]
                 page.screenshot(path=out / f"{shot.name}-{size[0]}-{theme}.png", full_page=True)
                 page.unroute_all(behavior="ignoreErrors")
     return problems
@@ -368,7 +399,7 @@ def open_page(
         context.close()
 
 
-def look(page: Page, address: str, shot: Shot, width: int) -> Iterator[str]:
+def look(page: Page, address: str, shot: Shot) -> Iterator[str]:
     """Opens a page, waits for its parts, and says what is wrong with it."""
     if shot.act == "loading":
         page.route("**/*part=*", lambda _: None)
@@ -378,9 +409,12 @@ def look(page: Page, address: str, shot: Shot, width: int) -> Iterator[str]:
     if shot.act != "loading":
         page.wait_for_selector("[aria-busy=true]", state="detached", timeout=15_000)
     page.wait_for_selector("#tip", state="attached")
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    if wide > width:
-        yield f"{wide} px wide in {width}"
+
+
+def list_layout_faults(page: Page) -> list[str]:
+    """What is too wide, leaves its card, is cut, or shows no keyboard focus, in sentences."""
+    found: list[str] = page.evaluate(_FIND_LAYOUT_FAULTS)
+    return found
 
 
 def do_act(page: Page, act: Act) -> None:

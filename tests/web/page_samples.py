@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
 
@@ -434,3 +434,14 @@ def list_addresses(store: Store) -> list[str]:
         "/agents/alice?against=bob",
         "/agents/alice?against=erin",
     ]
+
+
+def list_kinds(store: Store) -> list[str]:
+    """Of every address one, and of those that are busiest each state; a part alone is no page."""
+    found: dict[str, str] = {}
+    for each in list_addresses(store):
+        path = urlsplit(each).path
+        busy = path in ("/challenges/maze", "/runs/rntwo", "/formula") and "sort=" not in each
+        if "part=" not in each:
+            found.setdefault(each if busy else path, each)
+    return list(found.values())

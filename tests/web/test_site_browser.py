@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -30,7 +30,7 @@ from tests.web.page_samples import (
     a_result,
     a_trace,
     keep_run,
-    list_addresses,
+    list_kinds,
     play,
     publish_beans,
 )
@@ -111,17 +111,6 @@ def test_axe_finds_nothing_serious_in_either_theme(address: str, page: Page) -> 
         )
         faults += [f"dark {path}: {each}" for each in list_faults(found)]
     assert faults == []
-
-
-def list_kinds(store: Store) -> list[str]:
-    """Of every address one, and of those that are busiest each state; a part alone is no page."""
-    found: dict[str, str] = {}
-    for each in list_addresses(store):
-        path = urlsplit(each).path
-        busy = path in ("/challenges/maze", "/runs/rntwo", "/formula") and "sort=" not in each
-        if "part=" not in each:
-            found.setdefault(each if busy else path, each)
-    return list(found.values())
 
 
 @pytest.mark.proof

@@ -186,7 +186,7 @@ def change_challenge(
     services: Services,
     validate_only: ValidateOnly = False,
 ) -> Response:
-    """Close or reopen a challenge, freeze or unfreeze its board; each is undone without loss."""
+    """Close or reopen a challenge, freeze or unfreeze its board, rename it: undone without loss."""
     challenges, at = services.store.challenges, find_service(request).clock()
     challenges.find(name)
     acts = []
@@ -196,7 +196,26 @@ def change_challenge(
         acts.append(challenges.freeze if body.frozen else challenges.unfreeze)
     for act in acts:
         act(name, at=at, reason=body.reason)
+    if body.name is not None:
+        challenges.rename(name, body.name, at=at, reason=body.reason)
+        name = body.name
     return answer({"challenge": describe_challenge(challenges.find(name), at)})
+
+
+@router.delete(
+    "/challenges/{name}", response_model=wire.OneChallenge, dependencies=[may(ORGANISERS, "write")]
+)
+def delete_challenge(
+    name: str,
+    request: Request,
+    services: Services,
+    reason: Annotated[str, Query(min_length=1, max_length=2000, description="Kept in the log.")],
+) -> Response:
+    """Delete a challenge that nobody has tried; the log says that it was there."""
+    challenges, at = services.store.challenges, find_service(request).clock()
+    kept = challenges.find(name)
+    challenges.delete(name, at=at, reason=reason)
+    return answer({"challenge": describe_challenge(kept, at)})
 
 
 @router.post(

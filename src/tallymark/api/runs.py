@@ -184,6 +184,26 @@ def cancel_run(run: str, services: Services, validate_only: ValidateOnly = False
     return answer({"run": describe_record(services.remote_runs.cancel(run))})
 
 
+@router.patch("/runs/{run}", response_model=wire.OneRun, dependencies=[may(ORGANISERS, "write")])
+def change_run(
+    run: str, body: wire.RunChange, services: Services, validate_only: ValidateOnly = False
+) -> Response:
+    """Give a run that has ended a name, shown beside its id."""
+    changed = services.store.rename_run(run, body.name, at=services.now, reason=body.reason)
+    return answer({"run": describe_record(changed)})
+
+
+@router.delete("/runs/{run}", response_model=wire.OneRun, dependencies=[may(ORGANISERS, "write")])
+def delete_run(
+    run: str,
+    services: Services,
+    reason: Annotated[str, Query(max_length=2000, description="Why; kept in the log.")] = "",
+) -> Response:
+    """Delete a run that has ended, with its results and reviews; the log says that it was there."""
+    deleted = services.store.remove_run(run, at=services.now, reason=reason)
+    return answer({"run": describe_record(deleted)})
+
+
 @router.post(
     "/runs/{run}/rescore",
     response_model=wire.RescoredRun,

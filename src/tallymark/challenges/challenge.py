@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     StrategyName = str
 else:
     StrategyName = Literal[tuple(STRATEGIES)]
+
+
+MAX_NAME = 100
+
+
+def make_slug(text: str) -> str:
+    """A name made from a title, Advanced Prompt -> advanced-prompt; empty where that cannot be."""
+    slug = "-".join(re.findall(r"[a-z0-9]+", text.lower()))
+    return slug if len(slug) <= MAX_NAME else ""
 
 
 class MatchTerms(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from tallymark.challenges.challenge import (
+    MAX_NAME,
     Challenge,
     Constraints,
     DimensionWeight,
@@ -15,6 +15,7 @@ from tallymark.challenges.challenge import (
     Submission,
     Versus,
     VersusJudge,
+    make_slug,
 )
 from tallymark.challenges.challenge_file_checks import check_challenge_file
 from tallymark.challenges.challenge_folder import hash_folder
@@ -25,7 +26,6 @@ from tallymark.formula import Finding
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 
 NAMES = ("challenge.yaml", "challenge.yml", "challenge.json")
-MAX_NAME = 100
 
 
 def load_challenge(folder: Path | str) -> Challenge:
@@ -142,8 +142,8 @@ def _make_challenge(
 
 def _make_name(text: str, reader: Reader) -> str:
     """The name as it is, or made from a title: Advanced Prompt -> advanced-prompt."""
-    slug = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[: MAX_NAME + 1]
-    if len(slug) > MAX_NAME or not slug:
+    slug = make_slug(text)
+    if not slug:
         message = f"a name has 1 to {MAX_NAME} letters, digits and hyphens"
         reader.wrong_at(("name",), message, "write a longer one as the title")
     return slug

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_desk
-from tallymark.cli.streams import print_json
+from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput, NotReady
 from tallymark.text import StyledLine, Table, align, format_moment, format_number, say, wrap_lines
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Challenges: start, check, publish, list, show; close, freeze, and undo it.",
+    help="Challenges: start, check, publish, list, show; close, freeze, rename, delete.",
 )
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
@@ -234,6 +234,36 @@ def unfreeze(
 ) -> None:
     """For organisers: show the public the live board again."""
     _act("unfreeze", name, reason, (db, server), as_json)
+
+
+@app.command()
+def delete(
+    name: NameArgument,
+    reason: Reason,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """For organisers: delete a challenge that nobody has tried; the log keeps that it was there."""
+    with open_desk(db, server) as desk:
+        title = desk.challenges.find(name).challenge.title
+        if confirm(f"Delete the challenge {name}, {title}?", yes=yes):
+            desk.challenges.delete(name, reason)
+            say(f"deleted {name}")
+
+
+@app.command()
+def rename(
+    name: NameArgument,
+    new: Annotated[str, typer.Argument(help="Its new name, which is its address too.")],
+    reason: Reason,
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """For organisers: give a challenge another name; attempts, board and log stay with it."""
+    with open_desk(db, server) as desk:
+        desk.challenges.rename(name, new, reason)
+    say(f"{name} is now called {new}; write that into its challenge.yaml before you publish again")
 
 
 def _act(

@@ -38,9 +38,12 @@ def log(
 
 
 def _make_row(entry: LogEntry) -> tuple[str, ...]:
-    note = entry.note or {}
+    note = dict(entry.note or {})
+    reason = str(note.pop("reason", ""))
     told = [f"{name} {value}" for name, value in note.items() if value is not None]
-    reason = note.get("reason", ", ".join(told) if entry.challenge is None else None)
+    # Of a challenge's entry the other columns say what was meant, unless it was renamed.
+    facts = ", ".join(told) if entry.challenge is None or "before" in note else ""
+    why = f"{facts}: {reason}" if facts and reason else facts or reason
     return (
         format_moment(entry.at),
         entry.event,
@@ -48,5 +51,5 @@ def _make_row(entry: LogEntry) -> tuple[str, ...]:
         entry.attempt or "-",
         entry.agent or "-",
         entry.actor,
-        clean_line(reason) if reason else "-",
+        clean_line(why) if why else "-",
     )

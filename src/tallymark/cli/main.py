@@ -34,7 +34,7 @@ COMMANDS = {
     "import": "import_:import_",
     "validate": "validate:validate",
     "run": "run:run",
-    "runs": "runs:runs",
+    "runs": "runs:app",
     "show": "show:show",
     "compare": "compare:compare",
     "rescore": "rescore:rescore",

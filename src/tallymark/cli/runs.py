@@ -9,7 +9,7 @@ import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.float_option import float_option
-from tallymark.cli.streams import print_json
+from tallymark.cli.streams import confirm, print_json
 from tallymark.text import Table, format_moment, format_money, format_score, say
 
 if TYPE_CHECKING:
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 # Written out again here: importing them would load the database for `tally --help`.
 SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
+RunReason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.")]
 StatusOption = Literal[
     "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
 ]
 
 
+app = typer.Typer()
+
+
+@app.callback(invoke_without_command=True)
 def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
+    context: typer.Context,
     suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
     status: Annotated[StatusOption | None, typer.Option(help="Only runs that are so.")] = None,
@@ -38,7 +44,9 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first; delete or rename one that has ended."""
+    if context.invoked_subcommand is not None:
+        return
     since = None if days is None else time.time() - days * 86_400
     from tallymark.desk.runs import RunQuery
 
@@ -65,6 +73,39 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
         say("no runs; start one with: tally run suite.yaml")
 
 
+@app.command()
+def delete(
+    run: Annotated[
+        list[str], typer.Argument(help="Runs, each by its id or a beginning of it that is its own.")
+    ],
+    reason: RunReason = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """Delete runs that have ended, with their results; the log keeps that they were there."""
+    with open_desk(db, server) as desk:
+        for record in [desk.runs.get(each) for each in run]:
+            called = f"{record.id}, {record.suite} with {record.model}"
+            if confirm(f"Delete the run {called}?", yes=yes):
+                desk.runs.delete(record.id, reason)
+                say(f"deleted {called}")
+
+
+@app.command()
+def rename(
+    run: Annotated[str, typer.Argument(help="Its id, or a beginning of it that is its own.")],
+    name: Annotated[str, typer.Argument(help="Shown beside its id.")],
+    reason: RunReason = "",
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """Give a run that has ended a name."""
+    with open_desk(db, server) as desk:
+        found = desk.runs.rename(run, name, reason)
+    say(f"{found.id} is now called {_read_name(found)}")
+
+
 def _make_document(record: RunRecord) -> dict[str, Any]:
     """What is known of a run without its results."""
     from msgspec.structs import asdict
@@ -77,13 +118,16 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
 def _make_table(found: list[RunRecord]) -> Table:
     from tallymark.runs.problems import name_model, name_suite
 
-    heads = ("RUN", "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
+    # Few runs have a name: the column is there when one has.
+    name = ["NAME"] if any(_read_name(each) for each in found) else []
+    heads = ("RUN", *name, "STARTED (UTC)", "SUITE", "MODEL", "SCORE", "PASSED", "COST", "STATUS")
     rows = []
     for each in found:
         cost = each.metrics.get("total_cost")
         rows.append(
             (
                 each.id,
+                *(_read_name(each) for _ in name),
                 format_moment(each.created_at),
                 name_suite(each),
                 name_model(each),
@@ -93,5 +137,10 @@ def _make_table(found: list[RunRecord]) -> Table:
                 each.status,
             )
         )
-    names = ("STARTED (UTC)", "SUITE", "MODEL")
+    names = (*name, "STARTED (UTC)", "SUITE", "MODEL")
     return Table(heads, rows, right=("SCORE", "PASSED", "COST"), wrap=names)
+
+
+def _read_name(record: RunRecord) -> str:
+    """What somebody called it."""
+    return str(record.tags.get("name", ""))

@@ -32,6 +32,15 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None
         writer.writerow([format_cell(each) if isinstance(each, str) else each for each in cells])
 
 
+def confirm(question: str, *, yes: bool) -> bool:
+    """Whether it is to be done: by `--yes`, or by whoever sits at the terminal."""
+    import typer
+
+    if not yes and not sys.stdin.isatty():
+        raise InvalidInput(f"nobody is there to answer: {question}", hint="give --yes")
+    return yes or typer.confirm(question, err=True)
+
+
 def read_text(path: Path | None) -> str:
     """The text of a file, or of stdin for None."""
     try:

@@ -71,6 +71,12 @@ class ChallengeDesk(Protocol):
     def act(self, act: ChallengeAct, name: str, reason: str) -> KnownChallenge:
         """What an organiser does by hand."""
 
+    def delete(self, name: str, reason: str) -> None:
+        """Removes a challenge that nobody has tried."""
+
+    def rename(self, name: str, new: str, reason: str) -> None:
+        """Gives a challenge another name, and so another address."""
+
     def rescore(
         self,
         name: str,
@@ -119,6 +125,16 @@ class LocalChallenges:
         self.app.store.require()
         getattr(self.app.store.challenges, act)(name, at=time.time(), reason=reason)
         return self.find(name)
+
+    def delete(self, name: str, reason: str) -> None:
+        """Removes a challenge that nobody has tried."""
+        self.app.store.require()
+        self.app.store.challenges.delete(name, at=time.time(), reason=reason)
+
+    def rename(self, name: str, new: str, reason: str) -> None:
+        """Gives a challenge another name, and so another address."""
+        self.app.store.require()
+        self.app.store.challenges.rename(name, new, at=time.time(), reason=reason)
 
     def rescore(
         self,
@@ -181,6 +197,14 @@ class RemoteChallenges:
         closed, frozen = _CHANGES[act]
         done = self.client.challenges.change(name, reason=reason, closed=closed, frozen=frozen)
         return _read(done)
+
+    def delete(self, name: str, reason: str) -> None:
+        """Removes a challenge that nobody has tried."""
+        self.client.challenges.delete(name, reason=reason)
+
+    def rename(self, name: str, new: str, reason: str) -> None:
+        """Gives a challenge another name, and so another address."""
+        self.client.challenges.change(name, reason=reason, new_name=new)
 
     def rescore(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -65,6 +66,15 @@ class RunDesk(Protocol):
 
     def find_failed(self, run: str) -> tuple[str, list[str]]:
         """The id of a run, and the cases that failed in it or could not run."""
+
+    def get(self, run: str) -> RunRecord:
+        """A run without its results."""
+
+    def delete(self, run: str, reason: str) -> None:
+        """Removes a run that has ended, with its results."""
+
+    def rename(self, run: str, name: str, reason: str) -> RunRecord:
+        """Gives a run that has ended a name of its own."""
 
     def rescore(
         self,
@@ -137,6 +147,20 @@ class LocalRuns:
             return None
         return _find_of_branch(self.find(RunQuery(suite=suite, limit=_LOOKED_THROUGH)), branch)
 
+    def get(self, run: str) -> RunRecord:
+        """A run without its results."""
+        return self.app.store.run(run)
+
+    def delete(self, run: str, reason: str) -> None:
+        """Removes a run that has ended, with its results."""
+        self.app.store.require()
+        self.app.store.remove_run(run, at=time.time(), reason=reason)
+
+    def rename(self, run: str, name: str, reason: str) -> RunRecord:
+        """Gives a run that has ended a name of its own."""
+        self.app.store.require()
+        return self.app.store.rename_run(run, name, at=time.time(), reason=reason)
+
     def find_failed(self, run: str) -> tuple[str, list[str]]:
         """The id of a run, and the cases that failed in it or could not run."""
         found = self.app.store.run(run).id
@@ -203,10 +227,18 @@ class RemoteRuns:
         from tallymark.runs.ongoing_run import sort_by_suite  # noqa: PLC0415 (formulas load too)
         from tallymark.runs.run import Run  # noqa: PLC0415
 
-        record = self._read(run)
+        record = self.get(run)
         told = self.client.runs.cases(record.id, traces=traces)
         results = [msgspec.convert(each.model_dump(), CaseResult) for each in told]
         return Run(record, sort_by_suite(record, results))
+
+    def delete(self, run: str, reason: str) -> None:
+        """Removes a run that has ended, with its results."""
+        self.client.runs.delete(run, reason=reason or None)
+
+    def rename(self, run: str, name: str, reason: str) -> RunRecord:
+        """Gives a run that has ended a name of its own."""
+        return self.get(self.client.runs.rename(run, name, reason=reason).id)
 
     def find_failed(self, run: str) -> tuple[str, list[str]]:
         """The id of a run, and the cases that failed in it or could not run."""
@@ -262,9 +294,10 @@ class RemoteRuns:
         text = suite.read_text(encoding="utf-8")
         with _placed(suite):
             started = self.client.runs.execute(text, models, wishes={"name": name, **wish})
-        return StartedRuns(self.client, [self._read(each.id) for each in started.runs])
+        return StartedRuns(self.client, [self.get(each.id) for each in started.runs])
 
-    def _read(self, run: str) -> RunRecord:
+    def get(self, run: str) -> RunRecord:
+        """A run without its results."""
         return read_record(self.client.runs.get(run, kept=True).record)
 
 

@@ -21,6 +21,7 @@ from tallymark.store.database import Database, parse_address
 from tallymark.store.leases import Lease
 from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.runs.result_writer import ResultWriter
+from tallymark.text import clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 15.0
+_LONGEST_RUN_NAME = 200
 
 
 def open_store(
@@ -515,6 +517,50 @@ class Store:
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""
         self._database.write(lambda c: run_rows.delete(c, self.tenant, run_id))
+
+    def remove_run(self, wanted: str, *, at: float, reason: str = "") -> RunRecord:
+        """Removes a run that has ended, with its results and reviews; the log says who did it.
+
+        `wanted` is as `run` takes it.
+        """
+
+        def work(connection: Connection) -> RunRecord:
+            record, _ = run_rows.take_ended(connection, self.tenant, wanted)
+            run_rows.delete(connection, self.tenant, record.id)
+            facts = {"run": record.id, "suite": record.suite, "model": record.model}
+            self._log(connection, "run deleted", at, facts, reason)
+            return record
+
+        return self._database.write(work)
+
+    def rename_run(self, wanted: str, name: str, *, at: float, reason: str = "") -> RunRecord:
+        """Gives a run that has ended a name of its own, kept as its tag `name`."""
+        name = clean_line(make_storable(name.strip()), _LONGEST_RUN_NAME + 1)
+        if not 0 < len(name) <= _LONGEST_RUN_NAME:
+            raise InvalidInput(f"the name of a run has 1 to {_LONGEST_RUN_NAME} characters")
+
+        def work(connection: Connection) -> RunRecord:
+            record, lease = run_rows.take_ended(connection, self.tenant, wanted)
+            tags = record.tags | {"name": name}
+            run_rows.change(connection, self.tenant, record.id, {"tags": tags})
+            lease.hold(connection, seconds=0)
+            facts = {"run": record.id, "before": record.tags.get("name"), "after": name}
+            self._log(connection, "run renamed", at, facts, reason)
+            return msgspec.structs.replace(record, tags=tags)
+
+        return self._database.write(work)
+
+    def _log(
+        self, connection: Connection, event: str, at: float, facts: dict[str, Any], reason: str
+    ) -> None:
+        from tallymark.store.contests.audit_log import (  # noqa: PLC0415 (few commands do)
+            check_reason,
+            write_account_entry,
+        )
+
+        if reason:
+            facts["reason"] = check_reason(reason)
+        write_account_entry(connection, self.tenant, event, at, **facts)
 
     def run(self, wanted: str) -> RunRecord:
         """A run by its id, by a beginning of it that only one has, by `latest`, or `latest~1`."""

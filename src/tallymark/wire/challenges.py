@@ -87,12 +87,13 @@ class ChallengeChange(Asked):
 
     closed: bool | None = None
     frozen: bool | None = None
+    name: str | None = Field(None, description="Another name, and so another address.")
     reason: Reason
 
     @model_validator(mode="after")
     def _something(self) -> ChallengeChange:
-        if self.closed is None and self.frozen is None:
-            raise ValueError("give 'closed' or 'frozen', true or false")
+        if self.closed is None and self.frozen is None and self.name is None:
+            raise ValueError("give 'closed' or 'frozen', true or false, or a new 'name'")
         return self
 
 

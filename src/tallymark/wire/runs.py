@@ -55,6 +55,13 @@ class NewRun(Asked):
         return self
 
 
+class RunChange(Asked):
+    """What is changed of a run that has ended."""
+
+    name: str = Field(min_length=1, max_length=200, description="Shown beside its id.")
+    reason: str = Field("", max_length=2000, description="Why; kept in the log.")
+
+
 class Interval(Told):
     """A 95 % interval."""
 

@@ -111,6 +111,7 @@ def test_anybody_may_look_and_nobody_changes_it_by_looking(service: Service) -> 
     assert client.get("/api/v1/runs").status_code == 200
     entering = client.post(f"/api/v1/challenges/{BEANS}/attempts", json={"agent": "somebody"})
     assert entering.status_code == 401
+    assert "Sign in to enter" in client.get(f"/challenges/{BEANS}/enter").text
     sent = {"do": "sign-out-everywhere", "csrf": ""}
     refused = client.post("/account", data=sent, headers={"Origin": ADDRESS})
     assert refused.status_code == 401

@@ -59,6 +59,20 @@ class AsyncRuns(AsyncResource):
         """Keeps a run that was done elsewhere, with its results, as `tally run --json` gives it."""
         return await self._ask(wire.StartedRuns, "POST", "runs", body={"run": run}, **options)
 
+    async def rename(
+        self, run: str, name: str, *, reason: str = "", **options: Unpack[CallOptions]
+    ) -> wire.Run:
+        """Gives a run that has ended a name, shown beside its id."""
+        body = {"name": name, "reason": reason}
+        return (await self._ask(wire.OneRun, "PATCH", "runs", run, body=body, **options)).run
+
+    async def delete(
+        self, run: str, *, reason: str | None = None, **options: Unpack[CallOptions]
+    ) -> wire.Run:
+        """Deletes a run that has ended, with its results."""
+        path, params = ("runs", run), {"reason": reason}
+        return (await self._ask(wire.OneRun, "DELETE", *path, params=params, **options)).run
+
     def cases(
         self,
         run: str,

@@ -62,12 +62,21 @@ class Challenges(Resource):
         reason: str,
         closed: bool | None = None,
         frozen: bool | None = None,
+        new_name: str | None = None,
         **options: Unpack[CallOptions],
     ) -> wire.ChallengeState:
-        """Closes or reopens it, freezes its board or lets it move again."""
+        """Closes or reopens it, freezes its board or lets it move again, or renames it."""
         path = ("challenges", name)
-        body = leave_out_none(closed=closed, frozen=frozen, reason=reason)
+        body = leave_out_none(closed=closed, frozen=frozen, name=new_name, reason=reason)
         return (self._ask(wire.OneChallenge, "PATCH", *path, body=body, **options)).challenge
+
+    def delete(
+        self, name: str, *, reason: str, **options: Unpack[CallOptions]
+    ) -> wire.ChallengeState:
+        """Deletes a challenge that nobody has tried."""
+        path, params = ("challenges", name), {"reason": reason}
+        answer = self._ask(wire.OneChallenge, "DELETE", *path, params=params, **options)
+        return answer.challenge
 
     def rescore(  # noqa: PLR0913 (what a rule may be)
         self,

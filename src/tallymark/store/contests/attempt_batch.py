@@ -83,6 +83,7 @@ class AttemptBatch:
         self._find_challenges()
         self._admit_agents()
         self._memory.lock_challenges(challenge_id for challenge_id, _ in self._pairs)
+        self._leave_out_gone()
         requests = (getattr(each, "request", None) for each in self._items)
         keys = [each.id for each in requests if each is not None]
         self._memory.load(self._wanted, self._pairs, keys)
@@ -143,6 +144,16 @@ class AttemptBatch:
             if isinstance(item, Enter | Report):
                 found = self._memory.find_challenge_id(item.tenant, item.challenge)
                 self._found[nth] = found
+
+    def _leave_out_gone(self) -> None:
+        """Challenges that were deleted or renamed before they were locked."""
+        known = self._memory.challenges
+        self._pairs = {pair for pair in self._pairs if pair[0] in known}
+        for nth, item in enumerate(self._items):
+            if isinstance(item, Enter | Report):
+                kept = known.get(self._found[nth])
+                if kept is None or kept.challenge.name != item.challenge:
+                    self._found[nth] = None
 
     def _admit_agents(self) -> None:
         """Who may not compete, and who competes for the first time."""

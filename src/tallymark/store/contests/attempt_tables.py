@@ -27,7 +27,8 @@ from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, met
 _OPEN = "state = 'entered'"
 _UNFINISHED = "state IN ('entered', 'submitted')"
 is_unfinished = text(f"attempts.{_UNFINISHED}")
-"""In these words, so that the few are found by their index among millions."""
+"""The condition of `ix_attempts_unfinished`, literally: SQLite never uses a partial index where its
+condition comes as bound parameters, and would read every attempt instead."""
 _MATCH = "match_at IS NOT NULL"
 _VOIDED = "voided_at IS NOT NULL"
 

@@ -27,7 +27,7 @@ from tallymark.store.contests.attempt_items import (
     Withdraw,
 )
 from tallymark.store.contests.attempt_rows import read_attempt, to_attempt
-from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.attempt_tables import attempts, is_unfinished
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import (
     find_challenge,
@@ -304,7 +304,8 @@ class Attempts(TenantRows):
 
     def pending(self) -> list[Attempt]:
         """Attempts that were submitted and not yet scored, oldest first."""
-        query = attempt_rows.select_attempts(self._tenant).where(attempts.c.state == "submitted")
+        waits = (is_unfinished, attempts.c.state == "submitted")
+        query = attempt_rows.select_attempts(self._tenant).where(*waits)
         with self._database.read() as connection:
             return [to_attempt(row) for row in connection.execute(query.order_by(attempts.c.key))]
 

@@ -204,6 +204,8 @@ class BatchMemory:
         self._cache: dict[tuple[Any, ...], Any] = statements.connection.info.setdefault(_CACHE, {})
         if len(self._cache) > _MOST_CACHED:
             self._cache.clear()
+        self._ids: dict[tuple[str, str], int | None] = {}
+        """Of this batch alone: a challenge may be renamed or deleted."""
         self.challenges: dict[int, StoredChallenge] = {}
         self.rows: dict[int, AttemptRow] = {}
         self.entrants: dict[tuple[int, str], Entrant] = {}
@@ -214,12 +216,12 @@ class BatchMemory:
 
     def find_challenge_id(self, tenant: str, name: str) -> int | None:
         """The key of a challenge; None when there is none of this name."""
-        found: int | None = self._cache.get((tenant, name))
-        if found is None and make_storable(name) == name:
+        if (tenant, name) not in self._ids:
             query = "SELECT id FROM challenges WHERE tenant = ? AND name = ?"
-            for (found,) in self._statements.read(query, tenant, name):
-                self._cache[tenant, name] = found
-        return found
+            known = make_storable(name) == name
+            rows = self._statements.read(query, tenant, name) if known else []
+            self._ids[tenant, name] = rows[0][0] if rows else None
+        return self._ids[tenant, name]
 
     def lock_challenges(self, keys: Iterable[int]) -> None:
         """From here on nobody else changes these challenges, their attempts or their boards."""

@@ -7,15 +7,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, exists, insert, select, update
 
-from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.challenge import MAX_NAME, Challenge, make_slug
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
+from tallymark.store.contests.contest_tables import tracks
 from tallymark.store.contests.rank_blocks import FROZEN, Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
@@ -354,6 +355,62 @@ class Challenges(TenantRows):
         """The public sees the live board, whatever freeze was planned for before."""
         self._act("unfrozen", name, at, reason, _unfreeze)
 
+    def delete(self, name: str, *, at: float, reason: str) -> None:
+        """Removes a challenge that nobody has tried. What the log says of it stays.
+
+        One with attempts stays: ratings and the log are derived from them.
+        """
+        entry = audit_log.make_act("challenge deleted", reason, at, challenge=name)
+
+        def work(connection: Connection) -> None:
+            from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands do)
+
+            kept = find_challenge(connection, self._tenant, name, lock=True)
+            for tried in (metadata.tables["attempts"], metadata.tables["versus_submissions"]):
+                if connection.scalar(select(exists().where(tried.c.challenge_id == kept.id))):
+                    raise Conflict(
+                        f"challenge {name!r} has attempts, from which ratings are derived",
+                        hint=f"close it: tally challenge close {name}; with visibility: private"
+                        " in its challenge.yaml, the public does not see it",
+                    )
+            _refuse_in_track(connection, self._tenant, name)
+            for each in metadata.tables.values():
+                if "challenge_id" in each.c and each.name != "contest_audit":
+                    connection.execute(delete(each).where(each.c.challenge_id == kept.id))
+            connection.execute(delete(table).where(table.c.id == kept.id))
+            audit_log.write_agent_entry(connection, self._tenant, entry)
+
+        self._database.write(work)
+
+    def rename(self, name: str, new: str, *, at: float, reason: str) -> None:
+        """Gives a challenge another name, and so another address; the old name is free again."""
+        if not new or new != make_slug(new):
+            raise InvalidInput(
+                f"a challenge cannot be called {new!r}",
+                hint=f"a name has 1 to {MAX_NAME} lower case letters, digits and hyphens",
+            )
+        entry = audit_log.make_act("challenge renamed", reason, at, before=name, after=new)
+
+        def work(connection: Connection) -> None:
+            kept = find_challenge(connection, self._tenant, name, lock=True)
+            _refuse_in_track(connection, self._tenant, name)
+            if connection.scalar(select(exists().where(_is_called(self._tenant, new)))):
+                raise Conflict(f"there is a challenge {new!r} already", hint="choose another name")
+            for each in (table, versions):
+                mine = each.c.id if each is table else each.c.challenge_id
+                for key, text in connection.execute(
+                    select(each.c.id, each.c.definition).where(mine == kept.id)
+                ).all():
+                    named = json_text(msgspec.structs.replace(_decode(text), name=new))
+                    changed = update(each).where(each.c.id == key).values(definition=named)
+                    connection.execute(changed)
+            # Of another revision, so that nobody goes on with the definition of before.
+            facts = {"name": new, "revision": kept.revision + 1}
+            connection.execute(update(table).where(table.c.id == kept.id).values(facts))
+            audit_log.write_entry(connection, self._tenant, kept.id, None, entry)
+
+        self._database.write(work)
+
     def _act(self, event: str, name: str, at: float, reason: str, change: _Change) -> None:
         """What an organiser does to a challenge; done again, it changes nothing."""
         entry = audit_log.make_act(event, reason, at)
@@ -392,6 +449,17 @@ class Challenges(TenantRows):
                 kept = find_challenge(connection, self._tenant, name)
                 raise _explain_unknown_version(kept, version)
             return found
+
+
+def _refuse_in_track(connection: Connection, tenant: str, name: str) -> None:
+    """A track knows its challenges by their names."""
+    found = connection.scalars(select(tracks.c.definition).where(tracks.c.tenant == tenant))
+    for track in map(msgspec.json.decode, found):
+        if name in track["challenges"]:
+            raise Conflict(
+                f"challenge {name!r} is part of the track {track['name']!r}",
+                hint="publish the track without it, or remove the track",
+            )
 
 
 def _is_called(tenant: str, name: str) -> ColumnElement[bool]:

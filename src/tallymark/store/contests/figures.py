@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import BigInteger, cast, func, or_, select, tuple_
-from sqlalchemy import text as sql_text
 
 from tallymark.ratings import elo
 from tallymark.store.contests import frozen_attempts, matches
@@ -37,11 +36,7 @@ if TYPE_CHECKING:
     from tallymark.ratings import EloChange, Match
 
 _A_DAY = 86_400
-# As the index says it, and then which of the two.
-_WAITS = (
-    sql_text("attempts.state IN ('entered', 'submitted')"),
-    attempts.c.state == "submitted",
-)
+_WAITS = (is_unfinished, attempts.c.state == "submitted")
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from sqlalchemy import and_, case, func, or_, select
 from tallymark.ratings import Counts, EloRating, Pair, elo
 from tallymark.store.contests import matches
 from tallymark.store.contests.attempt_rows import attempt_key
-from tallymark.store.contests.attempt_tables import attempts, score_history, scorings
+from tallymark.store.contests.attempt_tables import attempts, is_unfinished, score_history, scorings
 from tallymark.store.contests.contest_tables import challenges, contest_audit, rating_pairs
 from tallymark.store.contests.contest_tables import ratings as table
 from tallymark.store.contests.disqualifications import is_admitted
@@ -117,9 +117,7 @@ class Ratings(TenantRows):
         late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
         waiting = (attempts.c.state == "submitted") & attempts.c.match_at.is_not(None)
         mine = (attempts.c.tenant == self._tenant, attempts.c.voided_at.is_(None))
-        # The first condition is that of the index.
-        unfinished = attempts.c.state.in_(("entered", "submitted"))
-        query = select(attempts.c.agent).where(*mine, unfinished, late | waiting).distinct()
+        query = select(attempts.c.agent).where(*mine, is_unfinished, late | waiting).distinct()
         if only is not None:
             query = query.where(~is_elsewhere(self._tenant, only))
         with self._database.read() as connection:

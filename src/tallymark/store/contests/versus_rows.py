@@ -28,13 +28,13 @@ from tallymark.store.contests import audit_log, challenges, disqualifications
 from tallymark.store.contests.agents import have_one_owner, register_agent
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.audit_log import JUDGED, SENT
-from tallymark.store.contests.versus_tables import submissions, verdicts
+from tallymark.store.contests.versus_tables import is_unjudged, submissions, verdicts
 from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Subquery
+    from sqlalchemy import ColumnElement, Connection, Subquery, TextClause
 
     from tallymark.store.contests.challenges import StoredChallenge
 
@@ -139,7 +139,7 @@ class VersusRows(TenantRows):
 
     def verdicts(self, challenge: str, *, submission: int | None = None) -> list[BreachVerdict]:
         """All verdicts, or those of one submission, in the order in which they were made."""
-        wanted: list[ColumnElement[bool]] = []
+        wanted: list[ColumnElement[bool] | TextClause] = []
         if submission is not None:
             wanted.append(_is_of(submission))
         return self._read_verdicts(challenge, wanted, None)
@@ -157,10 +157,13 @@ class VersusRows(TenantRows):
         All, or those of one submission; none with a disqualified player, or of one owner's two.
         """
         open_states = ["pending", "failed"] if failed else ["pending"]
-        # The first condition is that of the index, which the second cannot use by itself.
-        wanted = [verdicts.c.state != "judged", verdicts.c.state.in_(open_states)]
-        wanted += [self._is_admitted(verdicts.c.red), self._is_admitted(verdicts.c.blue)]
-        wanted.append(self._have_two_owners())
+        wanted: list[ColumnElement[bool] | TextClause] = [
+            is_unjudged,
+            verdicts.c.state.in_(open_states),
+            self._is_admitted(verdicts.c.red),
+            self._is_admitted(verdicts.c.blue),
+            self._have_two_owners(),
+        ]
         if submission is not None:
             wanted.append(_is_of(submission))
         return self._read_verdicts(challenge, wanted, limit)
@@ -171,7 +174,7 @@ class VersusRows(TenantRows):
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             query = select(verdicts.c.red, verdicts.c.blue).where(
                 verdicts.c.challenge_id == kept.id,
-                verdicts.c.state != "judged",  # as above
+                is_unjudged,
                 verdicts.c.state == "failed",
             )
             return {each for met in connection.execute(query) for each in met}
@@ -234,7 +237,7 @@ class VersusRows(TenantRows):
         )
 
     def _read_verdicts(
-        self, challenge: str, wanted: list[ColumnElement[bool]], limit: int | None
+        self, challenge: str, wanted: list[ColumnElement[bool] | TextClause], limit: int | None
     ) -> list[BreachVerdict]:
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)

@@ -11,11 +11,14 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    text,
 )
 
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
 
 _UNJUDGED = "state <> 'judged'"
+is_unjudged = text(f"versus_verdicts.{_UNJUDGED}")
+"""The condition of `ix_versus_verdicts_unjudged`, literally: bound parameters would not use it."""
 
 submissions = Table(
     "versus_submissions",

@@ -17,10 +17,10 @@ import msgspec
 from sqlalchemy import and_, case, func, or_, select, text, update
 
 from tallymark.errors import LeaseLost
-from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.attempt_tables import attempts, is_unfinished
 from tallymark.store.jobs.job_bell import find_bell
-from tallymark.store.jobs.job_tables import LIVE, jobs
-from tallymark.store.jobs.jobs import ENDED, NewJob, add_rows
+from tallymark.store.jobs.job_tables import LIVE, UNFINISHED, jobs
+from tallymark.store.jobs.jobs import NewJob, add_rows
 from tallymark.store.leases import SECONDS, Holder, describe_process, read_clock
 
 if TYPE_CHECKING:
@@ -173,15 +173,14 @@ class JobQueue:
         """How many jobs wait, run or were set aside, by kind and state."""
         query = select(jobs.c.kind, jobs.c.state, func.count()).group_by(jobs.c.kind, jobs.c.state)
         with self._database.read() as connection:
-            found = connection.execute(query.where(jobs.c.state.not_in(ENDED)))
+            found = connection.execute(query.where(text(UNFINISHED)))
             return {(kind, state): count for kind, state, count in found}
 
     def add_settling(self, at: float) -> None:
         """A job for each tenant that has attempts which ran out of time or were left submitted."""
         late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
         left = (attempts.c.state == "submitted") & (attempts.c.submitted_at < at - _ON_ITS_WAY)
-        unfinished = text("attempts.state IN ('entered', 'submitted')")
-        query = select(attempts.c.tenant).where(unfinished, or_(late, left)).distinct()
+        query = select(attempts.c.tenant).where(is_unfinished, or_(late, left)).distinct()
         with self._database.read() as connection:
             tenants = list(connection.scalars(query))
         for tenant in tenants:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import delete as delete_from
 
-from tallymark.errors import InvalidInput, NotFound, suggest
+from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.store import leases
 from tallymark.store.column_types import bind_value
@@ -117,6 +117,16 @@ def change(
     values = _bind_values({**changes, "tenant": tenant, "id": run_id})
     if not QuickStatements(connection).run(query, *values):
         raise _explain_unknown(connection, tenant, run_id)
+
+
+def take_ended(connection: Connection, tenant: str, wanted: str) -> tuple[RunRecord, Lease]:
+    """A run that nobody works on, with its lease: nobody can go on with it meanwhile."""
+    record = find(connection, tenant, wanted)
+    if record.status == "queued":
+        raise Conflict(f"run {record.id} waits for a worker", hint="cancel it first")
+    lease = leases.Lease(tenant, KIND, record.id)
+    lease.claim(connection)
+    return record, lease
 
 
 def delete(connection: Connection, tenant: str, run_id: str) -> None:

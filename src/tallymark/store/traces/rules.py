@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 RuleState = Literal["active", "paused", "deleted"]
+_IS_THERE = text("rules.state <> 'deleted'")
+"""The condition of `ux_rules_name`, literally: bound parameters would not use it."""
 _OWNER = "owner"
 """Who acts where nobody is known: whoever has the database."""
 _SHOWN = ("id", "name", "state", "owner", "created_at", "changed_at", "trouble", "again_at")
@@ -124,7 +126,7 @@ class Rules(TenantRows):
 
     def list(self, *, state: RuleState | None = None) -> list[Rule]:
         """All that are not archived, by name."""
-        query = self._select().where(table.c.state != "deleted").order_by(table.c.name)
+        query = self._select().where(_IS_THERE).order_by(table.c.name)
         if state is not None:
             query = query.where(table.c.state == state)
         with self._database.read() as connection:
@@ -221,15 +223,13 @@ class Rules(TenantRows):
         return joined.where(table.c.tenant == self._tenant)
 
     def _read(self, connection: Connection, name: str) -> Rule | None:
-        # In the words of the index.
-        there = text("rules.state <> 'deleted'")
-        row = connection.execute(self._select().where(table.c.name == name, there)).first()
+        row = connection.execute(self._select().where(table.c.name == name, _IS_THERE)).first()
         return None if row is None else _make_rule(row)
 
     def _require(self, connection: Connection, name: str) -> Rule:
         found = self._read(connection, name)
         if found is None:
-            mine = (table.c.tenant == self._tenant, table.c.state != "deleted")
+            mine = (table.c.tenant == self._tenant, _IS_THERE)
             near = suggest(name, list(connection.scalars(select(table.c.name).where(*mine))))
             hint = f"did you mean {near!r}?" if near else "list them: tally rules list"
             raise NotFound(f"there is no rule {name!r}", hint=hint)

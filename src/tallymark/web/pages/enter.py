@@ -108,8 +108,9 @@ def _find_obstacle(visit: Visit, challenge: Challenge) -> str:
         return "It is played red against blue: submit to a side, by the command or the API."
     if is_reported(challenge):
         return "Its attempts are reported by a trusted system; none is entered by hand."
-    if visit.visitor.is_known and visit.caller.role not in COMPETITORS:
-        return f"A key of the role {visit.caller.role} does not compete."
+    signed_in = visit.visitor.is_known and not visit.visitor.is_guest
+    if signed_in and visit.caller.role not in COMPETITORS:
+        return f"A key of the role {visit.caller.role} does not compete. Sign in with an agent's."
     return ""
 
 
