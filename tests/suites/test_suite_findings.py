@@ -25,7 +25,14 @@ def one_eval(checks: str) -> str:
 @pytest.mark.parametrize(
     ("checks", "said"),
     [
-        ("[]", "warning no-checks 2:1: #1 has no checks, so it always passes"),
+        ("[]", "warning no-checks 2:1: cases that check nothing and always pass: 1 of 1 (#1)"),
+        (
+            "[match: a, todo: tone]",
+            (
+                "warning todo 2:1: cases that cannot pass until a check is written in place of "
+                "their `todo`: 1 of 1 (#1)"
+            ),
+        ),
         (
             '[match: "*"]',
             "warning always 3:21: match: '*' matches every answer, so the check can never fail",

@@ -17,7 +17,7 @@ from tallymark.suites.checks.check_types import find_value_names
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from tallymark.errors import Problem
+    from tallymark.formula import Finding
     from tallymark.models.token_prices import Pricing
 
 DEFAULT_FORMULA = "success_pct"
@@ -157,8 +157,8 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     hash: str = ""
     """Changes whenever the suite or one of its datasets does."""
     source: str | None = None
-    warnings: tuple[Problem, ...] = ()
-    """What its file should write otherwise."""
+    warnings: tuple[Finding, ...] = ()
+    """What is to be known of its file before it runs."""
     folder: Path = msgspec.field(default_factory=Path)
     """Where the paths in the suite start."""
 

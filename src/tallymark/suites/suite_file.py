@@ -30,10 +30,12 @@ from tallymark.suites.suite_definition import (
 )
 from tallymark.suites.suite_format import SUITE
 from tallymark.suites.templates import find_templates, has_templates
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tallymark.formula import Finding
     from tallymark.scoring import Scorer
 
 
@@ -117,7 +119,7 @@ class SuiteLoader:
             document=stored,
             hash=hashlib.sha256(b"\0".join(hashed)).hexdigest(),
             source=source.name,
-            warnings=self.reader.warnings,
+            warnings=self.warnings(evals),
             folder=source.folder,
             **score,
             **_read_metadata(metadata),
@@ -181,6 +183,28 @@ class SuiteLoader:
             if specs and all(id(spec) in built for spec in specs):
                 self.ready.append((specs, Checks.of(built[id(spec)] for spec in specs)))
 
+    def warnings(self, evals: tuple[Eval, ...]) -> tuple[Finding, ...]:
+        """Quotes that are missing, and cases whose passing or not passing says nothing."""
+        told = [("quotes", each) for each in self.reader.warnings]
+        kinds = [(each, {spec.kind for spec in each.all_checks()}) for each in evals]
+        todo = [each for each, found in kinds if "todo" in found]
+        for code, what, some in (
+            ("no-checks", "check nothing and always pass", [e for e, found in kinds if not found]),
+            ("todo", "cannot pass until a check is written in place of their `todo`", todo),
+        ):
+            if some:
+                count = f"{_count_cases(some):,} of {_count_cases(evals):,}"
+                listed = list_some([each.key for each in some])
+                place = self.reader.source.place(some[0].line, 1)
+                told.append((code, Problem(f"cases that {what}: {count} ({listed})", place)))
+        if not told:
+            return ()
+        from tallymark.formula import Finding  # noqa: PLC0415 (most suites need none)
+
+        return tuple(
+            Finding(code, "warning", each.message, each.place, each.hint) for code, each in told
+        )
+
     def wrong_check(self, entry: Eval, spec: CheckSpec, problem: Problem) -> None:
         message = f"evals, #{entry.number}, {spec.kind}: {problem.message}"
         place = self.reader.source.place(spec.line, spec.column)
@@ -235,6 +259,10 @@ def _find_names(spec: CheckSpec) -> tuple[str, ...]:
         return find_value_names(spec)
     except InvalidInput:
         return ()
+
+
+def _count_cases(evals: Iterable[Eval]) -> int:
+    return sum(1 if each.dataset is None else len(each.dataset.rows) for each in evals)
 
 
 def _find_uses(nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:

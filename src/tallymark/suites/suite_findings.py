@@ -56,8 +56,7 @@ class _SuiteFindings:
         self.source = reader.source
 
     def all(self) -> Iterator[Finding]:
-        for each in self.definition.warnings:
-            yield Finding("quotes", "warning", each.message, each.place, each.hint)
+        yield from self.definition.warnings
         yield from self.formula()
         yield from self.same_prompts()
         yield from self.texts()
@@ -139,9 +138,6 @@ class _SuiteFindings:
 
     def checks(self, entry: Eval) -> Iterator[Finding]:
         specs = list(entry.all_checks())
-        if not specs:
-            message = f"{entry.key} has no checks, so it always passes"
-            yield self.warning("no-checks", message, entry.line)
         for spec in specs:
             if spec.kind in CHECK_TYPES and not has_templates(spec.config):
                 for code, message in CHECK_TYPES[spec.kind].notices(spec.config):
