@@ -180,12 +180,11 @@ def test_each_eval_that_lacks_a_prompts_variable_is_told_with_its_line(tmp_path:
 
 
 def test_a_prompt_that_asks_every_eval_the_same_is_told(tmp_path: Path) -> None:
-    """Such as one with the templates of another tool."""
     path = tmp_path / "suite.yaml"
     path.write_text("""\
 prompts:
   good: "{{var('question')}}"
-  other: "{{question}}"
+  other: "What is the question?"
 evals:
   - {vars: {question: a}, checks: [match: a]}
   - {vars: {question: b}, checks: [match: b]}

@@ -117,6 +117,22 @@ def test_text_that_is_not_sent_as_it_looks(tmp_path: Path) -> None:
     )
 
 
+def test_what_becomes_of_bare_names(tmp_path: Path) -> None:
+    suite = """
+        metadata: {vars: {city: Paris}}
+        evals:
+          - prompt: "{{ city }}: {{city}} or {{country}}"
+            checks: [match: "*{{country}}*"]
+    """
+    assert findings(tmp_path, suite) == [
+        (
+            "warning template 3:38: {{country}} is sent as text: there is no variable 'country'; "
+            "write it under `vars`, or give it with --var"
+        ),
+        "note template 3:14: {{city}} is the variable 'city'",
+    ]
+
+
 def test_metadata(tmp_path: Path) -> None:
     suite = """
         metadata:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tallymark.app.remote_suites import NOWHERE, RemoteRules
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, Problem
 from tallymark.event_loops import run_to_end
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
@@ -28,7 +28,7 @@ from tallymark.suites.rechecks import rescore
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, count_planned
 from tallymark.suites.suite_file import load_stored
-from tallymark.suites.templates import refuse_unknown
+from tallymark.suites.templates import find_unfilled, refuse_unknown
 from tallymark.text import format_count
 
 if TYPE_CHECKING:
@@ -122,12 +122,18 @@ class RunService:
         sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
         environment = dict(os.environ) if self.rules is None else {}
         # What a suite has a value for is not taken from whatever the environment happens to hold.
-        own = {*definition.used_vars} - {*definition.var_names}
+        own = definition.own_vars
         unsaid = {name: value for name, value in environment.items() if name not in own}
         return (
             {**unsaid, **stored, **options.values},
             {**environment, **sealed, **options.values},
         )
+
+    def find_unfilled(self, definition: SuiteDefinition, options: RunOptions) -> list[Problem]:
+        """Each `{{name}}` of the suite that is sent as text, because no variable is called so."""
+        if not any(use.kind == "bare" for use in definition.uses):
+            return []
+        return list(find_unfilled(definition, self._find_values(definition, options)[0]))
 
     def run(
         self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch

@@ -216,6 +216,8 @@ def _run_suite(
         definition = _load(suite or Path(), models, options)
         if definition.used_vars:
             options = work.fill_in(options)
+            for problem in runs.find_unfilled(definition, options):
+                say(f"tally: {problem}", err=True)
         return runs.run(definition, models, options, watch)
     except KeyboardInterrupt as stopped:
         for note in getattr(stopped, "__notes__", ()):

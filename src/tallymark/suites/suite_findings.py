@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from tallymark.documents.reader import Reader, open_document
+from tallymark.documents.reader import Reader
 from tallymark.errors import InvalidInput, Problem, WorkFailed, suggest
 from tallymark.formula import Finding
 from tallymark.judging.judge_model import open_judge
@@ -17,8 +17,8 @@ from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import CheckSetting
 from tallymark.suites.checks.check_types import CHECK_TYPES, build_check
 from tallymark.suites.checks.llm_judge import answer_nothing
-from tallymark.suites.suite_file import SuiteLoader
-from tallymark.suites.templates import find_near_misses, has_templates
+from tallymark.suites.suite_file import SuiteLoader, open_suite
+from tallymark.suites.templates import find_near_misses, find_unfilled, has_templates
 from tallymark.suites.unknown_prices import HINT, find_unknown_prices
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def validate(
 
     InvalidInput carries every mistake, as from `load_suite`, or every judge that cannot be reached.
     """
-    reader = open_document(Path(path), "suite")
+    reader = open_suite(Path(path))
     definition = SuiteLoader(reader, load).definition(Path(path).stem)
     findings = _SuiteFindings(definition, reader)
     unreachable = list(findings.unreachable_judges(load))
@@ -60,6 +60,7 @@ class _SuiteFindings:
         yield from self.formula()
         yield from self.same_prompts()
         yield from self.texts()
+        yield from self.bare_names()
         yield from self.metadata()
         yield from self.prompts()
         for entry in self.definition.evals:
@@ -100,6 +101,18 @@ class _SuiteFindings:
                 message = f"the text ends here: YAML takes {comment[1][:40]!r} for a comment"
                 yield Finding("comment", "warning", message, place, "put the text in quotes")
 
+    def bare_names(self) -> Iterator[Finding]:
+        """What becomes of each `{{name}}`."""
+        for each in find_unfilled(self.definition, ()):
+            yield Finding("template", "warning", each.message, each.place, each.hint)
+        told = set[str]()
+        for use in self.definition.uses:
+            if use.kind == "bare" and use.name not in told and self.definition.has_value(use):
+                told.add(use.name)
+                message = f"{{{{{use.name}}}}} is the variable '{use.name}'"
+                place = self.source.place(use.line, use.column)
+                yield Finding("template", "note", message, place)
+
     def metadata(self) -> Iterator[Finding]:
         suite = self.definition
         if suite.pricing is not None and len(suite.models) > 1:
@@ -130,8 +143,7 @@ class _SuiteFindings:
             if (use.eval, use.name) not in told:
                 told.add((use.eval, use.name))
                 owner = suite.evals[(use.eval or 1) - 1]
-                columns = owner.dataset.columns if owner.dataset is not None else ()
-                near = suggest(use.name, (*owner.vars, *columns, *suite.vars))
+                near = suggest(use.name, suite.known_vars(use.eval))
                 hint = f"did you mean '{near}'?" if near else "write it under `vars`, or give --var"
                 message = f"{owner.key} has no '{use.name}', which the prompt '{use.prompt}' uses"
                 yield self.warning("prompt-value", message, use.line, hint)

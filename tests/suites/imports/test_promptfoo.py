@@ -286,6 +286,7 @@ def test_prompts_with_the_same_label_or_text_have_names_of_their_own(tmp_path: P
     ("text", "said"),
     [
         ("a: 1", "is neither of promptfoo nor of Inspect"),
+        ("redteam: {plugins: []}\ntargets: [echo]", "has no tests: it is for red teaming"),
         ("prompts: ['{% x %}']", "leaves nothing to ask"),
         ("prompts: [hi]\ntests: file://gone.csv", "there is no file"),
         ("prompts: [hi]\ntests: file://bad.jsonl", "bad.jsonl:1: the line is not JSON"),

@@ -70,6 +70,9 @@ Test = dict[str, Any]
 def import_config(path: Path, made: ImportedSuite) -> None:
     """Fills in the suite of a configuration."""
     config = made.read(path)
+    if isinstance(config, dict) and "redteam" in config and "prompts" not in config:
+        hint = "promptfoo makes them as it runs; import a file in which they are written down"
+        raise InvalidInput(f"{path} has no tests: it is for red teaming", hint=hint)
     if not isinstance(config, dict) or "prompts" not in config:
         hint = "a promptfoo configuration has prompts, an Inspect log has eval and samples"
         raise InvalidInput(f"{path} is neither of promptfoo nor of Inspect", hint=hint)
