@@ -61,6 +61,10 @@ class RunOptions:
     """How others end the run before its end."""
     engine: EngineChoice | None = None
     """Where many cases are asked; None is this process."""
+    ambient: Mapping[str, str] = field(default_factory=dict)
+    """Values for variables and secrets that count where nobody else has one: those of a `.env`."""
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Keys of models that came from a file: they are taken out of all that is stored and shown."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Kept with the run: the branch and the commit that a CI job runs for."""
 
@@ -92,6 +96,7 @@ class RunService:
                 open_judge, record=options.record, cache=options.cache, reach=self._reach
             ),
             recorded=options.record is not None,
+            hidden=options.hidden,
             **by_rules,
         )
 
@@ -120,7 +125,7 @@ class RunService:
         kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
         wanted = [name for name in definition.secret_names if name in kept]
         sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
-        environment = dict(os.environ) if self.rules is None else {}
+        environment = {**options.ambient, **os.environ} if self.rules is None else {}
         # What a suite has a value for is not taken from whatever the environment happens to hold.
         own = definition.own_vars
         unsaid = {name: value for name, value in environment.items() if name not in own}
@@ -355,6 +360,7 @@ class RunService:
                 if name in known_secrets
             },
             options.judge,
+            options.hidden,
         )
         with ongoing:
             ongoing.ending = ask_on_engine(engine, work, suite, ongoing, done)
