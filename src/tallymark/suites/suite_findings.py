@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import Reader
-from tallymark.errors import InvalidInput, Problem, WorkFailed, suggest
+from tallymark.errors import InvalidInput, ModelError, Problem, WorkFailed, suggest
 from tallymark.formula import Finding
 from tallymark.judging.judge_model import open_judge
 from tallymark.scoring import load_scorer
@@ -20,6 +20,7 @@ from tallymark.suites.checks.llm_judge import answer_nothing
 from tallymark.suites.suite_file import SuiteLoader, open_suite
 from tallymark.suites.templates import find_near_misses, find_unfilled, has_templates
 from tallymark.suites.unknown_prices import HINT, find_unknown_prices
+from tallymark.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +38,14 @@ def validate(
 ) -> tuple[SuiteDefinition, list[Finding]]:
     """The suite, and what its author should know of it, in the order of the file.
 
-    InvalidInput carries every mistake, as from `load_suite`, or every judge that cannot be reached.
+    InvalidInput carries every mistake, as from `load_suite`, or every judge that is wrongly named.
+    Keys, packages and services do not matter: a suite is valid or not on every machine.
     """
     reader = open_suite(Path(path))
     definition = SuiteLoader(reader, load).definition(Path(path).stem)
     findings = _SuiteFindings(definition, reader)
-    unreachable = list(findings.unreachable_judges(load))
-    if unreachable:
-        raise InvalidInput(unreachable)
+    if wrong := list(findings.wrong_judges(load)):
+        raise InvalidInput(wrong)
     found = list(findings.all())
     return definition, sorted(found, key=lambda each: (each.place and each.place.line) or 0)
 
@@ -63,6 +64,7 @@ class _SuiteFindings:
         yield from self.bare_names()
         yield from self.metadata()
         yield from self.prompts()
+        yield from self.judge()
         for entry in self.definition.evals:
             yield from self.checks(entry)
 
@@ -148,6 +150,16 @@ class _SuiteFindings:
                 message = f"{owner.key} has no '{use.name}', which the prompt '{use.prompt}' uses"
                 yield self.warning("prompt-value", message, use.line, hint)
 
+    def judge(self) -> Iterator[Finding]:
+        if self.definition.judge is None:
+            specs = [spec for entry in self.definition.evals for spec in entry.all_checks()]
+            judged = [each for each in specs if each.kind == "llm_judge" and not _names_judge(each)]
+            if judged:
+                count = format_count(len(judged), "llm_judge check")
+                message = f"no model is named to judge {count}"
+                hint = "write metadata.judge, or give --judge when the suite runs"
+                yield self.warning("judge", message, judged[0].line, hint)
+
     def checks(self, entry: Eval) -> Iterator[Finding]:
         specs = list(entry.all_checks())
         for spec in specs:
@@ -155,16 +167,9 @@ class _SuiteFindings:
                 for code, message in CHECK_TYPES[spec.kind].notices(spec.config):
                     place = self.source.place(spec.line, spec.column)
                     yield Finding(code, "note" if code == "regex" else "warning", message, place)
-            if (
-                spec.kind == "llm_judge"
-                and self.definition.judge is None
-                and not _names_judge(spec)
-            ):
-                message = "no model is named to judge; write metadata.judge before the suite runs"
-                yield self.warning("judge", message, spec.line)
         yield from self.token_limits(entry)
 
-    def unreachable_judges(self, load: Callable[..., Scorer]) -> Iterator[Problem]:
+    def wrong_judges(self, load: Callable[..., Scorer]) -> Iterator[Problem]:
         """What would end a run before its first case; templates are filled in only then."""
         folder, judge = self.definition.folder, self.definition.judge
         if judge is not None and not has_templates(judge):
@@ -199,10 +204,16 @@ def _explain_refusal(
     try:
         work()
     except InvalidInput as error:
-        for problem in error.problems:
-            yield Problem(f"{where}: {problem.message}", place, problem.hint)
+        if not _is_of_machine(error):
+            for problem in error.problems:
+                yield Problem(f"{where}: {problem.message}", place, problem.hint)
     except WorkFailed:
         pass  # a service is missing, which matters when the suite runs
+
+
+def _is_of_machine(error: BaseException | None) -> bool:
+    """Is only a key or a package missing, which matters when the suite runs?"""
+    return error is not None and (isinstance(error, ModelError) or _is_of_machine(error.__cause__))
 
 
 def _names_judge(spec: CheckSpec) -> bool:
