@@ -29,19 +29,37 @@ def tally(tmp_path: Path) -> Tally:
 def test_what_is_written_runs(tally: Tally) -> None:
     done = tally("import", "promptfooconfig.yaml")
     assert done.returncode == 0
-    assert done.stderr == f"not carried over: {LEFT_OUT}\n"
+    assert done.stderr == (
+        f"not carried over: {LEFT_OUT}\n"
+        "1 of 2 evals has assertions that were not carried over; "
+        "such an eval cannot pass until you write a check in place of its `todo`\n"
+    )
     name = "promptfooconfig.suite.yaml"
     assert done.stdout == f"wrote {name}: 2 evals; run it with: tally run {name}\n"
     assert tally("validate", name).returncode == 0
     (run,) = tally.json("run", name)["runs"]
-    assert (run["counts"]["passed"], run["counts"]["failed"]) == (1, 1)
+    counts = run["counts"]
+    assert (counts["passed"], counts["failed"], counts["errors"]) == (0, 1, 1)
     assert run["model"] == "echo/prompt"
+
+
+def test_a_gate_does_not_pass_on_what_was_not_carried_over(tally: Tally) -> None:
+    config = CONFIG.replace("value: Bye", "value: bye")
+    (tally.folder / "promptfooconfig.yaml").write_text(config)
+    tally("import", "promptfooconfig.yaml", "-o", "suite.yaml")
+    done = tally("run", "suite.yaml", "--fail-under", "80")
+    assert done.returncode == 1
+    assert "Gate: failed: 1 of 2 results of echo/prompt could not run" in done.stdout
+    assert "cases that cannot pass until a check is written" in done.stderr
+    again = tally("rescore", "latest", "--suite", "suite.yaml")
+    assert "(1 passed, 0 failed, 1 error)" in again.stdout
+    assert "todo: could not be done: a check is still to be written" in again.stdout
 
 
 def test_it_answers_json(tally: Tally) -> None:
     told = tally.json("import", "promptfooconfig.yaml", "-o", "new/suite.yaml")
     (left_out,) = told.pop("left_out")
-    assert told == {"suite": "new/suite.yaml", "evals": 2}
+    assert told == {"suite": "new/suite.yaml", "evals": 2, "cannot_pass": 1}
     assert (left_out["place"]["line"], left_out["message"]) == (7, LEFT_OUT.partition(": ")[2])
 
 

@@ -299,3 +299,70 @@ def test_every_mistake_in_a_suite_is_reported_with_its_place(tally: Tally) -> No
         "total_cost",
     ):
         assert said in done.stdout
+
+
+AGENT = """
+import os
+
+def answer(prompt: str) -> str:
+    return f"{prompt} {os.environ.get('OPENAI_API_KEY')} {os.environ.get('OPENAI_BASE_URL')}"
+"""
+ENV_SUITE = """
+evals:
+  - prompt: "{{city}} {{secret('pass')}}"
+    checks: [contains: Paris]
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "said", "answered"),
+    [
+        ((), {}, ".env: OPENAI_API_KEY", "Paris ***pass*** ***OPENAI_API_KEY*** None"),
+        ((), {"OPENAI_API_KEY": "mine-12345"}, None, "Paris ***pass*** mine-12345 None"),
+        (
+            ("--env-file", "other.env"),
+            {},
+            "other.env: OPENAI_API_KEY",
+            "Paris ***pass*** ***OPENAI_API_KEY*** https://named.test",
+        ),
+    ],
+)
+def test_a_dot_env_gives_keys_variables_and_secrets(
+    tally: Tally,
+    option: tuple[str, ...],
+    environment: dict[str, str],
+    said: str | None,
+    answered: str,
+) -> None:
+    lines = "OPENAI_API_KEY=sk-12345678\ncity=Paris\npass=word-word\nOPENAI_BASE_URL=https://"
+    (tally.folder / ".env").write_text(f"{lines}unnamed.test\n")
+    (tally.folder / "other.env").write_text(f"{lines}named.test\n")
+    (tally.folder / "agent.py").write_text(AGENT)
+    (tally.folder / "s.yaml").write_text(ENV_SUITE)
+    run = ("run", "s.yaml", "-m", "python/agent.py:answer", *option)
+    done = tally(*run, "--json", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert (f"tally: read from {said}\n" in done.stderr) if said else "read from" not in done.stderr
+    assert "sk-12345678" not in done.stderr + done.stdout
+    (ran,) = json.loads(done.stdout)["runs"]
+    assert ran["results"][0]["output"] == answered
+    assert "read from" not in tally(*run, "-q", env=environment).stderr
+
+
+def test_a_dot_env_that_cannot_be_read_stops_nothing(tally: Tally) -> None:
+    (tally.folder / ".env").write_text("KEY='open\n")
+    done = tally("run", "suites/my-eval-suite.yaml", "-m", "echo/x")
+    assert done.returncode == 0
+    assert "tally: .env is not read: .env:1: the quote is never closed\n" in done.stderr
+
+
+def test_a_bare_name_that_is_no_variable_is_told_before_the_run(tally: Tally) -> None:
+    (tally.folder / "s.yaml").write_text("evals: [{prompt: 'In {{town}}', checks: []}]\n")
+    done = tally("run", "s.yaml", "-m", "echo/x")
+    assert (
+        "tally: s.yaml:1:22: {{town}} is sent as text: there is no variable 'town'; "
+        "write it under `vars`, or give it with --var\n"
+    ) in done.stderr
+    assert "cases that check nothing and always pass: 1 of 1 (#1)\n" in done.stderr
+    tally("vars", "set", "town", "Rome")
+    assert "sent as text" not in tally("run", "s.yaml", "-m", "echo/x").stderr

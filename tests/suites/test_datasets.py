@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.suites.suite_texts import load, mistakes
 
+from tallymark.errors import InvalidInput
 from tallymark.suites.filled_suite import resolve
 from tallymark.suites.suite_definition import SuiteDefinition
 
@@ -30,6 +31,15 @@ def prompts(definition: SuiteDefinition) -> dict[str, str]:
         ("d.jsonl", '{"q": "one"}\n\n{"q": "two"}\n', {"qa[1]": "one", "qa[2]": "two"}),
         ("d.jsonl", '{"id": 7, "q": ["é", 1.5]}', {"qa[7]": '["é", 1.5]'}),
         ("d.ndjson", '{"q": null}', {"qa[1]": ""}),
+        (
+            "d.json",
+            '\ufeff[{"id": "a", "q": "one"}, {"id": "b", "q": 2}]',
+            {"qa[a]": "one", "qa[b]": "2"},
+        ),
+        ("d.csv", '"a, b";q\r\n1,5;one\r\n', {"qa[1]": "one"}),
+        ("d.csv", "\ufeffid\tq\nx\tone, two\n", {"qa[x]": "one, two"}),
+        ("d.tsv", "q\ta\none\t1\n", {"qa[1]": "one"}),
+        ("d.csv", "q,a;b\none;two,1\n", {"qa[1]": "one;two"}),
     ],
 )
 def test_rows_become_cases(tmp_path: Path, file: str, text: str, cases: dict[str, str]) -> None:
@@ -54,6 +64,18 @@ def test_a_row_without_a_column_takes_the_evals_value(tmp_path: Path) -> None:
     assert prompts(definition) == {"qa[1]": "one", "qa[2]": "default"}
 
 
+def test_a_column_that_is_not_there_is_told_with_the_file_and_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("land,Q\nFrance,Paris\n")
+    with pytest.raises(InvalidInput) as caught:
+        resolve(load(suite("d.csv"), tmp_path))
+    line = suite("d.csv")
+    assert caught.value.render() == (
+        "suite.yaml:1:29: d.csv has no column 'q'; did you mean 'Q'? its columns are land, Q\n"
+        f"  {line[:78]}\n{' ' * 30}{'^' * 12}"
+    )
+    resolve(load(suite("d.csv"), tmp_path), vars={"q": "given"})
+
+
 def test_a_column_that_nobody_uses_may_be_missing(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text('{"q": "one", "note": "x"}\n{"q": "two"}\n')
     assert len(prompts(load(suite("d.jsonl"), tmp_path))) == 2
@@ -62,7 +84,10 @@ def test_a_column_that_nobody_uses_may_be_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "text", "said"),
     [
-        ("d.txt", "", "suite.yaml:1:56: evals, #1: d.txt is neither a .csv nor a .jsonl file"),
+        ("d.txt", "", "suite.yaml:1:56: evals, #1: d.txt is no dataset; one ends in .csv, .tsv,"),
+        ("d.json", "{", "evals, #1: d.json is not JSON: "),
+        ("d.json", '{"q": 1}', "evals, #1: d.json is no list of JSON objects; write [{"),
+        ("d.json", '[{"q": 1}, 2]', "d.json: row 2 is not a JSON object"),
         ("none.csv", "", "none.csv cannot be read: No such file or directory; a path starts at"),
         ("d.csv", "", "d.csv has no rows"),
         ("d.csv", "q\n", "d.csv has no rows"),
@@ -82,7 +107,7 @@ def test_a_column_that_nobody_uses_may_be_missing(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused(tmp_path: Path, config: str, text: str | bytes, said: str) -> None:
-    for name in ("d.csv", "d.jsonl", "d.txt"):
+    for name in ("d.csv", "d.json", "d.jsonl", "d.txt"):
         raw = text if isinstance(text, bytes) else text.encode()
         (tmp_path / name).write_bytes(raw)
     assert said in "\n".join(mistakes(suite(config), tmp_path))

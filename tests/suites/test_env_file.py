@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.env_file import read_env_file
+from tallymark.suites.env_file import read_env_file, set_environment
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,30 @@ def test_every_broken_line_is_named_and_none_is_shown(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="there is no file"):
         read_env_file(tmp_path / "none")
+
+
+FILE = {
+    "OPENAI_API_KEY": "from-the-file",
+    "ANTHROPIC_API_KEY": "from-the-file",
+    "GROQ_API_KEY": "",
+    "OPENAI_BASE_URL": "https://elsewhere.test",
+    "HTTPS_PROXY": "https://elsewhere.test",
+    "TALLY_KEY": "tly_x",
+    "TALLY_SERVER": "https://elsewhere.test",
+    "city": "Paris",
+}
+
+
+def test_a_file_that_nobody_named_gives_keys_and_no_addresses() -> None:
+    environment = {"ANTHROPIC_API_KEY": "mine"}
+    keys = set_environment(FILE, environment, keys_only=True)
+    assert keys == {"OPENAI_API_KEY": "from-the-file"}
+    assert environment == {"ANTHROPIC_API_KEY": "mine", "OPENAI_API_KEY": "from-the-file"}
+
+
+def test_a_file_that_was_named_gives_all_that_the_environment_lacks() -> None:
+    environment = {"ANTHROPIC_API_KEY": "mine"}
+    keys = set_environment(FILE, environment, keys_only=False)
+    assert list(keys) == ["OPENAI_API_KEY"]
+    assert environment["OPENAI_BASE_URL"] == "https://elsewhere.test"
+    assert (environment["ANTHROPIC_API_KEY"], environment["city"]) == ("mine", "Paris")

@@ -107,7 +107,7 @@ def test_every_missing_name_is_told_once_with_its_place() -> None:
     with pytest.raises(InvalidInput) as caught:
         resolve(definition, vars={"model": "x"})
     places, messages = zip(*((str(p.place), p.message) for p in caught.value.problems), strict=True)
-    assert places == ("suite.yaml:3:14", "suite.yaml:4:14", "suite.yaml:1:19")
+    assert places == ("suite.yaml:3:30", "suite.yaml:4:15", "suite.yaml:1:20")
     assert messages == (
         "the secret 'key' has no value",
         "the variable 'own' has no value",

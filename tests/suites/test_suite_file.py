@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -9,12 +10,14 @@ import pytest
 from tests.suites.suite_texts import load
 
 from tallymark.documents.source import Source
+from tallymark.errors import InvalidInput
 from tallymark.formula import Formula
 from tallymark.models.token_prices import Pricing
 from tallymark.scoring import Scorer, default_registry
 from tallymark.suites.checks.check_definition import CheckSpec
 from tallymark.suites.suite_definition import SuiteDefinition, Turn
 from tallymark.suites.suite_file import load_source, load_stored, load_suite
+from tallymark.suites.suite_findings import validate
 
 WHOLE = """
     metadata:
@@ -189,3 +192,31 @@ def test_a_key_that_is_missing_matters_only_when_the_suite_runs(
                     {model: "http://x.example/v1", model_name: m, api_key_env: NO_SUCH_KEY}
     """)
     assert len(suite.evals[0].checks) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("p.yaml", "prompts: [hi]\nproviders: [echo]\ntests: []", "a promptfoo configuration"),
+        ("my p.yaml", "prompts: hi\ntargets: [echo]", "a promptfoo configuration"),
+        ("log.json", '{"version": 2, "status": "success", "eval": {}}', "an Inspect log"),
+        ("log.eval", "PK\x03\x04\x00", "an Inspect log"),
+    ],
+)
+def test_the_file_of_another_tool_is_known_by_its_keys(
+    tmp_path: Path, name: str, text: str, what: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    for read in (load_suite, validate):
+        with pytest.raises(InvalidInput) as caught:
+            read(path)
+        hint = f"make a suite of it with: tally import {shlex.quote(str(path))}"
+        assert str(caught.value) == f"{path} is {what}, not a suite; {hint}"
+
+
+def test_a_suite_that_shares_keys_with_another_tool_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("prompts: ['{{q}}']\nproviders: []\nevals: [{vars: {q: 1}, checks: []}]")
+    with pytest.raises(InvalidInput, match="unknown key 'providers'"):
+        load_suite(path)

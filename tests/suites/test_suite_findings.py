@@ -25,7 +25,14 @@ def one_eval(checks: str) -> str:
 @pytest.mark.parametrize(
     ("checks", "said"),
     [
-        ("[]", "warning no-checks 2:1: #1 has no checks, so it always passes"),
+        ("[]", "warning no-checks 2:1: cases that check nothing and always pass: 1 of 1 (#1)"),
+        (
+            "[match: a, todo: tone]",
+            (
+                "warning todo 2:1: cases that cannot pass until a check is written in place of "
+                "their `todo`: 1 of 1 (#1)"
+            ),
+        ),
         (
             '[match: "*"]',
             "warning always 3:21: match: '*' matches every answer, so the check can never fail",
@@ -49,7 +56,7 @@ def one_eval(checks: str) -> str:
         ),
         (
             "[llm_judge: kind]",
-            "warning judge 3:1: no model is named to judge; write metadata.judge",
+            "warning judge 3:1: no model is named to judge 1 llm_judge check; write metadata.judge",
         ),
     ],
 )
@@ -110,6 +117,22 @@ def test_text_that_is_not_sent_as_it_looks(tmp_path: Path) -> None:
     )
 
 
+def test_what_becomes_of_bare_names(tmp_path: Path) -> None:
+    suite = """
+        metadata: {vars: {city: Paris}}
+        evals:
+          - prompt: "{{ city }}: {{city}} or {{country}}"
+            checks: [match: "*{{country}}*"]
+    """
+    assert findings(tmp_path, suite) == [
+        (
+            "warning template 3:38: {{country}} is sent as text: there is no variable 'country'; "
+            "write it under `vars`, or give it with --var"
+        ),
+        "note template 3:14: {{city}} is the variable 'city'",
+    ]
+
+
 def test_metadata(tmp_path: Path) -> None:
     suite = """
         metadata:
@@ -154,41 +177,61 @@ def test_mistakes_are_raised_as_from_loading(tmp_path: Path) -> None:
         validate(path)
 
 
+JUDGED = {
+    "of the suite": (
+        "metadata: {{judge: {judge}}}\nevals: [{{prompt: p, checks: [llm_judge: kind]}}]",
+        "s.yaml:1: metadata, judge: ",
+    ),
+    "of a check": (
+        "evals:\n- {{prompt: p, checks: [llm_judge: {{criteria: kind, model: {judge}}}]}}",
+        "s.yaml:2:35: evals, #1, llm_judge: ",
+    ),
+    "of a scorer": (
+        "evals:\n- prompt: p\n  checks:\n  - scorer: llm_judge(model='{judge}')",
+        "s.yaml:4:13: evals, #1, scorer: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("suite", [suite for suite, _ in JUDGED.values()], ids=list(JUDGED))
+@pytest.mark.parametrize("judge", ["openai/gpt-5", "mistral/large", "bedrock/x", "ollama/y"])
+def test_a_key_or_a_package_that_is_not_here_is_no_mistake_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str, suite: str
+) -> None:
+    for name in ("OPENAI_API_KEY", "AWS_DEFAULT_REGION", "OLLAMA_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "s.yaml"
+    path.write_text(suite.format(judge=judge))
+    assert validate(path)[1] == []
+
+
+def test_a_judge_that_is_not_named_is_told_once(tmp_path: Path) -> None:
+    suite = """
+        evals:
+          - {prompt: a, checks: [llm_judge: kind, llm_judge: short]}
+          - {prompt: b, checks: [llm_judge: {criteria: kind, model: echo/judge}]}
+          - {prompt: c, checks: [or: [llm_judge: kind]]}
+    """
+    assert findings(tmp_path, suite) == [
+        (
+            "warning judge 2:1: no model is named to judge 3 llm_judge checks; "
+            "write metadata.judge, or give --judge when the suite runs"
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("judge", "sentence"),
     [
         ("gpt-5", "'gpt-5' does not name a model"),
         ("replay/lost", "there are no answers 'lost' to replay"),
-        ("openai/gpt-5", "openai/gpt-5 needs an API key; set OPENAI_API_KEY"),
+        ("opnai/gpt-5", "'opnai' is not a kind of model or a provider"),
     ],
 )
-@pytest.mark.parametrize(
-    ("suite", "where"),
-    [
-        (
-            "metadata: {{judge: {judge}}}\nevals: [{{prompt: p, checks: [llm_judge: kind]}}]",
-            "s.yaml:1: metadata, judge: ",
-        ),
-        (
-            "evals:\n- {{prompt: p, checks: [llm_judge: {{criteria: kind, model: {judge}}}]}}",
-            "s.yaml:2:35: evals, #1, llm_judge: ",
-        ),
-        (
-            "evals:\n- prompt: p\n  checks:\n  - scorer: llm_judge(model='{judge}')",
-            "s.yaml:4:13: evals, #1, scorer: ",
-        ),
-    ],
-    ids=["of the suite", "of a check", "of a scorer"],
-)
-def test_a_judge_that_cannot_run_is_a_mistake(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    judge: str,
-    sentence: str,
-    suite: str,
-    where: str,
+@pytest.mark.parametrize(("suite", "where"), list(JUDGED.values()), ids=list(JUDGED))
+def test_a_judge_that_is_wrongly_named_is_a_mistake(
+    tmp_path: Path, judge: str, sentence: str, suite: str, where: str
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     path = tmp_path / "s.yaml"
     path.write_text(suite.format(judge=judge))
     with pytest.raises(InvalidInput) as caught:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tallymark.app.remote_suites import NOWHERE, RemoteRules
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, Problem
 from tallymark.event_loops import run_to_end
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
@@ -28,7 +28,7 @@ from tallymark.suites.rechecks import rescore
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, count_planned
 from tallymark.suites.suite_file import load_stored
-from tallymark.suites.templates import refuse_unknown
+from tallymark.suites.templates import find_unfilled, refuse_unknown
 from tallymark.text import format_count
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ class RunOptions:
     """How others end the run before its end."""
     engine: EngineChoice | None = None
     """Where many cases are asked; None is this process."""
+    ambient: Mapping[str, str] = field(default_factory=dict)
+    """Values for variables and secrets that count where nobody else has one: those of a `.env`."""
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Keys of models that came from a file: they are taken out of all that is stored and shown."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Kept with the run: the branch and the commit that a CI job runs for."""
 
@@ -92,6 +96,7 @@ class RunService:
                 open_judge, record=options.record, cache=options.cache, reach=self._reach
             ),
             recorded=options.record is not None,
+            hidden=options.hidden,
             **by_rules,
         )
 
@@ -120,14 +125,20 @@ class RunService:
         kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
         wanted = [name for name in definition.secret_names if name in kept]
         sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
-        environment = dict(os.environ) if self.rules is None else {}
+        environment = {**options.ambient, **os.environ} if self.rules is None else {}
         # What a suite has a value for is not taken from whatever the environment happens to hold.
-        own = {*definition.used_vars} - {*definition.var_names}
+        own = definition.own_vars
         unsaid = {name: value for name, value in environment.items() if name not in own}
         return (
             {**unsaid, **stored, **options.values},
             {**environment, **sealed, **options.values},
         )
+
+    def find_unfilled(self, definition: SuiteDefinition, options: RunOptions) -> list[Problem]:
+        """Each `{{name}}` of the suite that is sent as text, because no variable is called so."""
+        if not any(use.kind == "bare" for use in definition.uses):
+            return []
+        return list(find_unfilled(definition, self._find_values(definition, options)[0]))
 
     def run(
         self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
@@ -349,6 +360,7 @@ class RunService:
                 if name in known_secrets
             },
             options.judge,
+            options.hidden,
         )
         with ongoing:
             ongoing.ending = ask_on_engine(engine, work, suite, ongoing, done)

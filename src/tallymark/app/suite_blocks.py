@@ -67,6 +67,7 @@ class CaseAsking:
     vars: Mapping[str, str]
     secrets: Mapping[str, str]
     judge: str | None
+    hidden: Mapping[str, str]
 
     @contextmanager
     def open(self) -> Iterator[Callable[[list[CaseKey]], bytes]]:
@@ -98,6 +99,7 @@ class CaseAsking:
             judge=self.judge,
             open_judge=partial(open_judge, record=None, cache=None, reach=None),
             recorded=False,
+            hidden=self.hidden,
         )
 
     def _open_model(self, suite: FilledSuite) -> Model:

@@ -30,11 +30,19 @@ def import_(
     check_new_file(path, force=force)
     made = import_suite(source)
     write_new_file(path, write_yaml(made.document))
-    evals = len(made.document["evals"])
+    evals, unfinished = len(made.evals), made.count_unfinished()
     if as_json:
         left_out = [problem.to_dict() for problem in made.left_out]
-        print_json({"suite": str(path), "evals": evals, "left_out": left_out})
+        counts = {"evals": evals, "cannot_pass": unfinished}
+        print_json({"suite": str(path), **counts, "left_out": left_out})
         return
     for problem in made.left_out:
         say(f"not carried over: {problem}", err=True)
+    if unfinished:
+        verb = "has" if unfinished == 1 else "have"
+        say(
+            f"{unfinished:,} of {format_count(evals, 'eval')} {verb} assertions that were not "
+            "carried over; such an eval cannot pass until you write a check in place of its `todo`",
+            err=True,
+        )
     say(f"wrote {path}: {format_count(evals, 'eval')}; run it with: tally run {path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import time
@@ -76,7 +77,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for {{var('NAME')}}.")
     ] = None,
     env_file: Annotated[
-        Path | None, typer.Option(help="Lines of NAME=VALUE, for variables and secrets.")
+        Path | None,
+        typer.Option(help="Lines of NAME=VALUE: variables, secrets, keys; .env without it."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Ask every case so often.")] = None,
     only: Only = None,
@@ -153,11 +155,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     gates.check(baseline)
     if report:
         check_reports(report)
+    given_env = _read_env_file(env_file)
     options = RunOptions(
         RunLimits(
             epochs, limit, threads, None if retries is None else retries + 1, timeout, budget
         ),
-        *_read_values(var or [], env_file),
+        *_read_values(var or [], given_env),
         judge,
         record,
         cache,
@@ -167,6 +170,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         else choose_for_cases(engine, workers, {**kept_here, "--budget": budget}),
         labels=read_labels(),
     )
+    if not remote:
+        options = _set_environment(options, env_file, given_env, quiet=quiet)
     # Programs that are stopped with a run are no news, though asyncio would tell.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
@@ -216,6 +221,8 @@ def _run_suite(
         definition = _load(suite or Path(), models, options)
         if definition.used_vars:
             options = work.fill_in(options)
+            for problem in runs.find_unfilled(definition, options):
+                say(f"tally: {problem}", err=True)
         return runs.run(definition, models, options, watch)
     except KeyboardInterrupt as stopped:
         for note in getattr(stopped, "__notes__", ()):
@@ -258,13 +265,19 @@ def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinitio
     return definition
 
 
-def _read_values(given: list[str], env_file: Path | None) -> tuple[dict[str, str], tuple[str, ...]]:
-    """All values, and the names that were typed: a file may hold more than a suite asks for."""
-    values, named = {}, []
-    if env_file is not None:
-        from tallymark.suites.env_file import read_env_file
+def _read_env_file(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    from tallymark.suites.env_file import read_env_file
 
-        values = read_env_file(env_file)
+    return read_env_file(path)
+
+
+def _read_values(
+    given: list[str], from_file: dict[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """All values, and the names that were typed: a file may hold more than a suite asks for."""
+    values, named = dict(from_file), []
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
@@ -273,6 +286,25 @@ def _read_values(given: list[str], env_file: Path | None) -> tuple[dict[str, str
         values[name.strip()] = value
         named.append(name.strip())
     return values, tuple(named)
+
+
+def _set_environment(
+    options: RunOptions, env_file: Path | None, given: dict[str, str], *, quiet: bool
+) -> RunOptions:
+    """Takes keys of models from the env file that was named, or else from `.env` here."""
+    from tallymark.suites.env_file import DOTENV, SHORTEST_KEY, set_environment
+
+    ambient: dict[str, str] = {}
+    if env_file is None and Path(DOTENV).is_file():
+        try:
+            ambient = _read_env_file(Path(DOTENV))
+        except InvalidInput as error:  # nobody asked for it
+            say(f"tally: {DOTENV} is not read: {error.problems[0]}", err=True)
+    keys = set_environment(given or ambient, os.environ, keys_only=env_file is None)
+    if keys and not quiet:
+        say(f"tally: read from {env_file or DOTENV}: {', '.join(keys)}", err=True)
+    hidden = {name: key for name, key in keys.items() if len(key) >= SHORTEST_KEY}
+    return replace(options, ambient=ambient, hidden=hidden)
 
 
 class PlainWatch:

@@ -143,7 +143,7 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
             pricing=pricing,
         )
     except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
-        raise InvalidInput(error.problems) from None
+        raise InvalidInput(error.problems) from error
     return JudgeModel(model, at_once=at_once)
 
 

@@ -138,7 +138,7 @@ def _list_asked(case: Case, definition: SuiteDefinition) -> list[str]:
     known = {**definition.vars, **case.eval.vars, **case.columns}
 
     def lookup(kind: str, name: str) -> str:
-        return write_value(known[name]) if kind == "var" and name in known else f"{{{{{name}}}}}"
+        return write_value(known[name]) if kind != "secret" and name in known else f"{{{{{name}}}}}"
 
     prompts = [each.text for each in definition.prompts]
     said = [turn.user for turn in case.eval.turns[:1]] or prompts

@@ -1,10 +1,11 @@
-"""`cases_from`: a CSV or JSONL file whose rows become cases."""
+"""`cases_from`: a CSV, JSON or JSONL file whose rows become cases."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import io
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ def read_dataset(folder: Path, config: str | dict[str, Any]) -> Dataset:
     file, path = given["file"], folder / given["file"]
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise InvalidInput(f"{file} is neither a .csv nor a .jsonl file")
+        raise InvalidInput(f"{file} is no dataset", hint=f"one ends in {', '.join(_READERS)}")
     raw = _read_bytes(path, file)
     problems: list[Problem] = []
     rows = list(islice(reader(raw, file, problems), given.get("limit")))
@@ -66,7 +67,10 @@ def _read_csv(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[s
         raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start + 1})") from None
     # The library's own limit is 128 KB; it can only be set for the whole program.
     csv.field_size_limit(MAX_DATASET_BYTES)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    # Spreadsheets also write semicolons or tabs; in such a file the first row has no commas.
+    first = re.sub('"[^"]*"', "", text.partition("\n")[0])
+    delimiter = next((each for each in ",;\t" if each in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     try:
         columns = [column.strip() for column in next(reader, [])]
         if len(set(columns)) < len(columns) or "" in columns:
@@ -99,8 +103,25 @@ def _read_jsonl(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict
             problems.append(Problem("the line is not a JSON object", Place(name, number)))
 
 
+def _read_json(raw: bytes, name: str, problems: list[Problem]) -> Iterator[dict[str, Any]]:
+    """The rows of a file with a list of JSON objects."""
+    try:
+        rows = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{name} is not JSON: {error}") from None
+    if not isinstance(rows, list):
+        raise InvalidInput(f"{name} is no list of JSON objects", hint='write [{"q": "..."}, ...]')
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, dict):
+            yield row
+        else:
+            problems.append(Problem(f"row {number} is not a JSON object", Place(name)))
+
+
 _READERS: dict[str, Callable[[bytes, str, list[Problem]], Iterator[dict[str, Any]]]] = {
     ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".json": _read_json,
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
 }

@@ -1,4 +1,9 @@
-"""An env file: `NAME=value` on each line, as shells and containers read them."""
+"""An env file: `NAME=value` on each line, as shells and containers read them.
+
+A file that the user names gives whatever it holds. A `.env` in the current folder is read without
+being named, and may come from somebody else's repository: it gives keys of models and values of a
+suite's templates, but nothing that says where requests go, lest it send your keys elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,17 @@ from tallymark.documents.source import read_source
 from tallymark.errors import InvalidInput, Place, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
     from pathlib import Path
 
+DOTENV = ".env"
+SHORTEST_KEY = 8
+"""Characters of a key that is kept out of reports; a shorter one is a word such as `none`."""
+_KEY = re.compile(
+    r"[A-Z0-9_]+_API_KEY|TALLY_HTTP_KEY|HF_TOKEN"
+    r"|AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)"
+)
+"""Names that keys of models have."""
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)")
 _QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?""")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
@@ -36,6 +50,18 @@ def read_env_file(path: Path | str) -> dict[str, str]:
     if problems:
         raise InvalidInput(problems)
     return values
+
+
+def set_environment(
+    values: Mapping[str, str], environment: MutableMapping[str, str], *, keys_only: bool
+) -> dict[str, str]:
+    """Sets what the environment does not say yet; gives the keys of models that were set."""
+    wanted = {
+        name: value for name, value in values.items() if not keys_only or _KEY.fullmatch(name)
+    }
+    new = {name: value for name, value in wanted.items() if value and name not in environment}
+    environment.update(new)
+    return {name: value for name, value in new.items() if _KEY.fullmatch(name)}
 
 
 def _read_value(text: str) -> str | None:

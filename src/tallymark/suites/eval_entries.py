@@ -78,13 +78,15 @@ def _has_key(node: Node, key: str) -> bool:
     return isinstance(node, MappingNode) and key in node.entries
 
 
-_DATASET = {"pattern": r"\.([cC][sS][vV]|[jJ][sS][oO][nN][lL])$"}
+_DATASET = {"pattern": r"\.([cCtT][sS][vV]|([nN][dD])?[jJ][sS][oO][nN][lL]?)$"}
 CASES_FROM = KindShape(
-    scalar=TextShape("the path of a .csv or .jsonl file", rules=_DATASET),
+    scalar=TextShape("the path of a .csv, .json or .jsonl file", rules=_DATASET),
     mapping=RecordShape(
         "a mapping with 'file'",
         {
-            "file": Key(TextShape(rules=_DATASET), "A .csv or .jsonl file.", required=True),
+            "file": Key(
+                TextShape(rules=_DATASET), "A .csv, .tsv, .json or .jsonl file.", required=True
+            ),
             "id": Key(TextShape(), "The column that names its rows; `id` where there is one."),
             "limit": Key(NumberShape(low=1, whole=True), "Take the first rows only."),
         },

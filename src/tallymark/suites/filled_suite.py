@@ -91,12 +91,15 @@ class FilledSuite:
     """A suite with its values. Made by `resolve`."""
 
     def __init__(
-        self, definition: SuiteDefinition, values: TemplateValues | None, setting: CheckSetting
+        self,
+        definition: SuiteDefinition,
+        values: TemplateValues | None,
+        setting: CheckSetting,
+        redact: Callable[[Any], Any] | None = None,
     ) -> None:
         """Most suites have no templates, and so no values: all that they say stays as it is."""
         self.definition = definition
-        secrets = {} if values is None else values.secrets
-        self.redact = Redactor(secrets).redact if secrets else _KEEP
+        self.redact = redact or _KEEP
         """Any data without secrets."""
         self._values = values
         fill = _KEEP if values is None else partial(fill_templates, lookup=values.suite)
@@ -117,7 +120,7 @@ class FilledSuite:
         }
         self._cases: dict[str, FilledCase] = {}
         # Built without knowing secrets, ready checks would show them.
-        ready = () if secrets else definition.ready_checks
+        ready = () if redact else definition.ready_checks
         self._static = {id(specs): checks for specs, checks in ready}
         self._bases: dict[int, FilledCase] = {}
 
@@ -219,12 +222,14 @@ def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
     open_judge: Callable[..., JudgeModel] = open_judge,
     load: Callable[..., Scorer] = load_scorer,
     recorded: bool = False,
+    hidden: Mapping[str, str] | None = None,
 ) -> FilledSuite:
     """The suite with these values; InvalidInput names all that are missing, before anything runs.
 
     The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
     `llm_judge` checks: a model's reference, or a function from prompt to answer. Judges are opened
-    here, each once, by `open_judge`. What is `recorded` may not ask for secrets.
+    here, each once, by `open_judge`. What is `recorded` may not ask for secrets. `hidden` are
+    further secrets, which the suite does not use: they are taken out of all that is shown.
     """
     if definition.prompts and definition.prompt is None:
         names = ", ".join(repr(each.name) for each in definition.prompts)
@@ -234,13 +239,15 @@ def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
     if values is not None and (problems := list(values.problems())):
         raise InvalidInput(problems)
     reach: dict[str, Any] = {"folder": definition.folder}
-    if values is not None and values.secrets:
-        reach["redact"] = Redactor(values.secrets).redact
-        if recorded and (asked := _find_asked_secrets(definition, values)):
-            raise InvalidInput(
-                f"recorded answers would hold the secrets of the suite: {', '.join(asked)}",
-                hint="leave out --record, or use variables instead",
-            )
+    redact = None
+    if secret := {**(hidden or {}), **({} if values is None else values.secrets)}:
+        redact = reach["redact"] = Redactor(secret).redact
+    own = values if recorded and values is not None and values.secrets else None
+    if own is not None and (asked := _find_asked_secrets(definition, own)):
+        raise InvalidInput(
+            f"recorded answers would hold the secrets of the suite: {', '.join(asked)}",
+            hint="leave out --record, or use variables instead",
+        )
     setting = CheckSetting(
         folder=definition.folder,
         suite_threshold=definition.threshold,
@@ -248,7 +255,7 @@ def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
         open_judge=cache(partial(open_judge, **reach)),
         load=_remember_scorers(load),
     )
-    suite = FilledSuite(definition, values, setting)
+    suite = FilledSuite(definition, values, setting, redact)
     tried: set[int] = set()
     for case in definition.cases:
         # An eval's checks are built now, so that what is wrong shows before a model is asked.

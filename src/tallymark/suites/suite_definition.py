@@ -17,7 +17,7 @@ from tallymark.suites.checks.check_types import find_value_names
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from tallymark.errors import Problem
+    from tallymark.formula import Finding
     from tallymark.models.token_prices import Pricing
 
 DEFAULT_FORMULA = "success_pct"
@@ -110,7 +110,7 @@ class Case(msgspec.Struct, frozen=True, gc=False):
 class TemplateUse(msgspec.Struct, frozen=True):
     """A template somewhere in the suite."""
 
-    kind: Literal["var", "secret"]
+    kind: Literal["var", "secret", "bare"]
     name: str
     eval: int | None
     """The number of the eval it is in; None in the metadata or the score."""
@@ -118,6 +118,8 @@ class TemplateUse(msgspec.Struct, frozen=True):
     column: int = 0
     prompt: str | None = None
     """The suite's prompt that it is in, with the line of the eval."""
+    text: str | None = None
+    """The line of the file, to be shown."""
 
 
 # dict=True: a struct has no place for what `cached_property` keeps.
@@ -157,8 +159,8 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     hash: str = ""
     """Changes whenever the suite or one of its datasets does."""
     source: str | None = None
-    warnings: tuple[Problem, ...] = ()
-    """What its file should write otherwise."""
+    warnings: tuple[Finding, ...] = ()
+    """What is to be known of its file before it runs."""
     folder: Path = msgspec.field(default_factory=Path)
     """Where the paths in the suite start."""
 
@@ -205,7 +207,14 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def used_vars(self) -> tuple[str, ...]:
         """All variables that are asked for, also those with a value in the suite."""
-        return tuple(dict.fromkeys(use.name for use in self.uses if use.kind == "var"))
+        return tuple(dict.fromkeys(use.name for use in self.uses if use.kind != "secret"))
+
+    @cached_property
+    def own_vars(self) -> frozenset[str]:
+        """The variables that have a value in the suite wherever they are used."""
+        asked = [use for use in self.uses if use.kind != "secret"]
+        lacking = {use.name for use in asked if not self.has_value(use)}
+        return frozenset(use.name for use in asked) - lacking
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
@@ -214,13 +223,19 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def has_value(self, use: TemplateUse) -> bool:
         """Has the suite itself a value for this variable here?"""
-        if use.name in self.vars:
-            return True
-        if use.eval is None:
-            return False
-        owner = self.evals[use.eval - 1]
-        columns = owner.dataset.columns if owner.dataset is not None else ()
-        return use.name in owner.vars or use.name in columns
+        return use.name in self.vars or use.name in self.known_vars(use.eval)
+
+    def known_vars(self, number: int | None) -> tuple[str, ...]:
+        """The variables with a value in the eval of this number; None for outside the evals."""
+        if number is None:
+            return tuple(self.vars)
+        owner = self.evals[number - 1]
+        columns = () if owner.dataset is None else owner.dataset.columns
+        return (*owner.vars, *columns, *self.vars)
+
+    def find_dataset(self, use: TemplateUse) -> Dataset | None:
+        """The dataset of the eval in which a template stands."""
+        return None if use.eval is None else self.evals[use.eval - 1].dataset
 
     def ask_with(self, prompt: Prompt) -> SuiteDefinition:
         """The same suite, asked by one of its prompts."""

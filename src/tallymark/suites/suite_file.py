@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,23 @@ from tallymark.suites.suite_definition import (
     formula_names,
 )
 from tallymark.suites.suite_format import SUITE
-from tallymark.suites.templates import find_templates, has_templates
+from tallymark.suites.templates import find_column, find_templates, has_templates
+from tallymark.text import list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tallymark.formula import Finding
     from tallymark.scoring import Scorer
+
+
+_OTHER_TOOLS: tuple[set[str], ...] = (
+    {"prompts", "providers"},
+    {"prompts", "targets"},
+    {"prompts", "tests"},
+    {"eval", "status", "version"},
+)
+"""Keys by which a promptfoo configuration and an Inspect log are known."""
 
 
 def load_suite(path: Path | str, *, load: Callable[..., Scorer] = load_scorer) -> SuiteDefinition:
@@ -42,7 +54,19 @@ def load_suite(path: Path | str, *, load: Callable[..., Scorer] = load_scorer) -
 
     `load` finds the scorers that checks name; a server passes one that imports no files.
     """
-    return SuiteLoader(open_document(Path(path), "suite"), load).definition(Path(path).stem)
+    return SuiteLoader(open_suite(Path(path)), load).definition(Path(path).stem)
+
+
+def open_suite(path: Path) -> Reader:
+    """A reader of the file; InvalidInput names the command for a file of another tool."""
+    packed = path.suffix == ".eval" and path.is_file()
+    reader = None if packed else open_document(path, "suite")
+    keys = reader.root.entries.keys() if reader and isinstance(reader.root, MappingNode) else set()
+    if reader is not None and ("evals" in keys or not any(each <= keys for each in _OTHER_TOOLS)):
+        return reader
+    what = "a promptfoo configuration" if "prompts" in keys else "an Inspect log"
+    hint = f"make a suite of it with: tally import {shlex.quote(str(path))}"
+    raise InvalidInput(f"{path} is {what}, not a suite", hint=hint)
 
 
 def load_source(
@@ -117,7 +141,7 @@ class SuiteLoader:
             document=stored,
             hash=hashlib.sha256(b"\0".join(hashed)).hexdigest(),
             source=source.name,
-            warnings=self.reader.warnings,
+            warnings=self.warnings(evals),
             folder=source.folder,
             **score,
             **_read_metadata(metadata),
@@ -131,10 +155,26 @@ class SuiteLoader:
             # An eval's own variables are filled in from the suite's, never from each other.
             outside += [value for key, (_, value) in own.items() if key == "vars"]
             inside = [value for key, (_, value) in own.items() if key != "vars"]
-            yield from _find_uses(inside, number)
+            yield from self.find_uses(inside, number)
             if self.prompts and not own.keys() & {"prompt", "turns"}:
                 yield from _find_uses_of_prompts(self.prompts, number, item)
-        yield from _find_uses(outside, None)
+        yield from self.find_uses(outside, None)
+
+    def find_uses(self, nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:
+        """Every template in these nodes."""
+        stack = nodes[::-1]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, MappingNode):
+                stack += [value for _, value in reversed(node.entries.values())]
+            elif isinstance(node, SequenceNode):
+                stack += node.items[::-1]
+            elif isinstance(node, ScalarNode):
+                for kind, name in find_templates(node.text):
+                    line = self.reader.source.line(node.line)
+                    # One on a later line of the text is told where the text begins.
+                    column = find_column(line, name, node.column)
+                    yield TemplateUse(kind, name, number, node.line, column, text=line or None)
 
     def read_prompts(self, values: Any, evals: tuple[Eval, ...]) -> None:
         node = self.reader.find("prompts")
@@ -180,6 +220,28 @@ class SuiteLoader:
         for specs in (entry.checks, *(turn.checks for turn in entry.turns)):
             if specs and all(id(spec) in built for spec in specs):
                 self.ready.append((specs, Checks.of(built[id(spec)] for spec in specs)))
+
+    def warnings(self, evals: tuple[Eval, ...]) -> tuple[Finding, ...]:
+        """Quotes that are missing, and cases whose passing or not passing says nothing."""
+        told = [("quotes", each) for each in self.reader.warnings]
+        kinds = [(each, {spec.kind for spec in each.all_checks()}) for each in evals]
+        todo = [each for each, found in kinds if "todo" in found]
+        for code, what, some in (
+            ("no-checks", "check nothing and always pass", [e for e, found in kinds if not found]),
+            ("todo", "cannot pass until a check is written in place of their `todo`", todo),
+        ):
+            if some:
+                count = f"{_count_cases(some):,} of {_count_cases(evals):,}"
+                listed = list_some([each.key for each in some])
+                place = self.reader.source.place(some[0].line, 1)
+                told.append((code, Problem(f"cases that {what}: {count} ({listed})", place)))
+        if not told:
+            return ()
+        from tallymark.formula import Finding  # noqa: PLC0415 (most suites need none)
+
+        return tuple(
+            Finding(code, "warning", each.message, each.place, each.hint) for code, each in told
+        )
 
     def wrong_check(self, entry: Eval, spec: CheckSpec, problem: Problem) -> None:
         message = f"evals, #{entry.number}, {spec.kind}: {problem.message}"
@@ -237,17 +299,8 @@ def _find_names(spec: CheckSpec) -> tuple[str, ...]:
         return ()
 
 
-def _find_uses(nodes: list[Any], number: int | None) -> Iterator[TemplateUse]:
-    stack = nodes[::-1]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, MappingNode):
-            stack += [value for _, value in reversed(node.entries.values())]
-        elif isinstance(node, SequenceNode):
-            stack += node.items[::-1]
-        elif isinstance(node, ScalarNode):
-            for kind, name in find_templates(node.text):
-                yield TemplateUse(kind, name, number, node.line, node.column)
+def _count_cases(evals: Iterable[Eval]) -> int:
+    return sum(1 if each.dataset is None else len(each.dataset.rows) for each in evals)
 
 
 def _find_uses_of_prompts(

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from tallymark.documents.reader import Reader, open_document
-from tallymark.errors import InvalidInput, Problem, WorkFailed, suggest
+from tallymark.documents.reader import Reader
+from tallymark.errors import InvalidInput, ModelError, Problem, WorkFailed, suggest
 from tallymark.formula import Finding
 from tallymark.judging.judge_model import open_judge
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import CheckSetting
 from tallymark.suites.checks.check_types import CHECK_TYPES, build_check
 from tallymark.suites.checks.llm_judge import answer_nothing
-from tallymark.suites.suite_file import SuiteLoader
-from tallymark.suites.templates import find_near_misses, has_templates
+from tallymark.suites.suite_file import SuiteLoader, open_suite
+from tallymark.suites.templates import find_near_misses, find_unfilled, has_templates
 from tallymark.suites.unknown_prices import HINT, find_unknown_prices
+from tallymark.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,14 +38,14 @@ def validate(
 ) -> tuple[SuiteDefinition, list[Finding]]:
     """The suite, and what its author should know of it, in the order of the file.
 
-    InvalidInput carries every mistake, as from `load_suite`, or every judge that cannot be reached.
+    InvalidInput carries every mistake, as from `load_suite`, or every judge that is wrongly named.
+    Keys, packages and services do not matter: a suite is valid or not on every machine.
     """
-    reader = open_document(Path(path), "suite")
+    reader = open_suite(Path(path))
     definition = SuiteLoader(reader, load).definition(Path(path).stem)
     findings = _SuiteFindings(definition, reader)
-    unreachable = list(findings.unreachable_judges(load))
-    if unreachable:
-        raise InvalidInput(unreachable)
+    if wrong := list(findings.wrong_judges(load)):
+        raise InvalidInput(wrong)
     found = list(findings.all())
     return definition, sorted(found, key=lambda each: (each.place and each.place.line) or 0)
 
@@ -56,13 +57,14 @@ class _SuiteFindings:
         self.source = reader.source
 
     def all(self) -> Iterator[Finding]:
-        for each in self.definition.warnings:
-            yield Finding("quotes", "warning", each.message, each.place, each.hint)
+        yield from self.definition.warnings
         yield from self.formula()
         yield from self.same_prompts()
         yield from self.texts()
+        yield from self.bare_names()
         yield from self.metadata()
         yield from self.prompts()
+        yield from self.judge()
         for entry in self.definition.evals:
             yield from self.checks(entry)
 
@@ -101,6 +103,18 @@ class _SuiteFindings:
                 message = f"the text ends here: YAML takes {comment[1][:40]!r} for a comment"
                 yield Finding("comment", "warning", message, place, "put the text in quotes")
 
+    def bare_names(self) -> Iterator[Finding]:
+        """What becomes of each `{{name}}`."""
+        for each in find_unfilled(self.definition, ()):
+            yield Finding("template", "warning", each.message, each.place, each.hint)
+        told = set[str]()
+        for use in self.definition.uses:
+            if use.kind == "bare" and use.name not in told and self.definition.has_value(use):
+                told.add(use.name)
+                message = f"{{{{{use.name}}}}} is the variable '{use.name}'"
+                place = self.source.place(use.line, use.column)
+                yield Finding("template", "note", message, place)
+
     def metadata(self) -> Iterator[Finding]:
         suite = self.definition
         if suite.pricing is not None and len(suite.models) > 1:
@@ -131,32 +145,31 @@ class _SuiteFindings:
             if (use.eval, use.name) not in told:
                 told.add((use.eval, use.name))
                 owner = suite.evals[(use.eval or 1) - 1]
-                columns = owner.dataset.columns if owner.dataset is not None else ()
-                near = suggest(use.name, (*owner.vars, *columns, *suite.vars))
+                near = suggest(use.name, suite.known_vars(use.eval))
                 hint = f"did you mean '{near}'?" if near else "write it under `vars`, or give --var"
                 message = f"{owner.key} has no '{use.name}', which the prompt '{use.prompt}' uses"
                 yield self.warning("prompt-value", message, use.line, hint)
 
+    def judge(self) -> Iterator[Finding]:
+        if self.definition.judge is None:
+            specs = [spec for entry in self.definition.evals for spec in entry.all_checks()]
+            judged = [each for each in specs if each.kind == "llm_judge" and not _names_judge(each)]
+            if judged:
+                count = format_count(len(judged), "llm_judge check")
+                message = f"no model is named to judge {count}"
+                hint = "write metadata.judge, or give --judge when the suite runs"
+                yield self.warning("judge", message, judged[0].line, hint)
+
     def checks(self, entry: Eval) -> Iterator[Finding]:
         specs = list(entry.all_checks())
-        if not specs:
-            message = f"{entry.key} has no checks, so it always passes"
-            yield self.warning("no-checks", message, entry.line)
         for spec in specs:
             if spec.kind in CHECK_TYPES and not has_templates(spec.config):
                 for code, message in CHECK_TYPES[spec.kind].notices(spec.config):
                     place = self.source.place(spec.line, spec.column)
                     yield Finding(code, "note" if code == "regex" else "warning", message, place)
-            if (
-                spec.kind == "llm_judge"
-                and self.definition.judge is None
-                and not _names_judge(spec)
-            ):
-                message = "no model is named to judge; write metadata.judge before the suite runs"
-                yield self.warning("judge", message, spec.line)
         yield from self.token_limits(entry)
 
-    def unreachable_judges(self, load: Callable[..., Scorer]) -> Iterator[Problem]:
+    def wrong_judges(self, load: Callable[..., Scorer]) -> Iterator[Problem]:
         """What would end a run before its first case; templates are filled in only then."""
         folder, judge = self.definition.folder, self.definition.judge
         if judge is not None and not has_templates(judge):
@@ -191,10 +204,16 @@ def _explain_refusal(
     try:
         work()
     except InvalidInput as error:
-        for problem in error.problems:
-            yield Problem(f"{where}: {problem.message}", place, problem.hint)
+        if not _is_of_machine(error):
+            for problem in error.problems:
+                yield Problem(f"{where}: {problem.message}", place, problem.hint)
     except WorkFailed:
         pass  # a service is missing, which matters when the suite runs
+
+
+def _is_of_machine(error: BaseException | None) -> bool:
+    """Is only a key or a package missing, which matters when the suite runs?"""
+    return error is not None and (isinstance(error, ModelError) or _is_of_machine(error.__cause__))
 
 
 def _names_judge(spec: CheckSpec) -> bool:

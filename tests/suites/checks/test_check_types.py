@@ -90,7 +90,7 @@ def test_formulas_use_its_value_by_name(one_more: WithOneMore) -> None:
         pytest.param("shouting: 7", "a word", id="value"),
         pytest.param("shouting: {times: 1}", "the key 'word' is missing", id="what it needs"),
         pytest.param("shouting: {word: a, tims: 1}", "did you mean 'times'?", id="option"),
-        pytest.param("x-nothing: 1", ", scorer, shouting, or", id="none at all"),
+        pytest.param("x-nothing: 1", ", todo, shouting, or", id="none at all"),
     ],
 )
 def test_what_is_wrong_with_its_config_is_told(

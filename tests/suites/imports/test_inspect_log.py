@@ -165,7 +165,10 @@ def test_what_was_sent_is_asked(tmp_path: Path) -> None:
                 "name": "quiz-1",
                 "system_prompt": "Be brief.",
                 "turns": [{"user": "One?", "assistant": "Yes."}, "Two?"],
-                "checks": [{"regex": "(?i)no"}],
+                "checks": [
+                    {"regex": "(?i)no"},
+                    {"todo": "the scorer my_own (log.json): there is no check like it"},
+                ],
             }
         ],
     }

@@ -171,7 +171,7 @@ tests: [{vars: {word: hi, who: {name: Ann}, unused: 1}, assert: [{type: contains
         "Shout {{var('word')}} to {{var('who.name')}} for {{var('TEAM')}}",
     ]
     assert made.document["evals"] == [
-        {"vars": {"word": "hi", "who.name": "Ann"}, "checks": [{"regex": "hi"}]}
+        {"vars": {"word": "hi", "who.name": "Ann"}, "checks": [{"contains": "hi"}]}
     ]
 
 
@@ -199,6 +199,42 @@ tests: [{vars: {word: hi, who: {name: Ann}, unused: 1}, assert: [{type: contains
             ":4: a test: a mapping stands in a text",
         ),
         ("prompts: [hi]\ntests:\n  - {provider: echo}", ":3: that a test has provider of its own"),
+        (
+            "prompts: [hi]\ntests:\n  - {vars: {}}\n  - path: file://gen.py\n    config: {n: 4}",
+            ":4: the tests in file://gen.py: they are in a program",
+        ),
+        ("prompts: [hi]\ntests:\n  - {}\n  - 7", ":3: the tests 7"),
+        (
+            "prompts: [hi]\ntests:\n  - {}\n  - options: {transformVars: '{...vars}'}",
+            ":4: a test whose variables a program changes (transformVars)",
+        ),
+        (
+            "prompts: [hi]\ntests:\n  - {}\n  - providerOutput: yes",
+            ":4: a test that brings its answer with it (providerOutput)",
+        ),
+        (
+            (
+                "prompts: ['{{x}}']\ntests:\n"
+                "  - {vars: {x: a}, options: {storeOutputAs: y}}\n  - {vars: {x: 'why {{y}}?'}}"
+            ),
+            ":4: a test: {{y}} is the answer to another test (storeOutputAs)",
+        ),
+        (
+            "prompts: [hi]\ntests:\n  - options: {showOutput: true}",
+            ":3: a test's option showOutput",
+        ),
+        ("prompts: [{raw: hi, config: {a: 1}}]", ":1: the config of the prompt 'hi'"),
+        (
+            "prompts: [hi]\nproviders: [{id: echo, transform: output.text}]",
+            ":2: a provider's transform: it is a program that changes every answer",
+        ),
+        (
+            (
+                'prompts: [\'[{"role": "user", "content": "{{x}}"}]\']\n'
+                "tests:\n  - {vars: {x: a}}\n  - {vars: {x: ''}}"
+            ),
+            ":4: a test: it asks nothing",
+        ),
     ],
 )
 def test_what_cannot_be_carried_over_is_told(tmp_path: Path, text: str, said: str) -> None:
@@ -207,10 +243,51 @@ def test_what_cannot_be_carried_over_is_told(tmp_path: Path, text: str, said: st
     assert prompts(made) == ["a" if "{{x}}" in text else "hi"]
 
 
+def test_a_default_test_in_a_file_is_read(tmp_path: Path) -> None:
+    default = "vars: {who: Ann}\nassert: [{type: contains, value: Bob}]\n"
+    text = "prompts: ['Hi {{who}}']\nproviders: [echo]\ndefaultTest: file://default.yaml\n"
+    made = import_text(tmp_path, text, default__yaml=default)
+    assert [(each.output, each.status) for each in run_imported(made)] == [("Hi Ann", "failed")]
+    assert made.left_out == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "defaultTest: file://default.py",
+        "providers: [{id: echo, transform: output.text}]",
+        "tests: file://rows.csv",
+    ],
+)
+def test_what_would_decide_every_case_and_is_not_carried_over_lets_none_pass(
+    tmp_path: Path, rest: str
+) -> None:
+    rows = "who,__expected,__config:__expected:threshold\nhi,contains:hi,0.5\n"
+    text = f"prompts: [hi]\n{rest}\n" + ("" if "providers" in rest else "providers: [echo]\n")
+    made = import_text(tmp_path, text, rows__csv=rows)
+    assert [result.status for result in run_imported(made)] == ["error"]
+    assert made.count_unfinished() == len(made.left_out) == 1
+
+
+def test_lists_are_not_spread_where_a_test_says_so(tmp_path: Path) -> None:
+    vars_ = "vars: {x: [a, b]}, options: {disableVarExpansion: true}"
+    made = import_text(tmp_path, f"prompts: ['{{{{x}}}}']\ntests: [{{{vars_}}}]")
+    assert prompts(made) == ["a,b"]
+    assert made.left_out == []
+
+
+def test_prompts_with_the_same_label_or_text_have_names_of_their_own(tmp_path: Path) -> None:
+    text = "prompts: [{raw: hi, label: one}, {raw: hi, label: one}, {raw: hi, label: two}]"
+    made = import_text(tmp_path, text)
+    assert [each["name"] for each in made.document["prompts"]] == ["one", "one 2", "two"]
+    load_source(Source(write_yaml(made.document), "imported.yaml"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("a: 1", "is neither of promptfoo nor of Inspect"),
+        ("redteam: {plugins: []}\ntargets: [echo]", "has no tests: it is for red teaming"),
         ("prompts: ['{% x %}']", "leaves nothing to ask"),
         ("prompts: [hi]\ntests: file://gone.csv", "there is no file"),
         ("prompts: [hi]\ntests: file://bad.jsonl", "bad.jsonl:1: the line is not JSON"),

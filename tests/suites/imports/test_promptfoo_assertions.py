@@ -78,6 +78,7 @@ def test_cost_and_latency(tmp_path: Path) -> None:
         ({"type": "llm-rubric", "value": "polite"}, "the verdict of llm-rubric: your own judge"),
         ({"type": "similar", "value": "a"}, "the verdict of similar: another embedding"),
         ("contains", "the assertion contains: it has no type"),
+        ({"type": "contains", "value": "a", "config": {}}, "there is nothing like its config"),
     ],
 )
 def test_what_cannot_be_carried_over_is_told_with_its_line(
@@ -99,7 +100,73 @@ def test_what_is_no_yes_or_no_has_no_threshold_here(tmp_path: Path) -> None:
         "the assertions under the threshold 0.5: llm-rubric is no plain"
         in left_out(made, tmp_path)[-1]
     )
-    assert made.document["evals"][0]["checks"] == []
+    (check,) = made.evals[0]["checks"]
+    assert check["todo"].startswith("the assertions under the threshold 0.5 (promptfooconfig.yaml:")
+
+
+def test_a_case_whose_assertions_are_not_all_carried_over_never_passes(tmp_path: Path) -> None:
+    javascript = {"type": "javascript", "value": "true"}
+    contains = {"type": "contains", "value": "yes"}
+    tests = [
+        make_test("yes", javascript),
+        make_test("yes", contains, javascript),
+        make_test("no", contains, javascript),
+        make_test("yes", {"type": "assert-set", "assert": [javascript, contains]}),
+        make_test("yes", contains, javascript, threshold=0.5),
+        make_test("yes", contains),
+        make_test("yes", assertScoringFunction="file://score.js"),
+    ]
+    made = import_text(tmp_path, config(tests))
+    statuses = [result.status for result in run_imported(made)]
+    assert statuses == ["error", "error", "failed", "error", "error", "passed", "error"]
+    assert made.count_unfinished() == 6
+    assert run_imported(made)[0].error == (
+        "a check is still to be written: the assertion javascript (promptfooconfig.yaml:1): "
+        "there is no check like it"
+    )
+
+
+def test_an_assertion_of_weight_0_cannot_fail(tmp_path: Path) -> None:
+    """As in promptfoo, where it is only measured."""
+    wrong = {"type": "contains", "value": "no", "weight": 0, "metric": "refusals"}
+    javascript = {"type": "javascript", "value": "true", "weight": 0}
+    right = {"type": "contains", "value": "yes", "weight": 2}
+    tests = [
+        make_test("yes", wrong, javascript, right),
+        make_test("yes", wrong, javascript, right, threshold=1),
+        make_test("yes", threshold=1),
+    ]
+    made = import_text(tmp_path, config(tests))
+    assert [result.status for result in run_imported(made)] == ["passed"] * 3
+    assert left_out(made, tmp_path) == [
+        "promptfooconfig.yaml:1: the assertion contains of weight 0: it cannot fail",
+        "promptfooconfig.yaml:1: the assertion javascript of weight 0: it cannot fail",
+        (
+            "promptfooconfig.yaml: the weights of assertions: "
+            "without a threshold they change no verdict"
+        ),
+    ]
+
+
+def test_the_judge_of_an_assertion_or_a_test_judges_it(tmp_path: Path) -> None:
+    rubric = {"type": "llm-rubric", "value": "polite"}
+    own = {**rubric, "provider": "openai:gpt-5"}
+    tests = [
+        make_test("a", rubric),
+        make_test("b", own),
+        make_test("c", rubric, options={"provider": {"id": "openai:gpt-5-nano"}}),
+        make_test("d", {**rubric, "rubricPrompt": "Is it fine? {{output}}"}),
+    ]
+    text = config(tests)[:-1] + ', "defaultTest": {"options": {"provider": "openai:gpt-5-mini"}}}'
+    made = import_text(tmp_path, text)
+    assert made.document["metadata"]["judge"] == "openai/gpt-5-mini"
+    *carried, (todo,) = (each["checks"] for each in made.evals)
+    assert carried == [
+        [{"llm_judge": {"criteria": "polite"}}],
+        [{"llm_judge": {"criteria": "polite", "model": "openai/gpt-5"}}],
+        [{"llm_judge": {"criteria": "polite", "model": "openai/gpt-5-nano"}}],
+    ]
+    assert todo["todo"].endswith("its rubricPrompt asks the judge in words of its own")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tallymark.suites.checks.check_definition import (
     CheckSpec,
     CheckType,
 )
+from tallymark.suites.checks.exact_text import CONTAINS, EQUALS, NOT_CONTAINS
 from tallymark.suites.checks.json_schema import JSON_SCHEMA
 from tallymark.suites.checks.llm_judge import LLM_JUDGE
 from tallymark.suites.checks.max_cost import MAX_COST
@@ -20,6 +21,7 @@ from tallymark.suites.checks.regex import REGEX
 from tallymark.suites.checks.scorer_check import SCORER
 from tallymark.suites.checks.semantic import SEMANTIC
 from tallymark.suites.checks.text_match import MATCH, NOT_MATCH
+from tallymark.suites.checks.todo import TODO
 from tallymark.suites.checks.token_limits import MAX_TOKENS, MIN_TOKENS
 from tallymark.suites.checks.tool_called import NOT_TOOL_CALLED, TOOL_CALLED
 
@@ -31,6 +33,9 @@ CHECK_TYPES: dict[str, CheckType] = {
     for each in (
         MATCH,
         NOT_MATCH,
+        CONTAINS,
+        NOT_CONTAINS,
+        EQUALS,
         REGEX,
         MIN_TOKENS,
         MAX_TOKENS,
@@ -42,6 +47,7 @@ CHECK_TYPES: dict[str, CheckType] = {
         TOOL_CALLED,
         NOT_TOOL_CALLED,
         SCORER,
+        TODO,
     )
 }
 

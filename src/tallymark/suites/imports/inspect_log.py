@@ -127,7 +127,7 @@ def _carry_sample(
         try:
             check = _carry_scorer(name, options, targets, made)
         except NotCarried as why:
-            made.leave_out(None, f"the scorer {name}: {why}")
+            checks += made.leave_out_check(None, f"the scorer {name}", why)
             continue
         checks.append(check)
         if "scorer" in check:

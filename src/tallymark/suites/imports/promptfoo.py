@@ -9,14 +9,14 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from itertools import count, product
+from itertools import chain, count, product
 from pathlib import Path
 from typing import Any
 
 from tallymark.documents.source import read_source
 from tallymark.errors import InvalidInput, Place, Problem
-from tallymark.suites.imports.imported_suite import ImportedSuite, NotCarried
-from tallymark.suites.imports.promptfoo_assertions import carry_assertions, read_csv_assertion
+from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried
+from tallymark.suites.imports.promptfoo_assertions import TestContext, read_csv_assertion
 from tallymark.suites.imports.promptfoo_templates import (
     Render,
     make_render,
@@ -54,6 +54,14 @@ _SETTINGS = {
     **{name: name for name in ("presence_penalty", "frequency_penalty")},
     "stop": "stop_sequences",
 }
+_OF_TEST = (
+    *("vars", "assert", "options", "description", "threshold", "metadata"),
+    "assertScoringFunction",
+)
+_OPTIONS = (
+    *("prefix", "suffix", "provider", "rubricPrompt", "storeOutputAs"),
+    *("disableDefaultAsserts", "disableVarExpansion", "disableConversationVar", "runSerially"),
+)
 _MOST_LABEL = 50
 """Characters of a prompt's label that are kept for its name."""
 Test = dict[str, Any]
@@ -62,6 +70,9 @@ Test = dict[str, Any]
 def import_config(path: Path, made: ImportedSuite) -> None:
     """Fills in the suite of a configuration."""
     config = made.read(path)
+    if isinstance(config, dict) and "redteam" in config and "prompts" not in config:
+        hint = "promptfoo makes them as it runs; import a file in which they are written down"
+        raise InvalidInput(f"{path} has no tests: it is for red teaming", hint=hint)
     if not isinstance(config, dict) or "prompts" not in config:
         hint = "a promptfoo configuration has prompts, an Inspect log has eval and samples"
         raise InvalidInput(f"{path} is neither of promptfoo nor of Inspect", hint=hint)
@@ -74,9 +85,26 @@ class _Config:
         self.path = path
         self.config = config
         self.made = made
-        self.default: Test = as_mapping(config.get("defaultTest"))
-        self.labels: dict[str, str] = {}
-        """What prompts are called, by their texts."""
+        self.everywhere: list[Check] = []
+        """A `todo` for whatever would be part of the verdict of every test."""
+        self.default = self._read_default()
+        self.stored = set[str]()
+        """Variables that hold the answers to other tests."""
+        self.labels: list[str] = []
+        """What the prompts are called; an empty text for those without a label."""
+
+    def _read_default(self) -> Test:
+        """The default test, which may be in a file of its own."""
+        given = self.config.get("defaultTest")
+        if not isinstance(given, str):
+            return as_mapping(given)
+        path = self.folder / given.removeprefix("file://")
+        if path.suffix not in (".yaml", ".yml", ".json"):
+            why = "it is in a program or an unknown kind of file"
+            what = f"the default test {given}"
+            self.everywhere += self.made.leave_out_check(self.config, what, why)
+            return {}
+        return as_mapping(self.made.read(path))
 
     def carry(self) -> None:
         for key in self.config:
@@ -84,11 +112,15 @@ class _Config:
                 self.made.leave_out(self.config, f"the key {key}")
         prompts = list(self._list_prompts())
         metadata = self._carry_metadata()
-        evals = [each for test in self._list_tests() for each in self._carry_test(test, prompts)]
+        tests = list(self._list_tests())
+        options = [as_mapping(test.get("options")) for test in tests]
+        self.stored = {str(each["storeOutputAs"]) for each in options if "storeOutputAs" in each}
+        evals = [each for test in tests for each in self._carry_test(test, prompts)]
         if not evals or not prompts:
             nothing = Problem(f"{self.path} leaves nothing to ask")
             raise InvalidInput([*self.made.left_out, nothing])
-        several = {"prompts": [self._make_shared(each) for each in prompts]}
+        named = zip(prompts, self.labels, strict=True)
+        several = {"prompts": [_make_shared(text, label) for text, label in named]}
         self.made.document = {
             "metadata": metadata,
             **(several if len(prompts) > 1 else {}),
@@ -111,15 +143,31 @@ class _Config:
             if type(options.get(theirs)) is int and 0 < options[theirs] <= 10_000:  # True is none
                 metadata[ours] = options[theirs]
         judge = as_mapping(self.default.get("options")).get("provider")
-        if isinstance(judge, str | dict) and (model := self._carry_provider(judge)):
+        if model := self._carry_judge(judge):
             metadata["judge"] = model
         return metadata
 
-    def _carry_provider(self, given: Any) -> str | None:
+    def _carry_judge(self, given: Any) -> str | None:
+        """The model that judges; None where no other is named than that of the suite."""
+        if isinstance(given, dict) and "id" not in given:
+            given = given.get("text")
+        if not isinstance(given, str | dict):
+            return None
+        if as_mapping(given).get("config"):
+            self.made.leave_out(given, "the settings of a judge")
+        return self._carry_provider(given, "name a judge in metadata.judge")
+
+    def _carry_provider(self, given: Any, hint: str = "name a model with -m") -> str | None:
         name = given.get("id") if isinstance(given, dict) else given
-        if isinstance(given, dict) and given.get("label"):
-            why = "models are called by their references"
-            self.made.leave_out(given, f"the label {given['label']!r:.60} of a provider", why)
+        for key in as_mapping(given):
+            if key == "label":
+                why = "models are called by their references"
+                self.made.leave_out(given, f"the label {given['label']!r:.60} of a provider", why)
+            elif key == "transform":
+                why = "it is a program that changes every answer"
+                self.everywhere += self.made.leave_out_check(given, "a provider's transform", why)
+            elif key not in ("id", "config"):
+                self.made.leave_out(given, f"the provider's {key}")
         first, _, rest = str(name).partition(":")
         words = rest.split(":")
         if name == "echo":
@@ -131,7 +179,7 @@ class _Config:
                 return f"openai-responses/{':'.join(words[1:])}"
             return f"{_PROVIDERS[first]}/{':'.join(words)}"
         at = given if isinstance(given, dict) else self.config
-        self.made.leave_out(at, f"the provider {name}", "name a model with -m")
+        self.made.leave_out(at, f"the provider {name}", hint)
         return None
 
     def _carry_settings(self, providers: list[Any]) -> dict[str, Any]:
@@ -153,10 +201,14 @@ class _Config:
                 self.made.leave_out(given, f"the prompt {raw!r:.60}")
                 continue
             try:
-                for text in self._read_prompt(raw):
+                texts = self._read_prompt(raw)
+                for text in texts:
                     replace_names(text, lambda _: "")
-                    self._note_label(text, each)
+                for text in texts:
+                    self._note_label(each)
                     yield text
+                if "config" in as_mapping(each):
+                    self.made.leave_out(each, f"the config of the prompt {raw[:40]!r}")
             except NotCarried as why:
                 self.made.leave_out(given, f"the prompt {raw[:40]!r}: {why}")
 
@@ -178,22 +230,11 @@ class _Config:
         except OSError:  # longer than a name may be
             return False
 
-    def _note_label(self, text: str, given: Any) -> None:
+    def _note_label(self, given: Any) -> None:
         """A label becomes a name, with a number where it is another's already."""
         label = clean_line(str(as_mapping(given).get("label") or ""), _MOST_LABEL)
-        if label and text not in self.labels:
-            taken = set(self.labels.values())
-            numbered = (f"{label} {number}" for number in count(2))
-            self.labels[text] = (
-                label
-                if label not in taken
-                else next(each for each in numbered if each not in taken)
-            )
-
-    def _make_shared(self, prompt: str) -> str | dict[str, str]:
-        """A prompt that evals fill with their own variables."""
-        text = replace_names(prompt, lambda name: write_variable(name.removeprefix("env.")))
-        return {"name": self.labels[prompt], "prompt": text} if prompt in self.labels else text
+        names = chain([label], (f"{label} {number}" for number in count(2)))
+        self.labels.append(label and next(each for each in names if each not in self.labels))
 
     def _list_tests(self) -> Iterator[Test]:
         yield from self._read_tests(self.config.get("tests"), self.config)
@@ -213,12 +254,17 @@ class _Config:
     def _read_tests(self, given: Any, at: Any) -> Iterator[Test]:
         if isinstance(given, list):
             for each in given:
-                yield from [each] if isinstance(each, dict) else self._read_tests(each, given)
+                alone = isinstance(each, dict) and "path" not in each
+                yield from [each] if alone else self._read_tests(each, given)
         elif isinstance(given, str):
             try:
                 yield from self._read_test_file(given.removeprefix("file://"))
             except NotCarried as why:
                 self.made.leave_out(at, f"the tests in {given}: {why}")
+        elif isinstance(given, dict) and isinstance(given.get("path"), str):
+            yield from self._read_tests(given["path"], given)
+        elif given is not None:
+            self.made.leave_out(at, f"the tests {given!r:.60}")
 
     def _read_test_file(self, name: str) -> Iterator[Test]:
         if "://" in name:
@@ -264,6 +310,9 @@ class _Config:
                     test["threshold"] = _read_number(value)
                 elif not key.startswith("__"):
                     test["vars"][key] = value
+                elif not key.startswith(("__expected", "__metadata")) and value.strip():
+                    # It may change the verdict: as an assertion it leaves a `todo`.
+                    test["assert"].append({"type": key})
             self.made.locate(test, str(path), rows.line_num)
             yield test
 
@@ -273,13 +322,26 @@ class _Config:
         if wrong := [key for key in ("transform", "postprocess") if key in options]:
             self.made.leave_out(test, f"a test whose answers a {wrong[0]} changes")
             return
-        for key in ("provider", "providers", "prompts"):
-            if key in test:
+        if "transformVars" in options:
+            self.made.leave_out(test, "a test whose variables a program changes (transformVars)")
+            return
+        if "providerOutput" in test:
+            self.made.leave_out(test, "a test that brings its answer with it (providerOutput)")
+            return
+        for key in (*self.default, *test):
+            if key in ("provider", "providers", "prompts"):
                 self.made.leave_out(test, f"that a test has {key} of its own")
+            elif key not in _OF_TEST:
+                self.made.leave_out(test, f"a test's {key}")
+        for key in options:
+            if key not in _OPTIONS:
+                self.made.leave_out(test, f"a test's option {key}")
         variables = {**as_mapping(self.default.get("vars")), **as_mapping(test.get("vars"))}
         # A list whose first value is no text is one value.
         lists = {key: each for key, each in variables.items() if isinstance(each, list)}
         spread = {key: each for key, each in lists.items() if isinstance((each or [0])[0], str)}
+        if options.get("disableVarExpansion"):
+            spread = {}
         for chosen in product(*spread.values()):
             values = {**variables, **dict(zip(spread, chosen, strict=True))}
             try:
@@ -300,12 +362,21 @@ class _Config:
     def _carry_case(
         self, test: Test, values: dict[str, Any], options: dict[str, Any], prompts: list[str]
     ) -> dict[str, Any]:
-        render = make_render(values)
+        render = make_render(values, self.stored - values.keys())
         own = [] if options.get("disableDefaultAsserts") else as_list(self.default.get("assert"))
         listed = [self._resolve(each) for each in [*own, *as_list(test.get("assert"))]]
         threshold = test.get("threshold", self.default.get("threshold"))
         self.made.locate(listed, *self.made.find_place(test))
-        checks = carry_assertions(listed, threshold, render, self.made)
+        # The judge of the default test is that of the suite.
+        of_suite = as_mapping(self.default.get("options")).get("provider")
+        judged = {**options, "provider": as_mapping(test.get("options")).get("provider")}
+        if judged["provider"] == of_suite:
+            judged["provider"] = None
+        checks = TestContext(render, self.made, judged, self._carry_judge).carry(listed, threshold)
+        if "assertScoringFunction" in {**self.default, **test}:
+            why = "it is a program that decides what passes"
+            checks += self.made.leave_out_check(test, "a test's assertScoringFunction", why)
+        checks += self.everywhere
         entry: dict[str, Any] = {}
         if isinstance(test.get("description"), str):
             entry["name"] = test["description"]
@@ -328,6 +399,12 @@ class _Config:
         return assertion
 
 
+def _make_shared(prompt: str, label: str) -> str | dict[str, str]:
+    """A prompt that evals fill with their own variables."""
+    text = replace_names(prompt, lambda name: write_variable(name.removeprefix("env.")))
+    return {"name": label, "prompt": text} if label else text
+
+
 def _read_number(text: str) -> float | None:
     try:
         return float(text)
@@ -339,10 +416,7 @@ def _make_turns(prompt: str, prefix: str, suffix: str, render: Render) -> dict[s
     """A text, or the messages of a conversation."""
     messages = _read_messages(prompt)
     if messages is None:
-        text = render(prefix + prompt + suffix)
-        if not text.strip():
-            raise NotCarried("it asks nothing")
-        return {"prompt": text}
+        return {"prompt": _check_text(render(prefix + prompt + suffix))}
     if prefix or suffix:
         raise NotCarried("a prefix or suffix around messages")
     said: dict[str, Any] = {}
@@ -351,7 +425,7 @@ def _make_turns(prompt: str, prefix: str, suffix: str, render: Render) -> dict[s
         if role in ("system", "developer") and not turns and "system_prompt" not in said:
             said["system_prompt"] = text
         elif role == "user":
-            turns.append({"user": text})
+            turns.append({"user": _check_text(text)})
         elif role == "assistant" and turns and "assistant" not in turns[-1]:
             turns[-1]["assistant"] = text
         else:
@@ -363,6 +437,12 @@ def _make_turns(prompt: str, prefix: str, suffix: str, render: Render) -> dict[s
     if any("assistant" not in turn for turn in turns[:-1]):
         raise NotCarried("two messages of the user in a row")
     return {**said, "turns": [*turns[:-1], turns[-1]["user"]]}
+
+
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise NotCarried("it asks nothing")
+    return text
 
 
 def _read_messages(prompt: str) -> list[dict[str, str]] | None:

@@ -1,6 +1,6 @@
 """promptfoo's assertions as checks, where they mean the same.
 
-Its texts are compared to the letter, so most become regular expressions. A judge or an embedding
+Where no check says exactly the same, a regular expression does. A judge or an embedding
 of ours is another one than promptfoo's: such checks are carried over, and that is said.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -17,7 +18,7 @@ from tallymark.scoring import load_scorer
 from tallymark.suites.imports import text_patterns as patterns
 from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried, merge_checks
 from tallymark.suites.imports.promptfoo_templates import Render, write_as_javascript
-from tallymark.traces.lenient_json import as_list
+from tallymark.traces.lenient_json import as_list, as_mapping
 
 _MOST_COMBINED = 8
 _OTHER_JUDGE = "your own judge (metadata.judge) may find otherwise"
@@ -47,60 +48,90 @@ _OTHER_KINDS = (
     ),
 )
 """Without a check that says the same."""
+_KEYS = (
+    *("type", "value", "threshold", "weight", "metric", "provider", "rubricPrompt"),
+    *("description", "reason"),
+)
 _LISTS = ("contains-all", "contains-any", "icontains-all", "icontains-any")
 
 
-def carry_assertions(
-    given: list[Any], threshold: Any, render: Render, made: ImportedSuite
-) -> list[Check]:
-    """The checks of a test; with a threshold, whatever of its assertions reaches it."""
-    if not isinstance(threshold, int | float) or isinstance(threshold, bool):
-        return [check for each in given for check in _carry_or_tell(each, render, made)]
-    try:
-        parts = [(_carry(each, render, made), _weigh(each)) for each in given]
-        return _combine(parts, float(threshold))
-    except NotCarried as why:
-        made.leave_out(given, f"the assertions under the threshold {threshold}: {why}")
-        return []
+@dataclass(frozen=True)
+class TestContext:
+    """What the assertions of one test are read with."""
 
+    render: Render
+    made: ImportedSuite
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the test and of the default test."""
+    carry_judge: Callable[[Any], str | None] = lambda _: None
+    """From a provider to the model that judges; None for the judge of the suite."""
 
-def _carry_or_tell(assertion: Any, render: Render, made: ImportedSuite) -> list[Check]:
-    try:
-        return _carry(assertion, render, made)
-    except NotCarried as why:
+    def carry(self, given: list[Any], threshold: Any) -> list[Check]:
+        """The checks of a test; with a threshold, whatever of its assertions reaches it."""
+        if not given:
+            return []
+        if not isinstance(threshold, int | float) or isinstance(threshold, bool):
+            return [check for each in given for check in self._carry_or_tell(each)]
+        # What weighs nothing cannot change the verdict, whether there is a check like it or not.
+        weighed = [each for each in given if not _weighs_nothing(each)]
+        try:
+            parts = [(self._carry_one(each), _weigh(each)) for each in weighed]
+            return _combine(parts, float(threshold))
+        except NotCarried as why:
+            what = f"the assertions under the threshold {threshold}"
+            return self.made.leave_out_check(given, what, why)
+
+    def _carry_or_tell(self, assertion: Any) -> list[Check]:
         kind = assertion.get("type") if isinstance(assertion, dict) else assertion
-        made.leave_out(assertion, f"the assertion {kind}: {why}")
-        return []
+        if _weighs_nothing(assertion):
+            self.made.leave_out(assertion, f"the assertion {kind} of weight 0: it cannot fail")
+            return []
+        if as_mapping(assertion).get("weight", 1) != 1:
+            why = "without a threshold they change no verdict"
+            self.made.leave_out(None, f"the weights of assertions: {why}")
+        try:
+            return self._carry_one(assertion)
+        except NotCarried as why:
+            return self.made.leave_out_check(assertion, f"the assertion {kind}", why)
+
+    def _carry_one(self, assertion: Any) -> list[Check]:
+        if not isinstance(assertion, dict) or not isinstance(assertion.get("type"), str):
+            raise NotCarried("it has no type")
+        if "metric" in assertion:
+            why = "they change no verdict"
+            self.made.leave_out(None, f"the named scores (`metric`) of assertions: {why}")
+        if assertion["type"] == "assert-set":
+            return self.carry(as_list(assertion.get("assert")), assertion.get("threshold"))
+        if "transform" in assertion:
+            raise NotCarried("its transform is a program")
+        if unknown := [key for key in assertion if key not in _KEYS]:
+            raise NotCarried(f"there is nothing like its {unknown[0]}")
+        kind = assertion["type"].removeprefix("not-")
+        carry = _KINDS.get(kind)
+        if carry is None:
+            raise NotCarried("there is no check like it")
+        if isinstance(assertion.get("value"), str) and assertion["value"].startswith("file://"):
+            raise NotCarried(f"its value is in {assertion['value']}")
+        if note := _NOTES.get(kind):
+            self.made.leave_out(assertion, f"the verdict of {kind}: {note}")
+        return carry(_Assertion(assertion, self))
 
 
-def _carry(assertion: Any, render: Render, made: ImportedSuite) -> list[Check]:
-    if not isinstance(assertion, dict) or not isinstance(assertion.get("type"), str):
-        raise NotCarried("it has no type")
-    if assertion["type"] == "assert-set":
-        threshold = assertion.get("threshold")
-        listed = as_list(assertion.get("assert"))
-        return carry_assertions(listed, threshold, render, made)
-    if "transform" in assertion:
-        raise NotCarried("its transform is a program")
-    kind = assertion["type"].removeprefix("not-")
-    carry = _KINDS.get(kind)
-    if carry is None:
-        raise NotCarried("there is no check like it")
-    if isinstance(assertion.get("value"), str) and assertion["value"].startswith("file://"):
-        raise NotCarried(f"its value is in {assertion['value']}")
-    if note := _NOTES.get(kind):
-        made.leave_out(assertion, f"the verdict of {kind}: {note}")
-    return carry(_Assertion(assertion, render))
+def _weighs_nothing(assertion: Any) -> bool:
+    """True for an assertion that promptfoo lets pass whatever it finds."""
+    given = as_mapping(assertion)
+    return given.get("weight") == 0 and given.get("type") != "assert-set"
 
 
 class _Assertion:
     """One assertion, its value with the variables filled in."""
 
-    def __init__(self, given: dict[str, Any], render: Render) -> None:
+    def __init__(self, given: dict[str, Any], context: TestContext) -> None:
         self.inverse = given["type"].startswith("not-")
         self.raw = given.get("value")
-        self.render = render
+        self.render = context.render
         self.threshold = given.get("threshold")
+        self.given, self.context = given, context
 
     @property
     def text(self) -> str:
@@ -139,10 +170,18 @@ def _equals(given: _Assertion) -> list[Check]:
     if isinstance(given.raw, dict | list):
         given.refuse_inverse()
         return _fits_schema({"const": given.raw})
-    return given.search(patterns.equals(given.text))
+    return given.search(patterns.equals(given.text)) if given.inverse else [{"equals": given.text}]
+
+
+def _contains(given: _Assertion) -> list[Check]:
+    return [{"not_contains" if given.inverse else "contains": given.text}]
 
 
 def _contains_all(given: _Assertion, *, ignore_case: bool = False) -> list[Check]:
+    if not given.texts:
+        raise NotCarried("it has no text to compare with")
+    if not (ignore_case or given.inverse):
+        return [{"contains": given.texts}]
     return given.search(*(patterns.found(each, ignore_case=ignore_case) for each in given.texts))
 
 
@@ -198,19 +237,20 @@ def _similar(given: _Assertion) -> list[Check]:
 
 def _rubric(given: _Assertion) -> list[Check]:
     given.refuse_inverse()
+    if "rubricPrompt" in given.given or given.context.options.get("rubricPrompt"):
+        raise NotCarried("its rubricPrompt asks the judge in words of its own")
     criteria: Check = {"criteria": given.text}
-    return [
-        {
-            "llm_judge": criteria
-            if given.threshold is None
-            else {**criteria, "threshold": given.amount}
-        }
-    ]
+    if given.threshold is not None:
+        criteria["threshold"] = given.amount
+    named = given.given.get("provider", given.context.options.get("provider"))
+    if model := given.context.carry_judge(named):
+        criteria["model"] = model
+    return [{"llm_judge": criteria}]
 
 
 _KINDS: dict[str, Callable[[_Assertion], list[Check]]] = {
     "equals": _equals,
-    "contains": lambda given: given.search(patterns.found(given.text)),
+    "contains": _contains,
     "icontains": lambda given: given.search(patterns.found(given.text, ignore_case=True)),
     "contains-all": _contains_all,
     "icontains-all": lambda given: _contains_all(given, ignore_case=True),

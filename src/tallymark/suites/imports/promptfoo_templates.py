@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tallymark.suites.imports.imported_suite import NotCarried
@@ -14,13 +14,18 @@ _TAG = re.compile(r"\{\{-?(.*?)-?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 
 
-def make_render(variables: Mapping[str, Any]) -> Render:
-    """A function from a template to its text, as one test sees it."""
+def make_render(variables: Mapping[str, Any], unknown: Collection[str] = ()) -> Render:
+    """A function from a template to its text, as one test sees it.
+
+    The values of `unknown` names are known to promptfoo only: what uses one cannot be carried over.
+    """
 
     def render(text: str, depth: int = 0) -> str:
         def fill(name: str) -> str:
             if name.startswith("env."):
                 return write_variable(name.removeprefix("env."))
+            if name in unknown:
+                raise NotCarried(f"{{{{{name}}}}} is the answer to another test (storeOutputAs)")
             value: Any = variables
             for part in name.split("."):
                 value = value.get(part) if isinstance(value, Mapping) else None
