@@ -18,7 +18,7 @@ from tallymark.app.runs import RunOptions
 from tallymark.errors import InvalidInput
 from tallymark.runs.comparison import compare
 from tallymark.runs.run import Run
-from tallymark.scoring import EvalContext, Score, Scorer, scorer
+from tallymark.scoring import EvalContext, Score, Scorer, load_scorer, scorer
 from tallymark.suites import ScoredTraces, Suite, Test, run
 from tallymark.suites.suite_file import load_suite
 from tallymark.traces import Span, Trace
@@ -201,6 +201,66 @@ def test_a_trace_tells_what_was_asked(tmp_path: Path) -> None:
     assert [(each.case, each.input) for each in scored] == [("#t1", "Why?"), ("#t2", "")]
     app = App(str(tmp_path / "tally.db"))
     assert [each.input for each in app.load_run(scored.run.record.id).results] == ["Why?", ""]
+    app.close()
+
+
+QUESTION = "Refund order 17"
+CALLED = {"name": "refund", "arguments": {"order": 17}, "result": "done"}
+AGENT_SPANS = [
+    {"span_type": "tool", "tool_name": "refund", "input": '{"order":17}'},
+    {"span_type": "generation", "input": "USER SAYS: Refund order 17", "output": "Refunded."},
+]
+RETURNED: dict[str, Any] = {
+    "tool calls": {"output": "Refunded.", "tool_calls": [CALLED]},
+    "spans": {"output": "Refunded.", "spans": AGENT_SPANS},
+    "a trace": Trace.from_dict({"spans": AGENT_SPANS}),
+}
+SHOWN = """
+from tallymark import Score, scorer
+
+@scorer(blocking=False)
+def shown(ctx):
+    return Score(1.0, f"{ctx.input} | {ctx.input_text} | {ctx.trace.first_input} | {ctx.output}")
+"""
+
+
+@pytest.mark.parametrize("returned", RETURNED.values(), ids=RETURNED)
+@pytest.mark.parametrize("door", ["yaml", "python", "traces"])
+def test_scorers_see_the_users_question_and_not_what_a_tool_was_given(
+    tmp_path: Path, door: str, returned: Any
+) -> None:
+    (tmp_path / "judges.py").write_text(SHOWN)
+    judge = load_scorer(f"{tmp_path / 'judges.py'}:shown")
+    app = App(str(tmp_path / "tally.db"))
+    if door == "yaml":
+        told = repr(returned if isinstance(returned, dict) else returned.to_dict())
+        made = "" if isinstance(returned, dict) else "Trace.from_dict"
+        (tmp_path / "agent.py").write_text(
+            f"from tallymark.traces import Trace\ndef answer(asked):\n    return {made}({told})\n"
+        )
+        (tmp_path / "suite.yaml").write_text(
+            "metadata: {name: desk}\nevals:\n  - prompt: Refund order 17\n"
+            "    checks: [{scorer: {use: 'judges.py:shown'}}]\n"
+        )
+        suite = load_suite(tmp_path / "suite.yaml")
+        model = f"python/{tmp_path / 'agent.py'}:answer"
+        (found,) = app.runs.run(suite, [model], RunOptions(), Silent())
+    elif door == "python":
+        tests = Suite("desk", [Test("a", QUESTION)], scorers={"shown": judge})
+        found = run(tests, lambda asked: returned, store=app.store)
+    else:
+        known = returned if isinstance(returned, dict) else returned.to_dict()
+        scored = ScoredTraces(
+            [Trace.from_dict({"question": QUESTION, **known})], [judge], store=app.store
+        )
+        list(scored)
+        found = scored.run
+    for each in (found, app.load_run(found.record.id)):
+        (result,) = each.results
+        assert (result.input, result.output) == (QUESTION, "Refunded.")
+        assert result.checks[0].reason == f"{QUESTION} | {QUESTION} | {QUESTION} | Refunded."
+        assert result.trace is not None
+        assert (result.trace.first_input, result.trace.tool_names) == (QUESTION, ["refund"])
     app.close()
 
 

@@ -190,10 +190,12 @@ def _spread_spans(record: Mapping[str, Any]) -> Record:
     spans = record["spans"]
     if isinstance(spans, list):
         spans = [each for n, span in enumerate(spans, start=1) for each in _walk_tree(span, str(n))]
-        whole = {key: spread.pop(key) for key in ("input", "output") if key in spread}
+        keys = {"input": _find_key(record, _ASKED), "output": _find_key(record, _ANSWERED)}
+        whole = {field: spread.pop(key) for field, key in keys.items() if key is not None}
         if whole:
             name = as_label(record.get("name")) or "trace"
-            spans = [{"span_id": "trace", "name": name, **whole}, *spans]
+            said = {"output_is_answer": True} if "output" in whole else {}
+            spans = [{"span_id": "trace", "name": name, **whole, **said}, *spans]
     return {**spread, "spans": spans}
 
 

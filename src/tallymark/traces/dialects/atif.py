@@ -137,10 +137,11 @@ class _Trajectory:
         span_id = f"{self._prefix}step-{as_label(step.get('step_id')) or number}"
         start = to_unix_ms(step.get("timestamp"))
         if source != "agent" or step.get("is_copied_context"):
-            if source == "user":
-                self._asked = said
+            # What a system says is not a question.
+            text = {"input" if source == "user" else "output": said}
+            self._asked = text.get("input", self._asked)
             yield Span(span_id=span_id, name=source, span_type="event", parent_id=self._id,
-                       input=said, start_ms=start)  # fmt: skip
+                       start_ms=start, **text)  # fmt: skip
             return
         yield self._make_generation(step, span_id, said, start)
         yield from self._list_tool_spans(step, span_id, start)
