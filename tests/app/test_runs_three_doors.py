@@ -264,6 +264,63 @@ def test_scorers_see_the_users_question_and_not_what_a_tool_was_given(
     app.close()
 
 
+NAMED = """
+from tallymark import scorer
+from tallymark.scoring import configurable
+
+@scorer(name="politeness", blocking=False)
+def polite(ctx):
+    return 1.0
+
+@configurable(name="length", blocking=False)
+def long(least):
+    return lambda ctx: 0.5
+
+@scorer(name="both", gives=["warmth", "wit"], blocking=False)
+def several(ctx):
+    return {"warmth": 1.0, "wit": 0.0}
+"""
+REFERENCES = ["judges.py:polite", "judges.py:long(least=3)", "judges.py:several"]
+NAMES = {"politeness": 1.0, "length": 0.5, "warmth": 1.0, "wit": 0.0}
+
+
+@pytest.mark.parametrize("door", ["yaml", "python", "traces"])
+def test_a_scorer_has_the_name_that_its_code_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "judges.py").write_text(NAMED)
+    app = App(str(tmp_path / "tally.db"))
+    formula = "politeness + length + warmth + wit"
+    if door == "yaml":
+        # A part of an `or`, and an option that only a run knows, are named all the same.
+        uses = [{"or": [{"scorer": REFERENCES[0]}]}, {"scorer": REFERENCES[2]}]
+        option = {"least": "{{var('least')}}"}
+        uses.append({"scorer": {"use": "judges.py:long", "options": option, "threshold": 0}})
+        document = {
+            "metadata": {"name": "s"},
+            "evals": [{"prompt": "Hi", "checks": uses}],
+            "score": {"formula": formula},
+        }
+        (tmp_path / "s.yaml").write_text(json.dumps(document))
+        options = RunOptions(values={"least": "3"})
+        (found,) = app.runs.run(load_suite("s.yaml"), ["echo/x"], options, Silent())
+        found = app.runs.rescore_run(found.record.id, formula=formula)[1]
+    else:
+        scorers = [load_scorer(each) for each in REFERENCES]
+        if door == "python":
+            suite = Suite("s", [Test("a", "Hi")], scorers=scorers)
+            found = run(suite, lambda asked: asked, formula=formula, store=app.store)
+        else:
+            record = {"input": "Hi", "output": "Hi"}
+            scored = ScoredTraces([Trace.from_dict(record)], scorers, formula=formula)
+            list(scored)
+            found = scored.run
+    assert {name: each.mean for name, each in found.scorers.items()} == NAMES
+    assert found.score == 2.5
+    app.close()
+
+
 def statuses(found: Run) -> dict[str, list[str]]:
     """How each eval ended, epoch by epoch."""
     told: dict[str, list[str]] = {}
