@@ -362,7 +362,7 @@ def test_runs_of_different_doors_can_be_compared(tmp_path: Path) -> None:
     yaml, python = by_yaml({"a": [good]}, tmp_path, app), by_python({"a": [bad]}, app)
     found = compare(yaml, python)
     assert [(change.case, change.kind) for change in found.changes] == [("a", "broken")]
-    assert found.changes[0].reason == "said: 0; at least 0.5 asked: as it said"
+    assert found.changes[0].reason == "said: 0 (needs 0.5): as it said"
     app.close()
 
 

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput
+from tallymark.text import BACKSPACE, BACKSPACE_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,8 @@ def compile_regex(pattern: str, *, loose: bool = False) -> Callable[[str], bool]
     """
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms)
 
+    if "\b" in pattern:
+        raise InvalidInput(f"this is not a regular expression: {BACKSPACE}", hint=BACKSPACE_HINT)
     if len(pattern) > MAX_PATTERN or _count_repeated(pattern) > MAX_REPEATED:
         raise InvalidInput("the regular expression is too large", hint="lower its counts {n}")
     try:
