@@ -98,6 +98,31 @@ WRITTEN: dict[str, tuple[str, Any]] = {
         },
     ),
     "otlp": ("otlp", json.loads(as_json(OTEL_TOOL, OTEL_MODEL))),
+    "console": (
+        "console",
+        [
+            {
+                "name": name,
+                "context": {"trace_id": "0x1", "span_id": f"0x{number}"},
+                "parent_id": None,
+                "start_time": f"2026-01-01T00:00:0{number}.000000Z",
+                "end_time": f"2026-01-01T00:00:0{number}.500000Z",
+                "attributes": attributes,
+            }
+            for number, (name, attributes) in enumerate(
+                {
+                    "tool": {
+                        "gen_ai.operation.name": "execute_tool",
+                        "gen_ai.tool.call.arguments": ARGUMENTS,
+                    },
+                    "chat": {
+                        "gen_ai.operation.name": "chat",
+                        "gen_ai.input.messages": json.dumps([USER]),
+                    },
+                }.items()
+            )
+        ],
+    ),
     "langsmith": (
         "langsmith",
         [
