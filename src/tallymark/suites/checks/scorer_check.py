@@ -71,12 +71,12 @@ def name_scorer(config: Any, setting: CheckSetting) -> Any:
     given = expand_config(config, "use")
     if has_templates(given["use"]):
         return config
-    reference = ScorerReference.parse(given["use"])
     options = given.get("options", {})
-    named = {"name", "gives"} & {*given, *options, *reference.options}
-    if named or (reference.home is None and is_built_in(reference.name)):
-        return config
     try:
+        reference = ScorerReference.parse(given["use"])
+        named = {"name", "gives"} & {*given, *options, *reference.options}
+        if named or (reference.home is None and is_built_in(reference.name)):
+            return config
         scorer = _load_scorer(given["use"], options, setting)
     except TallymarkError:  # building the check says why
         return config
