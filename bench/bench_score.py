@@ -33,7 +33,7 @@ SCORERS = (
     "exact_match",
     "tool_selection",
     f"latency(target={TARGET}, limit={LIMIT})",
-    "error_rate",
+    "no_errors",
 )
 LOADED = [load_scorer(each) for each in SCORERS]
 

@@ -22,7 +22,7 @@ title '4. Another idea of good for the same answers: no model is asked again.'
 try 'tally rescore latest --formula "success_pct - 1000 * total_cost" | grep -E "^(Score|Before):"'
 
 title '5. Traces from another tool, scored by built-in scorers.'
-try 'tally score tests/fixtures/traces/openinference.pb --scorer error_rate --scorer "word_count(low=1)" -q'
+try 'tally score tests/fixtures/traces/openinference.pb --scorer no_errors --scorer "word_count(low=1)" -q'
 
 if tally doctor >/dev/null 2>&1; then
   title '6. A challenge, played by sample agents in a sandbox: who stands where, and why.'

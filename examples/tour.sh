@@ -28,7 +28,7 @@ title '6. The same answers by another idea of good: being right counts, cost onl
 try 'tally rescore latest --formula "success_pct - 1000 * total_cost" | head -n 4'
 
 title '7. Traces that already exist, from any tool, scored by built-in scorers and a formula.'
-try "tally score tests/fixtures/traces/own.jsonl tests/fixtures/traces/pydantic_ai.pb --scorer error_rate --scorer word_count --formula '(error_rate + word_count) / 2'"
+try "tally score tests/fixtures/traces/own.jsonl tests/fixtures/traces/pydantic_ai.pb --scorer no_errors --scorer word_count --formula '(no_errors + word_count) / 2'"
 
 title '   A suite in Python. Runs of suites and of traces are kept side by side.'
 try 'tally score examples/agent_eval.py'

@@ -66,7 +66,7 @@ def test_each_test_is_an_item(folder: Path, where: str) -> None:
 
 def test_a_failure_shows_scorers_values_thresholds_and_reasons(folder: Path) -> None:
     lines = pytest_in(folder, ".")
-    assert "polite: 0.25; at least 0.7 asked: Looked for thanks" in lines
+    assert "polite: 0.25 (needs 0.7): Looked for thanks" in lines
     assert "the agent was asked 'no' and answered 'no'" in lines
     assert not any("Traceback" in line or "pytest_plugin.py" in line for line in lines)
 
@@ -74,7 +74,9 @@ def test_a_failure_shows_scorers_values_thresholds_and_reasons(folder: Path) -> 
 def test_what_could_not_be_judged_is_an_error(folder: Path) -> None:
     lines = pytest_in(folder, ".")
     at = next(n for n, line in enumerate(lines) if "ERROR at setup of desk::breaks" in line)
-    assert lines[at + 1] == "the agent raised ValueError: no connection"
+    assert (
+        lines[at + 1] == "the agent raised ValueError: no connection (at desk_eval.py:10 in agent)"
+    )
     assert "1 failed, 2 passed, 1 error" in lines[-1]
 
 
@@ -92,7 +94,7 @@ def test_every_epoch_must_pass_and_tells_its_number(tmp_path: Path) -> None:
         "suite = Suite('s', [Test('t', 'a', scorer=yes)], epochs=3, parallelism=1)\n"
     )
     lines = pytest_in(tmp_path)
-    assert "epoch 1: yes: 0; at least 0.7 asked" in lines
+    assert "epoch 1: yes: 0 (needs 0.7)" in lines
     assert not any(line.startswith("epoch 0") for line in lines)
 
 

@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
@@ -155,6 +156,20 @@ def explain_import_failure(what: str, raised: BaseException) -> str:
     return f"{what} cannot be imported: {type(raised).__name__}: {raised}{place}"
 
 
+def find_raising_line(raised: BaseException) -> str:
+    """Where the user's own code raised, or called what did: ` (at agent.py:12 in answer)`.
+
+    Empty where none of it was running, as when a model is a function of an installed package.
+    """
+    found, step = "", raised.__traceback__
+    while step is not None:  # not `extract_tb`, which reads the files: scorers raise by the million
+        code = step.tb_frame.f_code
+        if _is_own(code.co_filename):
+            found = f" (at {Path(code.co_filename).name}:{step.tb_lineno} in {code.co_name})"
+        step = step.tb_next
+    return found
+
+
 def find_entry_points(group: str) -> Iterable[EntryPoint]:
     """What installed packages offer under a group of entry points; nothing is imported yet."""
     points: Iterable[EntryPoint] = _metadata().entry_points(group=group)
@@ -193,6 +208,7 @@ def read_own_code(used: Iterable[object] = ()) -> tuple[dict[str, bytes], dict[s
     return files, {name: os.environ[name] for name in named & os.environ.keys()}
 
 
+@lru_cache(1024)
 def _is_own(path: str) -> bool:
     """Whether it is a file, and neither Python's, nor ours, nor installed."""
     return not path.startswith(("<", *_NOT_OWN)) and _INSTALLED.isdisjoint(Path(path).parts)

@@ -28,6 +28,9 @@ _FEWEST_COLUMNS, _MOST_COLUMNS = 40, 120
 """Narrower, nothing fits beside each other; wider, the eye does not find the end of a line."""
 Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
+BACKSPACE = "it holds a backspace character, which \\b is inside double quotes"
+BACKSPACE_HINT = "write \\\\b, or in YAML put the pattern in single quotes"
+"""Python, JSON and double quotes in YAML read the `\\b` of a pattern as a character."""
 UNDEFINED = "undefined"
 MINUS = "\N{MINUS SIGN}"
 

@@ -13,7 +13,7 @@ from backports import zstd
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from tests.api.conftest import FIXTURES, Server
-from tests.traces.otlp_samples import as_json, as_protobuf, model_call, span
+from tests.traces.otlp_samples import START, as_json, as_protobuf, model_call, span, tool_call
 
 from tallymark.app.traces import ByteBudget
 
@@ -52,6 +52,26 @@ def test_what_exporters_send_is_what_is_shown(shared: Server, name: str) -> None
     for each in newest:
         whole = shared.v1("victor", "GET", f"/traces/{each['id']}").json()["trace"]
         assert len(whole["trace"]["spans"]) == whole["spans"] == each["spans"]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_was_asked_is_the_users_question_and_not_what_a_tool_was_given(
+    server: Server, together: bool, settled: bool
+) -> None:
+    asked = json.dumps([{"role": "user", "content": "Refund order 17"}])
+    spans = [
+        tool_call(3, None, gen_ai__tool__call__arguments='{"order":17}'),
+        model_call(4, None, start=START + 1, gen_ai__input__messages=asked),
+    ]
+    for body in [spans] if together else [[each] for each in spans]:
+        assert send(server, as_protobuf(*body)).status_code == 200
+    if settled:
+        server.service.app.store.traces.settle(time.time() + 1000)
+    (listed,) = server.v1("victor", "GET", "/traces").json()["items"]
+    assert (listed["asked"], listed["tools"]) == ("Refund order 17", ["search"])
+    shown = server.v1("victor", "GET", f"/traces/{listed['id']}").json()["trace"]
+    assert shown["asked"] == "Refund order 17"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tallymark.app.runs import RunOptions
 from tallymark.errors import InvalidInput
 from tallymark.runs.comparison import compare
 from tallymark.runs.run import Run
-from tallymark.scoring import EvalContext, Score, Scorer, scorer
+from tallymark.scoring import EvalContext, Score, Scorer, load_scorer, scorer
 from tallymark.suites import ScoredTraces, Suite, Test, run
 from tallymark.suites.suite_file import load_suite
 from tallymark.traces import Span, Trace
@@ -204,6 +204,123 @@ def test_a_trace_tells_what_was_asked(tmp_path: Path) -> None:
     app.close()
 
 
+QUESTION = "Refund order 17"
+CALLED = {"name": "refund", "arguments": {"order": 17}, "result": "done"}
+AGENT_SPANS = [
+    {"span_type": "tool", "tool_name": "refund", "input": '{"order":17}'},
+    {"span_type": "generation", "input": "USER SAYS: Refund order 17", "output": "Refunded."},
+]
+RETURNED: dict[str, Any] = {
+    "tool calls": {"output": "Refunded.", "tool_calls": [CALLED]},
+    "spans": {"output": "Refunded.", "spans": AGENT_SPANS},
+    "a trace": Trace.from_dict({"spans": AGENT_SPANS}),
+}
+SHOWN = """
+from tallymark import Score, scorer
+
+@scorer(blocking=False)
+def shown(ctx):
+    return Score(1.0, f"{ctx.input} | {ctx.input_text} | {ctx.trace.first_input} | {ctx.output}")
+"""
+
+
+@pytest.mark.parametrize("returned", RETURNED.values(), ids=RETURNED)
+@pytest.mark.parametrize("door", ["yaml", "python", "traces"])
+def test_scorers_see_the_users_question_and_not_what_a_tool_was_given(
+    tmp_path: Path, door: str, returned: Any
+) -> None:
+    (tmp_path / "judges.py").write_text(SHOWN)
+    judge = load_scorer(f"{tmp_path / 'judges.py'}:shown")
+    app = App(str(tmp_path / "tally.db"))
+    if door == "yaml":
+        told = repr(returned if isinstance(returned, dict) else returned.to_dict())
+        made = "" if isinstance(returned, dict) else "Trace.from_dict"
+        (tmp_path / "agent.py").write_text(
+            f"from tallymark.traces import Trace\ndef answer(asked):\n    return {made}({told})\n"
+        )
+        (tmp_path / "suite.yaml").write_text(
+            "metadata: {name: desk}\nevals:\n  - prompt: Refund order 17\n"
+            "    checks: [{scorer: {use: 'judges.py:shown'}}]\n"
+        )
+        suite = load_suite(tmp_path / "suite.yaml")
+        model = f"python/{tmp_path / 'agent.py'}:answer"
+        (found,) = app.runs.run(suite, [model], RunOptions(), Silent())
+    elif door == "python":
+        tests = Suite("desk", [Test("a", QUESTION)], scorers={"shown": judge})
+        found = run(tests, lambda asked: returned, store=app.store)
+    else:
+        known = returned if isinstance(returned, dict) else returned.to_dict()
+        scored = ScoredTraces(
+            [Trace.from_dict({"question": QUESTION, **known})], [judge], store=app.store
+        )
+        list(scored)
+        found = scored.run
+    for each in (found, app.load_run(found.record.id)):
+        (result,) = each.results
+        assert (result.input, result.output) == (QUESTION, "Refunded.")
+        assert result.checks[0].reason == f"{QUESTION} | {QUESTION} | {QUESTION} | Refunded."
+        assert result.trace is not None
+        assert (result.trace.first_input, result.trace.tool_names) == (QUESTION, ["refund"])
+    app.close()
+
+
+NAMED = """
+from tallymark import scorer
+from tallymark.scoring import configurable
+
+@scorer(name="politeness", blocking=False)
+def polite(ctx):
+    return 1.0
+
+@configurable(name="length", blocking=False)
+def long(least):
+    return lambda ctx: 0.5
+
+@scorer(name="both", gives=["warmth", "wit"], blocking=False)
+def several(ctx):
+    return {"warmth": 1.0, "wit": 0.0}
+"""
+REFERENCES = ["judges.py:polite", "judges.py:long(least=3)", "judges.py:several"]
+NAMES = {"politeness": 1.0, "length": 0.5, "warmth": 1.0, "wit": 0.0}
+
+
+@pytest.mark.parametrize("door", ["yaml", "python", "traces"])
+def test_a_scorer_has_the_name_that_its_code_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "judges.py").write_text(NAMED)
+    app = App(str(tmp_path / "tally.db"))
+    formula = "politeness + length + warmth + wit"
+    if door == "yaml":
+        # A part of an `or`, and an option that only a run knows, are named all the same.
+        uses = [{"or": [{"scorer": REFERENCES[0]}]}, {"scorer": REFERENCES[2]}]
+        option = {"least": "{{var('least')}}"}
+        uses.append({"scorer": {"use": "judges.py:long", "options": option, "threshold": 0}})
+        document = {
+            "metadata": {"name": "s"},
+            "evals": [{"prompt": "Hi", "checks": uses}],
+            "score": {"formula": formula},
+        }
+        (tmp_path / "s.yaml").write_text(json.dumps(document))
+        options = RunOptions(values={"least": "3"})
+        (found,) = app.runs.run(load_suite("s.yaml"), ["echo/x"], options, Silent())
+        found = app.runs.rescore_run(found.record.id, formula=formula)[1]
+    else:
+        scorers = [load_scorer(each) for each in REFERENCES]
+        if door == "python":
+            suite = Suite("s", [Test("a", "Hi")], scorers=scorers)
+            found = run(suite, lambda asked: asked, formula=formula, store=app.store)
+        else:
+            record = {"input": "Hi", "output": "Hi"}
+            scored = ScoredTraces([Trace.from_dict(record)], scorers, formula=formula)
+            list(scored)
+            found = scored.run
+    assert {name: each.mean for name, each in found.scorers.items()} == NAMES
+    assert found.score == 2.5
+    app.close()
+
+
 def statuses(found: Run) -> dict[str, list[str]]:
     """How each eval ended, epoch by epoch."""
     told: dict[str, list[str]] = {}
@@ -245,7 +362,7 @@ def test_runs_of_different_doors_can_be_compared(tmp_path: Path) -> None:
     yaml, python = by_yaml({"a": [good]}, tmp_path, app), by_python({"a": [bad]}, app)
     found = compare(yaml, python)
     assert [(change.case, change.kind) for change in found.changes] == [("a", "broken")]
-    assert found.changes[0].reason == "said: 0; at least 0.5 asked: as it said"
+    assert found.changes[0].reason == "said: 0 (needs 0.5): as it said"
     app.close()
 
 

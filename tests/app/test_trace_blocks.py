@@ -24,7 +24,7 @@ from tallymark.suites import ScoredTraces
 from tallymark.suites.scored_traces import JudgedTraces
 from tallymark.traces import read_traces, trace_parts
 
-SCORERS = ("error_rate", "contains(values=['refund'])")
+SCORERS = ("no_errors", "contains(values=['refund'])")
 EXPECTED = {"t-4": Expected(output="x"), "nobody": Expected(output="y")}
 
 

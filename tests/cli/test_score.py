@@ -74,7 +74,7 @@ def test_a_summary_is_printed() -> None:
         "  ✗ refund[t-2]                                     2 checks    0.10 s         -\n"
         "      asked: Refund order 18\n"
         "      answered: (nothing)\n"
-        "      contains: 0; at least 0.7 asked: Empty output\n"
+        "      contains: 0 (needs 0.7): Empty output\n"
         "      exact_match: could not be done: exact_match needs expected.output, and\n"
         "        none was given\n"
         "\n"
@@ -394,7 +394,7 @@ def test_a_suite_in_a_file_is_run(suite: str) -> None:
 def test_failed_tests_fail_the_gate(suite: str) -> None:
     done = score(suite, "--agent", f"{suite}:rude")
     assert done.returncode == 1
-    assert "      polite: 0.25; at least 0.7 asked\n" in done.stdout
+    assert "      polite: 0.25 (needs 0.7)\n" in done.stdout
     assert done.stderr == "tally: not every test of desk passed\n"
 
 
@@ -446,7 +446,7 @@ def test_a_gate_does_not_pass_on_what_never_ran(suite: str) -> None:
     assert done.stderr == (
         "tally: polite had nothing to score; wanted is 0\n"
         "tally: 2 of 2 results of python/desk_eval:down could not run, and --max-errors allows 0;"
-        " the first error: the agent raised ValueError: down\n"
+        " the first error: the agent raised ValueError: down (at desk_eval.py:18 in down)\n"
         "tally: no case could be run; see the errors above\n"
     )
 

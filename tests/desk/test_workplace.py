@@ -84,7 +84,7 @@ def test_all_of_many_traces_are_there_not_only_those_that_are_shown(
     traces = [{"trace_id": f"t{n}", "name": "t", "spans": [span]} for n in range(many)]
     with there.open_work() as work:
         read = map(Trace.from_dict, traces)
-        scored = ScoredTraces(read, [load_scorer("error_rate")], store=work.app.store)
+        scored = ScoredTraces(read, [load_scorer("no_errors")], store=work.app.store)
         assert len(list(scored)) == many
         assert work.hand_over([scored.run]) == []
     assert there.load(scored.run.record.id).tally.finished == many

@@ -33,7 +33,7 @@ WARM = (
     "tally run suites/support-desk.yaml --report report.html",
     "tally run suites/my-eval-suite.yaml -m http://127.0.0.1:9/ --retries 0 --limit 1",
     "tally validate suites/support-desk.yaml",
-    "tally score traces -s word_count -s error_rate --formula success_pct -o scored.jsonl",
+    "tally score traces -s word_count -s no_errors --formula success_pct -o scored.jsonl",
     "tally formula check success_pct",
     "tally challenge check challenges/prompt-race",
     "tally challenge check challenges/red-blue-guard",

@@ -36,5 +36,22 @@ def test_tool_calls_alone_are_followed_by_the_answer() -> None:
 
 
 def test_model_calls_are_left_as_they_were() -> None:
-    spans = (Span(span_type="generation", output="four"),)
+    spans = (Span(span_type="generation", input="x", output="four"),)
     assert trace_of(request("x"), Answer(output="four", latency=0, spans=spans)).spans == [*spans]
+
+
+def test_an_answer_that_no_model_call_gave_is_added_without_counting_twice() -> None:
+    spans = (Span(span_type="generation", input="x", output="draft", cost=0.5),)
+    answer = Answer(output="final", latency=0, cost=0.5, spans=spans)
+    trace = trace_of(request("x"), answer)
+    assert (trace.answer, trace.cost) == ("final", 0.5)
+
+
+def test_the_question_is_the_prompt_whatever_the_spans_say() -> None:
+    spans = (
+        Span(span_type="tool", input='{"order":17}'),
+        Span(span_type="generation", input="SYSTEM: refund? USER: x", output="four"),
+    )
+    trace = trace_of(request("x"), Answer(output="four", latency=0, spans=spans))
+    assert trace.first_input == "x"
+    assert trace.spans[1:] == [*spans]

@@ -286,7 +286,7 @@ class TestRegression:
     def test_a_run_in_which_nothing_ran_is_a_regression(self) -> None:
         found = verdict(compare(run("++"), run("!!")))
         assert found.regression
-        assert "no case ran" in found.reason
+        assert "every case ended in an error" in found.reason
 
     def test_a_score_that_appears_is_none(self) -> None:
         formula = "success_pct / total_cost"

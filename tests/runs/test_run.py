@@ -104,7 +104,7 @@ def test_the_summary_reads_well() -> None:
     lines = shop("good", "bad", "broken").render().splitlines()
     assert "  scorer    mean   95 % interval  scored  unscored" in lines
     assert "  length: long 1, short 1" in lines
-    assert "      refunds: 0; at least 0.5 asked: Does not mention a refund" in lines
+    assert "      refunds: 0 (needs 0.5): Does not mention a refund" in lines
     assert "      error: the agent raised ValueError: no connection" in lines
     assert max(map(len, lines)) <= 80
 

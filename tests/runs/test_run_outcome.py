@@ -35,7 +35,12 @@ def test_the_interval_holds_the_score() -> None:
     ("marks", "score", "error"),
     [
         pytest.param("--", 0.0, None, id="zero is a score"),
-        pytest.param("!!", -1.0, "success_pct has no value; no case ran", id="none is none"),
+        pytest.param(
+            "!!",
+            -1.0,
+            "success_pct has no value; every case ended in an error",
+            id="none is none",
+        ),
     ],
 )
 def test_only_a_missing_score_is_replaced(marks: str, score: float, error: str | None) -> None:

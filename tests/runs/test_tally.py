@@ -308,7 +308,9 @@ def test_a_metric_without_a_value_says_why(metric: str, why: str | None) -> None
 
 
 def test_a_run_in_which_nothing_ran_says_so() -> None:
-    assert Tally([CaseResult(case="#1", status="error")]).unknown("success_pct") == "no case ran"
+    failed = Tally([CaseResult(case="#1", status="error")])
+    assert failed.unknown("success_pct") == "every case ended in an error"
+    assert Tally().unknown("success_pct") == "no case ran"
 
 
 def test_a_formula_may_use_every_name_that_was_counted() -> None:

@@ -105,7 +105,7 @@ class TestWithAFunction:
             raise OSError("out of order")
 
         error = llm_judge(judge=judge).score(CTX).error
-        assert error == "llm_judge raised OSError: out of order"
+        assert error == "llm_judge raised OSError: out of order (at test_llm_judge.py:105 in judge)"
 
     def test_a_judge_that_runs_out_of_answers_is_a_failed_score(self) -> None:
         answers = iter(["hm"])

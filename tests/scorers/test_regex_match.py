@@ -70,3 +70,14 @@ def test_it_may_be_named_where_it_is_made() -> None:
     made = regex_match("a", name="has_a", threshold=0.5, retries=1)
     assert (made.name, made.threshold, made.retries) == ("has_a", 0.5, 1)
     assert made.origin.config["pattern"] == "a"
+
+
+def test_a_backspace_is_refused_and_a_words_edge_is_meant() -> None:
+    with pytest.raises(ScorerError, match="holds a backspace character") as refused:
+        regex_match(pattern="\bfoo")
+    assert refused.value.problems[0].hint == (
+        "write \\\\b, or in YAML put the pattern in single quotes"
+    )
+    for written in (r'"\bfoo\b"', r'"\\bfoo\\b"', r'r"\bfoo\b"'):
+        made = load_scorer(f"regex_match(pattern={written})")
+        assert [made.score(said(text)).value for text in ("a foo", "food")] == [1.0, 0.0]

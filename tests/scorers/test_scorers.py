@@ -19,7 +19,7 @@ REFERENCES = {
     "contains": "contains",
     "cost": "cost(target=0.01, limit=0.1)",
     "edit_distance": "edit_distance",
-    "error_rate": "error_rate",
+    "no_errors": "no_errors",
     "exact_match": "exact_match",
     "iterations": "iterations(target=1, limit=3)",
     "json_match": "json_match",
@@ -81,7 +81,7 @@ UNKNOWN = [
         [Span(span_type="event", name="note", output="not an answer")],
     )
 ]
-READ_OTHER_THINGS = {"error_rate", "latency"}
+READ_OTHER_THINGS = {"no_errors", "latency"}
 
 
 @pytest.mark.parametrize("ctx", UNKNOWN)

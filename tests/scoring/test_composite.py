@@ -288,7 +288,7 @@ def test_what_cannot_be_combined_is_refused(
 
 def test_parts_may_be_named() -> None:
     ctx = mock_context("Hello world", tools=["a"])
-    made = composite(["word_count", ("contains(values=['world'])", 3), {"scorer": "error_rate"}])
+    made = composite(["word_count", ("contains(values=['world'])", 3), {"scorer": "no_errors"}])
     assert made.score(ctx).value == pytest.approx((0.1 + 3 + 1) / 5)
     with pytest.raises(ScorerError, match="there is no scorer 'word_cuont'"):
         composite(["word_cuont"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.throw_away import WithOneMore
 
+from tallymark.errors import ScorerError
 from tallymark.scoring import EvalContext, Registry, Scorer, configurable, scorer
 from tallymark.scoring.scorer_descriptions import (
     ScorerOption,
@@ -137,6 +138,20 @@ def test_a_plain_scorer_has_no_options() -> None:
     (found,) = describe_scorers(registry)
     assert (found.value, found.about) == ("1 for a thank you.", "In any language.")
     assert (found.options, found.package, found.error) == ((), None, None)
+
+
+def test_a_scorer_of_a_file_is_described_by_its_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "judges.py"
+    path.write_text(
+        "from tallymark import scorer\n"
+        "@scorer(name='politeness', description='How polite it is.')\n"
+        "def polite(ctx):\n    return 1.0\n"
+        "number = 3\n"
+    )
+    found = describe_scorer(f"{path}:polite")
+    assert (found.name, found.value, found.package) == ("politeness", "How polite it is.", None)
+    with pytest.raises(ScorerError, match="number is 3"):
+        describe_scorer(f"{path}:number")
 
 
 def test_a_description_that_was_given_counts_before_the_docstring() -> None:

@@ -140,3 +140,23 @@ def test_what_cannot_be_found_is_said(folder: Path, home: str, name: str, messag
         with pytest.raises(ScorerError) as caught:
             import_scorer(home, name)
         assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r'"\bfoo\b"', r"\bfoo\b"),
+        (r'"\\bfoo"', r"\bfoo"),
+        (r'r"\bfoo"', r"\bfoo"),
+        (r'"(a)\1\d\f"', r"(a)\1\d\f"),
+        (r'"a\nb\tc\x41\u00e9"', "a\nb\tcA\xe9"),
+        (r'"it\'s \"so\""', 'it\'s "so"'),
+    ],
+)
+def test_escapes_that_mean_something_in_patterns_stay_as_they_are_typed(
+    written: str, text: str
+) -> None:
+    assert ScorerReference.parse(f"x(p={written}, q=[{written}])").options == {
+        "p": text,
+        "q": [text],
+    }

@@ -173,7 +173,7 @@ def test_the_caller_can_say_which_scorers_there_are() -> None:
 
     text = "evals: [{prompt: a, checks: [scorer: 'evil.py:scorer']}]"
     load_source(Source(text), load=only_registered)
-    assert asked == ["evil.py:scorer"]
+    assert set(asked) == {"evil.py:scorer"}
 
 
 def test_a_key_that_is_missing_matters_only_when_the_suite_runs(

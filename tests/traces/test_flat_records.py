@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tallymark.errors import InvalidInput, TraceError
 from tallymark.traces import Trace
+from tallymark.traces.flat_records import read_field_map
 
 Read = Callable[..., list[Trace]]
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
@@ -129,3 +131,99 @@ def test_other_json_is_no_record(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.json").write_text('{"name": "x", "prompt": "y"}')
     (tmp_path / "b.json").write_text('{"input": "x", "output": "y"}')
     assert len(read(tmp_path)) == 1
+
+
+OWN = {
+    "ask": {"text": "Refund order 17"}, "reply": "Refunded.", "secs": 1.5, "key": "k1",
+    "gold": "Refunded.", "calls": [{"name": "refund", "arguments": {"order": 17}}],
+    "turns": [{"cost": 0.5}], "output": "a path", "topic": "orders",
+}  # fmt: skip
+FIELDS = {
+    "input": "ask.text", "output": "reply", "latency": "secs", "id": "key", "expected": "gold",
+    "tool_calls": "calls", "cost": "turns.0.cost",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.txt"])
+def test_keys_of_ones_own_are_mapped(tmp_path: Path, read: Read, name: str) -> None:
+    other = {"key": "k2", "ask": None, "output": "a path"}
+    listed = [json.dumps(each) for each in (OWN, other)]
+    lines = "\n".join(listed) if not name.endswith(".json") else f"[{','.join(listed)}]"
+    (tmp_path / name).write_text(lines)
+    first, second = read(tmp_path / name, fields=FIELDS)
+    assert (first.first_input, first.answer, first.trace_id) == (
+        "Refund order 17",
+        "Refunded.",
+        "k1",
+    )
+    assert (first.duration_ms, first.cost, first.tool_names) == (1500, 0.5, ["refund"])
+    assert first.metadata["expected"] == {"output": "Refunded."}
+    assert (first.metadata["topic"], "reply" in first.metadata) == ("orders", False)
+    # What the file calls an output is none, where the user named another key.
+    assert (second.trace_id, second.answer) == ("k2", None)
+
+
+def test_a_key_with_a_dot_in_it_is_that_key(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a.b": "x", "a": {"b": "y"}}')
+    (trace,) = read(tmp_path / "a.jsonl", fields={"output": "a.b"})
+    assert trace.answer == "x"
+
+
+def test_spans_keep_their_place_beside_what_is_mapped(tmp_path: Path, read: Read) -> None:
+    tool = {"span_type": "tool", "tool_name": "refund", "input": "{}"}
+    (tmp_path / "a.jsonl").write_text(json.dumps({"q": "Why?", "a": "So.", "spans": [tool]}))
+    (trace,) = read(tmp_path / "a.jsonl", fields={"output": "a", "input": "q"})
+    assert (trace.first_input, trace.answer, trace.tool_names) == ("Why?", "So.", ["refund"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message", "hint"),
+    [
+        ({"output": "rply"}, "no record has 'rply', where --map looks for output",
+         "did you mean 'reply'? the keys are 'ask.text', 'reply'"),
+        ({"output": "ask.txt"}, "no record has 'ask.txt'", "did you mean 'ask.text'?"),
+        ({"outptu": "reply"}, "a record has no field 'outptu' to map",
+         "did you mean 'output'? the fields are input, output, expected, id"),
+    ],
+)  # fmt: skip
+def test_a_mapping_that_finds_nothing_is_refused(
+    tmp_path: Path, read: Read, fields: dict[str, str], message: str, hint: str
+) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(OWN))
+    with pytest.raises(InvalidInput) as refused:
+        read(tmp_path / "a.jsonl", fields=fields)
+    assert message in str(refused.value)
+    assert hint in (refused.value.problems[0].hint or "")
+
+
+def test_other_formats_are_not_mapped(read: Read) -> None:
+    with pytest.raises(TraceError, match="a file of the format otlp, whose keys are known"):
+        read("otel_sdk.otlp.jsonl", fields={"output": "x"})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["output"], "does not say which key"),
+        (["output="], "does not say which key"),
+        (["output=a", "output=b"], "gives 'output' twice"),
+        (["=a"], "a record has no field ''"),
+    ],
+)
+def test_a_mapping_is_written_field_equals_key(pairs: list[str], message: str) -> None:
+    assert read_field_map(["output = a=b"]) == {"output": "a=b"}
+    with pytest.raises(InvalidInput, match=message):
+        read_field_map(pairs)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_a_record_without_an_output_says_what_it_has_and_what_is_known(
+    tmp_path: Path, read: Read, name: str
+) -> None:
+    (tmp_path / name).write_text('{"ask": "x", "reply": "y"}')
+    with pytest.raises(TraceError) as refused:
+        read(tmp_path / name)
+    said = refused.value.render()
+    assert "the record has no output; its keys are 'ask', 'reply'" in said
+    assert "--map output=KEY" in said
+    assert "output, or answer, response, completion together with input, question" in said

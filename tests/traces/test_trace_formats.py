@@ -110,7 +110,9 @@ def test_an_unknown_format_is_refused_at_once(fixtures: Path, name: str, hint: s
 @pytest.mark.parametrize("content", [b'{"other": 1}', b"hello", b"\xff\xfe\x00", b"[1, 2]"])
 def test_an_unknown_file_is_refused(tmp_path: Path, read: Read, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(TraceError, match=r"a\.json: not a trace file that I know; name the format"):
+    with pytest.raises(
+        TraceError, match=r"a\.json: not a trace file that I know.* name the format"
+    ):
         read(tmp_path / "a.json")
 
 

@@ -153,6 +153,8 @@ class TraceInput:
     """How many of them at most."""
     on_progress: OnProgress | None = None
     """Told how many bytes workers were given, and how many there are."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Under which keys records have what; such are read here."""
 
     @property
     def is_small(self) -> bool:
@@ -166,7 +168,7 @@ class TraceInput:
         """What it is that is read, as far as that can be told without reading it."""
         if "-" in self.paths or not all(Path(path).exists() for path in self.paths):
             return None
-        facts: list[Any] = [self.format, self.some, self.limit]
+        facts: list[Any] = [self.format, self.some, self.limit, dict(self.fields)]
         for path in map(Path, self.paths):
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
             for each in inside:
@@ -179,7 +181,8 @@ class TraceInput:
     def cut(self, engine: Engine) -> Iterator[tuple[str, TracePart | bytes]]:
         """Blocks, each with its key: parts for workers to read, or lots of traces."""
         whole = [Path(path) for path in self.paths]
-        if not self.some and all(has_parts(path, self.format) for path in whole):
+        here = self.some or self.fields
+        if not here and all(has_parts(path, self.format) for path in whole):
             done, total = 0, sum(path.stat().st_size for path in whole)
             for place, path in enumerate(whole):  # a file may be named twice
                 for part in cut_lines(path, content=not engine.shares_files):

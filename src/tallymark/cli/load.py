@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
+from tallymark.cli.score import FieldMapping
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import format_count, say
@@ -41,7 +42,7 @@ def _load() -> None:
 
 
 @app.command()
-def traces(
+def traces(  # noqa: PLR0913, PLR0917 (the options of a command)
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -52,6 +53,7 @@ def traces(
     format_: Annotated[
         str | None, typer.Option("--format", help="The format, where it cannot be told.")
     ] = None,
+    fields: FieldMapping = None,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Go on after records that cannot be read.")
     ] = False,
@@ -61,6 +63,7 @@ def traces(
 ) -> None:
     """Keep the traces of files. Loading the same again adds nothing."""
     from tallymark.traces import read_traces
+    from tallymark.traces.flat_records import read_field_map
 
     if any(map(_is_table, files)):
         _load_tables(files, db, server, as_json)
@@ -71,6 +74,7 @@ def traces(
         found = read_traces(
             list(files),
             format=format_,
+            fields=read_field_map(fields or ()),
             skip_broken=skip_broken,
             on_broken=broken.append,
             on_progress=update,

@@ -49,6 +49,14 @@ if TYPE_CHECKING:
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.traces import Trace
 
+FieldMapping = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="FIELD=KEY",
+        help="A field of your own records: output=reply, input=ask.text. Repeat it.",
+    ),
+]
 _NAMES_REMEMBERED = 1_000
 """Of traces that were passed over, for a hint."""
 _WAY_OUT = "--skip-broken passes over such records"
@@ -63,6 +71,7 @@ class _ScoreOptions:
     formula: str | None
     output: Path | None
     format: str | None
+    fields: dict[str, str]
     expected: Path | None
     threshold: float | None
     timeout: float | None
@@ -107,6 +116,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     format: Annotated[  # noqa: A002 (the word users expect)
         str | None, typer.Option(help="The format of the traces, when it is not recognised.")
     ] = None,
+    fields: FieldMapping = None,
     expected: Annotated[
         Path | None,
         typer.Option(help='Expected values: JSON lines such as {"trace_id": "t-1", "output": ""}.'),
@@ -156,6 +166,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     With --server they are kept there.
     """
+    from tallymark.traces.flat_records import read_field_map
+
     gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     check_reports(report or [])
@@ -173,7 +185,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         before = desk.runs.load(baseline) if baseline is not None else None
         choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(
-            paths, scorer or [], formula, output, format, expected,
+            paths, scorer or [], formula, output, format, read_field_map(fields or ()), expected,
             threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
             whole=bool(report) or baseline is not None,
             engine=choose_engine(engine, workers),
@@ -331,6 +343,7 @@ def _read_chosen(
     traces = read_traces(
         [sys.stdin.buffer if path == "-" else path for path in options.paths],
         format=options.format,
+        fields=options.fields,
         skip_broken=True,
         on_progress=update,
         on_broken=broken.note,  # which may end it
@@ -360,7 +373,7 @@ def _open_scoring(
 
         some = options.choice is not None or options.limit is not None
         given = TraceInput(
-            options.paths, options.format, read, some, options.limit, on_progress=update
+            options.paths, options.format, read, some, options.limit, update, options.fields
         )
         if not given.is_small:
             judged = JudgedTraces(scorers, **how)
@@ -484,7 +497,8 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
     from tallymark.suites.python_suites.suite_document import parse_formula
 
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
-    _refuse({**mine, "--skip-broken": options.skip_broken}, "is for traces, not for suites")
+    more = {"--map": options.fields, "--skip-broken": options.skip_broken}
+    _refuse({**mine, **more}, "is for traces, not for suites")
     suites = [suite for path in options.paths for suite in load_suites(Path(path))]
     if options.agent is not None:
         agent = load_agent(options.agent)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def scorers(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its options.")
+        str | None,
+        typer.Argument(metavar="[REF]", help="Only this one: a name, file.py:name or module:name."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -35,7 +36,7 @@ def scorers(
 
 
 def _describe(found: ScorerDescription) -> list[str | Table]:
-    parts: list[str | Table] = [f"{found.name}: {found.value}"]
+    parts: list[str | Table] = [": ".join(filter(None, (found.name, found.value)))]
     if found.about:
         parts += ["", found.about]
     if found.options:

@@ -43,7 +43,9 @@ class Profiles(msgspec.Struct, frozen=True, omit_defaults=True):
             near = suggest(name, self.profiles)
             known = f"there are: {', '.join(self.profiles)}" if self.profiles else "none is kept"
             hint = (
-                f"did you mean {near!r}?" if near else f"{known}; an address begins with https://"
+                f"did you mean {near!r}?"
+                if near
+                else f"{known}; an address begins with https:// or http://"
             )
             raise NotFound(f"no server is known as {name!r}", hint=hint)
         return self.profiles[name]

@@ -75,7 +75,7 @@ def draft_answer_from_trace(trace: Trace, latency: float) -> Answer:
     """The answer that a trace ends with."""
     known = trace.tokens is not None
     return Answer(
-        output=trace.last_output or next((s.output for s in reversed(trace.spans) if s.output), ""),
+        output=trace.last_output,
         latency=latency,
         input_tokens=trace.input_tokens,
         output_tokens=trace.output_tokens,
@@ -202,14 +202,24 @@ def _find_first(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def trace_of(request: Request, answer: Answer) -> Trace:
-    """The trace of one answer. Where no model call was reported, the whole answer is one.
+    """The trace of one answer. Where no reported model call says the same, the answer is one.
 
     Made when a scorer needs it: most answers need no trace, and their spans would only repeat them.
     """
-    spans = list(answer.spans)
-    if not any(span.span_type == "generation" for span in spans):
-        spans.append(_make_generation(request, answer))
-    return Trace(name=answer.model or "", duration_ms=_find_duration(answer), spans=spans)
+    trace = Trace(
+        name=answer.model or "", duration_ms=_find_duration(answer), spans=list(answer.spans)
+    )
+    if not trace.generations or trace.answer != answer.output:
+        spent = trace.tokens is None and trace.cost is None
+        trace.spans.append(_make_generation(request, answer if spent else _without_usage(answer)))
+    # The spans of a conversation begin with an earlier question of the same user.
+    asked = {message.content for message in request.messages if message.role == "user"}
+    return trace if trace.first_input in asked else trace.with_question(request.prompt)
+
+
+def _without_usage(answer: Answer) -> Answer:
+    """For an answer whose spans tell already what it took."""
+    return msgspec.structs.replace(answer, input_tokens=None, output_tokens=None, cost=None)
 
 
 def _find_duration(answer: Answer) -> float:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.importing import describe_filling, import_object, is_async, match_parameters
+from tallymark.importing import (
+    describe_filling,
+    find_raising_line,
+    import_object,
+    is_async,
+    match_parameters,
+)
 from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import (
@@ -73,6 +79,7 @@ class PythonFunctionModel:
         except (Exception, SystemExit) as error:
             raise ModelError(
                 f"{self.name} raised {type(error).__name__}: {one_line(error)}"
+                f"{find_raising_line(error)}"
             ) from error
         return await finish_answer(request, self._draft(result, seconds), self._pricing)
 

@@ -45,7 +45,7 @@ def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:
 
 
 def describe_check(check: CheckResult) -> tuple[str, str]:
-    """What a check is, and why it passed or failed: `tone`, `0.42; at least 0.7 asked: too curt`.
+    """What a check is, and why it passed or failed: `tone`, `0.42 (needs 0.7): too curt`.
 
     A value that the reason does not have stands behind the name.
     """
@@ -53,11 +53,12 @@ def describe_check(check: CheckResult) -> tuple[str, str]:
     if check.value is not None and check.threshold is None:
         title += f" {format_value(check.value)}"
     if check.error is not None:
-        return title, f"could not be done: {check.error}"
+        why = check.error.removeprefix(f"{check.name}: ").removeprefix(f"{check.kind}: ")
+        return title, f"could not be done: {why}"
     if check.value is not None and check.threshold is not None:
         value = format_beside(format_value, check.value, check.threshold)
         value = value if check.label is None else f"{check.label!r} is {value}"
-        said = [f"{value}; at least {format_value(check.threshold)} asked"]
+        said = [f"{value} (needs {format_value(check.threshold)})"]
     elif check.label is not None:
         said = [f"the label {check.label!r}"]
     return title, ": ".join([*said, *([check.reason] if check.reason else [])])
@@ -73,9 +74,15 @@ def list_failures(checks: Iterable[CheckResult]) -> Iterator[tuple[str, str]]:
                 yield f"{title} / {part}", reason
 
 
+def _list_errors(checks: Iterable[CheckResult]) -> Iterator[str | None]:
+    for check in checks:
+        yield check.error
+        yield from _list_errors(check.parts)
+
+
 def list_problems(result: CaseResult) -> list[tuple[str, str]]:
     """Why a result is not a pass: an error of the case itself, and its checks."""
     found = list(list_failures(result.checks))
-    if result.error is not None and not any(result.error in why for _, why in found):
+    if result.error is not None and result.error not in _list_errors(result.checks):
         found.insert(0, ("error", result.error))
     return found if found or result.status == "passed" else [(result.status, "no reason was given")]

@@ -512,7 +512,8 @@ class Tally:
         name = metric if known else metric.removesuffix(f"_{measure}")
         if name in self.left_out:
             return self.left_out[name]
-        counts, whose, never = self.all, "results", "no case ran"
+        counts, whose = self.all, "results"
+        never = "every case ended in an error" if counts.results else "no case ran"
         if metric == "judge_cost" and counts.results > counts.judges.known:
             missing = counts.results - counts.judges.known
             return f"what the judge cost is not known for {missing} of {counts.results} results"

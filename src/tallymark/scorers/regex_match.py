@@ -9,7 +9,7 @@ from tallymark.errors import ScorerError
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import demand
-from tallymark.text import format_number
+from tallymark.text import BACKSPACE, BACKSPACE_HINT, format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ def regex_match(
     # Python's own `re` cannot be stopped: it holds the interpreter's lock until it is done.
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms)
 
+    if "\b" in pattern:
+        raise ScorerError(f"regex_match: the option 'pattern': {BACKSPACE}", hint=BACKSPACE_HINT)
     demand(0 < time_limit < math.inf, "regex_match", "time_limit", time_limit, "more than 0")
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)

@@ -11,6 +11,7 @@ import re
 from typing import Protocol
 
 from tallymark.errors import InvalidInput
+from tallymark.text import BACKSPACE, BACKSPACE_HINT
 
 TIME_LIMIT = 1.0
 """Seconds of processor time for one search."""
@@ -32,6 +33,8 @@ def compile_regex(pattern: str, *, loose: bool = False) -> Search:
     """A search with a time limit. `loose` ignores case, and lets `.` be a line end too."""
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms)
 
+    if "\b" in pattern:
+        raise InvalidInput(f"this is not a regular expression: {BACKSPACE}", hint=BACKSPACE_HINT)
     if len(pattern) > MAX_PATTERN or _count_repeated(pattern) > MAX_REPEATED:
         raise InvalidInput("the regular expression is too large", hint="lower its counts {n}")
     try:

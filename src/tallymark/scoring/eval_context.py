@@ -220,17 +220,17 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def input(self) -> Any:
-        """What the agent was asked, the first input in the trace: a text, or JSON values where it
-        was given data; empty when there is none.
+        """What the agent was asked: a text, or JSON values where it was given data; empty when the
+        trace does not tell it.
         """
-        first = next((span for span in self.trace.spans if span.input), None)
-        if first is None:
+        asked = self.trace.question
+        if asked is None:
             return ""
-        return freeze(msgspec.json.decode(first.input)) if first.input_is_data else first.input
+        return freeze(msgspec.json.decode(asked.input)) if asked.input_is_data else asked.input
 
     @property
     def input_text(self) -> str:
-        """The first input in the trace as text; empty when there is none."""
+        """What the agent was asked, as text; empty when the trace does not tell it."""
         return self.trace.first_input
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.errors import NotMeasured, ScorerError
-from tallymark.importing import is_async
+from tallymark.importing import find_raising_line, is_async
 from tallymark.scoring.code_hashes import code_hash
 from tallymark.scoring.named_arguments import pass_named, retry
 from tallymark.scoring.score import Origin, Score, as_number, show_value
@@ -207,14 +207,14 @@ class Scorer:
 
 
 def describe_raised(name: str, error: BaseException) -> str:
-    """What somebody's code raised, as a sentence."""
+    """What somebody's code raised and where, as a sentence."""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 (a user's exception may not even print)
         said = ""
     cut = said if len(said) <= 1000 else f"{said[:997]}..."
     kind = type(error).__name__
-    return f"{name} raised {kind}: {cut}" if cut else f"{name} raised {kind}"
+    return f"{name} raised {kind}{f': {cut}' if cut else ''}{find_raising_line(error)}"
 
 
 def load_calls() -> Any:

@@ -14,9 +14,11 @@ from typing import Any, Literal
 import msgspec
 
 from tallymark.errors import ScorerError
+from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import Scorer
 from tallymark.scoring.scorer_decorator import ScorerBuilder
 from tallymark.scoring.scorer_options import list_options, resolve_hints
+from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.scoring.scorer_registry import Registry, default_registry
 
 _MOST_CHARACTERS = 80
@@ -66,8 +68,13 @@ def describe_scorers(registry: Registry = default_registry) -> Iterator[ScorerDe
 
 
 def describe_scorer(name: str, registry: Registry = default_registry) -> ScorerDescription:
-    """The scorer of that name."""
-    entry = registry.get(name)
+    """The scorer of that name, or of a file or module."""
+    reference = ScorerReference.parse(name)
+    entry = registry.find(reference)
+    if reference.home is not None:
+        name = getattr(entry, "name", reference.name)
+    if not isinstance(entry, Scorer) and not callable(entry):
+        raise ScorerError(f"{name} is {show_value(entry)}, not a scorer")
     builder: Any = getattr(entry, "wrapped", entry)
     scorer = isinstance(entry, Scorer)
     told = inspect.getdoc(entry.function if isinstance(entry, Scorer) else builder) or ""

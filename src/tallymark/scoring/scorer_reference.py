@@ -26,6 +26,9 @@ _WRAPS = {
     "pydantic_evals": "evaluator",
 }
 """Adapters, and the option of each that names what it wraps."""
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_READ_ESCAPES = "\\'\"\nnrtxuUN"
+"""Others stay as they are typed: in a pattern, `\\b` is the edge of a word and `\\1` a group."""
 _BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 
 
@@ -109,6 +112,14 @@ def _parse_options(text: str, at: int) -> dict[str, Any]:
 
 def _parse_literal(node: ast.expr, text: str, source: str, shift: int) -> Any:
     class LiteralWords(ast.NodeTransformer):
+        def visit_Constant(self, given: ast.Constant) -> ast.expr:
+            written = ast.get_source_segment(source, given) or ""
+            if not isinstance(given.value, str) or not written.startswith(("'", '"')):
+                return given
+            kept = _ESCAPE.sub(lambda e: e[0] if e[1] in _READ_ESCAPES else f"\\{e[0]}", written)
+            value = parse_alone(lambda: ast.literal_eval(kept)) if kept != written else given.value
+            return ast.copy_location(ast.Constant(value), given)
+
         def visit_Name(self, name: ast.Name) -> ast.expr:
             if name.id in _LITERAL_WORDS:
                 return ast.copy_location(ast.Constant(_LITERAL_WORDS[name.id]), name)

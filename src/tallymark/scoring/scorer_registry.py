@@ -93,12 +93,14 @@ class Registry:
         twice = [key for key in options if key in reference.options]
         if twice:
             raise ScorerError(f"{reference.name}: the option {twice[0]!r} is given twice")
-        entry = (
-            self.get(reference.name)
-            if reference.home is None
-            else import_scorer(reference.home, reference.name)
-        )
-        return build_scorer(entry, reference.name, {**reference.options, **options})
+        return build_scorer(self.find(reference), reference.name, {**reference.options, **options})
+
+    def find(self, reference: ScorerReference) -> RegistryEntry:
+        """The scorer or builder that a reference names: registered, or of a file or module."""
+        if reference.home is None:
+            return self.get(reference.name)
+        found: RegistryEntry = import_scorer(reference.home, reference.name)
+        return found
 
     def _discover(self) -> dict[str, list[_KnownScorer]]:
         if self._group is not None and not self._discovered:
@@ -139,6 +141,11 @@ def _make_duplicate_error(name: str, known: list[_KnownScorer]) -> ScorerError:
 
 default_registry = Registry()
 """Where commands and suites look scorers up."""
+
+
+def is_built_in(name: str) -> bool:
+    """Whether the scorer of that name is one of Tallymark's own."""
+    return default_registry.find_package(name) == "tallymark"
 
 
 def load_scorer(ref: str, /, **options: Any) -> Scorer:

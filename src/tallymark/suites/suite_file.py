@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.documents.reader import MISSING, Reader, open_document
@@ -19,6 +20,7 @@ from tallymark.models.token_prices import Pricing
 from tallymark.scoring import load_scorer
 from tallymark.suites.checks.check_definition import Check, Checks, CheckSetting, CheckSpec
 from tallymark.suites.checks.check_types import CHECK_TYPES, find_value_names
+from tallymark.suites.checks.scorer_check import name_scorer
 from tallymark.suites.eval_entries import find_missing_values, read_evals
 from tallymark.suites.prompt_entries import read_prompts
 from tallymark.suites.suite_definition import (
@@ -101,6 +103,11 @@ class SuiteLoader:
     ready: list[tuple[tuple[CheckSpec, ...], Checks]] = field(default_factory=list)
     prompts: tuple[Prompt, ...] = ()
 
+    @property
+    def setting(self) -> CheckSetting:
+        """For checks that are only looked at."""
+        return CheckSetting(folder=self.reader.source.folder, load=self.load, dry=True)
+
     def definition(self, name: str) -> SuiteDefinition:
         """The suite; `name` is what it is called when it does not say."""
         values = SUITE.read(self.reader.root, self.reader)
@@ -125,6 +132,7 @@ class SuiteLoader:
             self.check_rows(evals, uses)
         if wrong := eval_name_problems([each.name for each in evals]):
             self.report_names(evals, wrong)
+        evals = tuple(map(self.name_scorers, evals))
         for each in evals:
             self.check_checks(each)
         parsed = self.check_formula(score.get("formula", DEFAULT_FORMULA), evals)
@@ -198,17 +206,36 @@ class SuiteLoader:
             at = item.get("name") if isinstance(item, MappingNode) else None
             self.reader.wrong(at or item, problem.message, problem.hint)
 
+    def name_scorers(self, entry: Eval) -> Eval:
+        """The eval with the names that its scorers have, also those that only their code tells."""
+        if not any(spec.kind == "scorer" for spec in entry.all_checks()):
+            return entry
+
+        def name(specs: tuple[CheckSpec, ...]) -> tuple[CheckSpec, ...]:
+            return tuple(
+                replace(
+                    spec,
+                    config=name_scorer(spec.config, self.setting)
+                    if spec.kind == "scorer"
+                    else spec.config,
+                    parts=name(spec.parts),
+                )
+                for spec in specs
+            )
+
+        turns = tuple(replace(turn, checks=name(turn.checks)) for turn in entry.turns)
+        return replace(entry, checks=name(entry.checks), turns=turns)
+
     def check_checks(self, entry: Eval) -> None:
         """Build what needs no template, to see whether that can be done; keep what serves any run.
 
         So such checks are built once, however often the suite runs.
         """
-        setting = CheckSetting(folder=self.reader.source.folder, load=self.load, dry=True)
         built: dict[int, Check] = {}
         for spec in entry.all_checks():
             if spec.kind not in ("or", "all") and not self.has_templates(spec.config):
                 try:
-                    check = CHECK_TYPES[spec.kind].make_check(spec.config, setting)
+                    check = CHECK_TYPES[spec.kind].make_check(spec.config, self.setting)
                 except InvalidInput as error:
                     for problem in error.problems:
                         self.wrong_check(entry, spec, problem)

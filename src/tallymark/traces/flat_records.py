@@ -6,9 +6,11 @@ steps hold others under `children`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from tallymark.errors import InvalidInput, suggest
+from tallymark.text import quote_some
 from tallymark.traces.chat_messages import (
     ChatMessage,
     conversation_metadata,
@@ -50,6 +52,85 @@ _GROUPS = (
     *_SPENT.values(),
 )
 """Of each the first key that a record has is understood; others are kept as metadata."""
+
+
+_MAPPED: dict[str, Sequence[str]] = {
+    "input": _ASKED,
+    "output": _ANSWERED,
+    "expected": _EXPECTED,
+    "id": _IDS,
+    "name": ("name",),
+    "messages": ("messages",),
+    "tool_calls": _CALLS,
+    **{field: names for field, names in _SPENT.items() if field != "duration_ms"},
+    "latency": _SPENT["duration_ms"],
+    "latency_ms": _SPENT["duration_ms"],
+}
+"""What a user can say to be under another key, and the keys that it is under otherwise."""
+FieldMap = Mapping[str, str]
+"""From fields of records to the keys that they have in a file, dots leading inside."""
+
+
+def read_field_map(pairs: Iterable[str]) -> dict[str, str]:
+    """From `output=agent_reply` and the like, as commands take it."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        field, equals, key = (part.strip() for part in pair.partition("="))
+        if not equals or not key:
+            hint = "write FIELD=KEY, as in --map output=agent_reply"
+            raise InvalidInput(f"--map {pair!r} does not say which key", hint=hint)
+        if field in found:
+            raise InvalidInput(f"--map gives {field!r} twice")
+        found[field] = key
+    check_field_map(found)
+    return found
+
+
+def check_field_map(fields: FieldMap) -> None:
+    """Refuses a field that records do not have."""
+    for field in fields:
+        if field not in _MAPPED:
+            near = suggest(field, _MAPPED)
+            meant = f"did you mean {near!r}? " if near else ""
+            hint = f"{meant}the fields are {', '.join(_MAPPED)}"
+            raise InvalidInput(f"a record has no field {field!r} to map", hint=hint)
+
+
+def map_fields(record: Mapping[str, Any], fields: FieldMap) -> Record:
+    """The record with the fields where they are looked for; what else may mean them does not."""
+    values = {field: find_value(record, key) for field, key in fields.items()}
+    taken = {*fields.values(), *(name for field in fields for name in _MAPPED[field])}
+    mapped = {key: value for key, value in record.items() if key not in taken}
+    if isinstance(seconds := values.get("latency"), int | float):
+        values["latency"] = seconds * 1000
+    for field, value in values.items():
+        if value is not None or field == "output":
+            mapped[_MAPPED[field][0]] = value
+    return mapped
+
+
+def find_value(record: Mapping[str, Any], key: str) -> Any:
+    """What is under a key, whose dots may lead inside: `result.text`, `choices.0.text`."""
+    if key in record:
+        return record[key]
+    found: Any = record
+    for part in key.split("."):
+        if isinstance(found, list) and part.isascii() and part.isdigit() and len(part) < 10:
+            found = found[int(part)] if int(part) < len(found) else None
+        else:
+            found = as_mapping(found).get(part)
+    return found
+
+
+def describe_needs(keys: Iterable[str]) -> tuple[str, str]:
+    """Why an object with these keys is no record, and what to do."""
+    asked, answered = (", ".join(names) for names in (_ASKED, _ANSWERED[1:]))
+    message = f"the record has no output; its keys are {quote_some(list(keys)) or 'none'}"
+    hint = (
+        "say which key is the output: --map output=KEY --map input=KEY; known are output, "
+        f"or {answered} together with {asked}, or messages, or spans"
+    )
+    return message, hint
 
 
 def is_flat(keys: Collection[str]) -> bool:
@@ -190,10 +271,12 @@ def _spread_spans(record: Mapping[str, Any]) -> Record:
     spans = record["spans"]
     if isinstance(spans, list):
         spans = [each for n, span in enumerate(spans, start=1) for each in _walk_tree(span, str(n))]
-        whole = {key: spread.pop(key) for key in ("input", "output") if key in spread}
+        keys = {"input": _find_key(record, _ASKED), "output": _find_key(record, _ANSWERED)}
+        whole = {field: spread.pop(key) for field, key in keys.items() if key is not None}
         if whole:
             name = as_label(record.get("name")) or "trace"
-            spans = [{"span_id": "trace", "name": name, **whole}, *spans]
+            said = {"output_is_answer": True} if "output" in whole else {}
+            spans = [{"span_id": "trace", "name": name, **whole, **said}, *spans]
     return {**spread, "spans": spans}
 
 

@@ -184,10 +184,7 @@ def count_span(otel: OtelSpan, kept: frozenset[str]) -> Span:
 
 
 def find_asked(otel: OtelSpan) -> str:
-    """What went into a span, as `convert_span` reads it."""
-    kind = find_span_type(otel)
-    if kind == "tool":
-        return as_text(otel.first(_TOOL_INPUT))
+    """What went into a span that is no tool, as `convert_span` reads it."""
     return find_last_question(otel.attributes, otel.events) or as_text(otel.first(_INPUT))
 
 

@@ -22,7 +22,7 @@ from tallymark.traces.otel_spans import (
     to_span,
     translate_span,
 )
-from tallymark.traces.trace import Span, Trace
+from tallymark.traces.trace import Span, Trace, list_question_spans
 from tallymark.traces.trace_facts import KNOWN
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def assemble_counted(found: Iterable[OtelSpan], resource: dict[str, Any] | None 
                 spans[nth] = convert_span(otel[nth])
     if calls and (said := spans[calls[-1]].output or find_answered(otel[calls[-1]])):
         spans[calls[-1]] = replace(spans[calls[-1]], output=said)
-        for nth, span in enumerate(otel):
-            if asked := spans[nth].input or find_asked(span):
+        for nth in list_question_spans(spans):
+            if asked := spans[nth].input or find_asked(otel[nth]):
                 spans[nth] = replace(spans[nth], input=asked)
                 break
         return _put_together(otel, spans, resource)

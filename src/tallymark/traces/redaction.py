@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tallymark.errors import InvalidInput
+from tallymark.text import BACKSPACE, BACKSPACE_HINT
 from tallymark.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def _compile(patterns: Sequence[str]) -> Callable[[str], str]:
     for each in patterns:
         if len(each) > _LONGEST_PATTERN:
             raise InvalidInput(f"a redaction pattern has at most {_LONGEST_PATTERN} characters")
+        if "\b" in each:
+            said = f"the redaction pattern {each!r} cannot be read: {BACKSPACE}"
+            raise InvalidInput(said, hint=BACKSPACE_HINT)
         try:
             found = regex.compile(each)
         except regex.error as error:

@@ -17,7 +17,7 @@ from tallymark.traces.lenient_json import to_json_safe
 from tallymark.traces.trace_fields import read_trace_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tallymark.errors import Place
 
@@ -155,11 +155,29 @@ class Trace(
 
     @property
     def first_input(self) -> str:
-        """The input of the first span that has one: what the agent was asked."""
-        for span in self.spans:
-            if span.input:
-                return span.input
-        return ""
+        """What the agent was asked, as text; empty when the trace does not tell it."""
+        asked = self.question
+        return "" if asked is None else asked.input
+
+    @property
+    def question(self) -> Span | None:
+        """The first span that tells what the agent was asked: never a tool, nor work inside one."""
+        spans = self.spans
+        return next((spans[n] for n in list_question_spans(spans) if spans[n].input), None)
+
+    def with_question(self, asked: str, *, is_data: bool = False) -> Self:
+        """The trace with what its agent was asked as its first span, unless it tells that itself.
+
+        For who knows the question better than the agent's own spans, which may not have it, or only
+        in the words that the agent made of it for a model.
+        """
+        if not asked or self.first_input == asked:
+            return self
+        said = Span(
+            span_id="question", name="question", span_type="event", input=asked,
+            input_is_data=is_data, start_ms=self.spans[0].start_ms if self.spans else None,
+        )  # fmt: skip
+        return msgspec.structs.replace(self, spans=[said, *self.spans])
 
     @property
     def answer(self) -> str | None:
@@ -184,7 +202,8 @@ class Trace(
         return self.answer or ""
 
     def _find_outermost_output(self) -> str | None:
-        held = [(depth, each) for depth, each in self.walk() if each.output]
+        outside = {id(self.spans[n]) for n in list_question_spans(self.spans)}
+        held = [(depth, each) for depth, each in self.walk() if each.output and id(each) in outside]
         held = [(depth, each) for depth, each in held if each.span_type == "span"]
         outermost = min((depth for depth, _ in held), default=0)
         return next((each.output for depth, each in reversed(held) if depth == outermost), None)
@@ -260,6 +279,24 @@ class Trace(
                 seen.add(id(span))
                 yield depth, span
                 stack.extend((depth + 1, child) for child in reversed(below.get(span.span_id, ())))
+
+
+def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
+    """The places of the spans whose input may be the user's question, the likeliest first.
+
+    These are the spans outside of tool calls. Where none of them has an input, a model call inside
+    a tool comes nearest: a server of tools traces its own work below the call that it serves.
+    """
+    tools: set[str | None] = set()
+    inside: list[int] = []
+    for place, span in enumerate(spans):
+        if span.span_type == "tool" or (span.parent_id and span.parent_id in tools):
+            tools.add(span.span_id)
+            if span.span_type == "generation":
+                inside.append(place)
+        else:
+            yield place
+    yield from inside
 
 
 def sum_known(parts: Iterable[T | None]) -> T | None:

@@ -114,7 +114,6 @@ def read_facts(trace: Trace) -> TraceFacts:
     has_root = False
     begin, end = _FAR * 1000, 0.0
     said: dict[str, Any] = {}
-    asked: str | None = None
     for span in trace.spans:
         kind, start = span.span_type, span.start_ms
         if not span.parent_id:
@@ -134,14 +133,12 @@ def read_facts(trace: Trace) -> TraceFacts:
         if start is not None and 0 < start < _FAR * 1000:
             begin = min(begin, start)
             end = max(end, start + span.duration_ms)
-        if asked is None and span.input:
-            asked = shorten(span.input, _LONGEST)
         if not KNOWN.isdisjoint(span.metadata):
             _gather(said, span.metadata)
     _gather(said, trace.metadata)
     _gather(said, as_mapping(trace.metadata.get("resource")))
     spent = trace.sum_spending()
-    answered = trace.answer
+    asked, answered = trace.first_input, trace.answer
     return TraceFacts(
         started_at=begin / 1000 if end else _read_told_start(trace),
         duration=(trace.duration_ms or max(0.0, end - begin if end else 0.0)) / 1000,
@@ -163,7 +160,7 @@ def read_facts(trace: Trace) -> TraceFacts:
         tools=_list_labels(tools),
         tags=_list_labels(said.get("tags", {})),
         error=None if not errors else shorten(root_error or first_error or "failed", _LONGEST),
-        asked=asked,
+        asked=shorten(asked, _LONGEST) if asked else None,
         answered=shorten(answered, _LONGEST) if answered else None,
     )
 

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from tallymark.errors import CutShort, Place, TraceError, suggest
 from tallymark.traces.dialects import (
     atif,
+    console,
     inspect_log,
     jsonl,
     langsmith,
@@ -18,6 +19,7 @@ from tallymark.traces.dialects import (
     promptfoo,
     records,
 )
+from tallymark.traces.flat_records import FieldMap, check_field_map, describe_needs
 from tallymark.traces.json_records import JsonHead
 from tallymark.traces.trace_source import OnProgress, Progress, TraceSource, open_source
 
@@ -43,6 +45,7 @@ FORMATS: dict[str, Dialect] = {
         jsonl.DIALECT,
         inspect_log.DIALECT,
         otlp.DIALECT,
+        console.DIALECT,
         atif.DIALECT,
         promptfoo.DIALECT,
         records.DIALECT,
@@ -55,6 +58,7 @@ def read_traces(
     where: Where | Iterable[Where],
     *,
     format: str | None = None,  # noqa: A002 (the word users expect)
+    fields: FieldMap | None = None,
     skip_broken: bool = False,
     on_progress: OnProgress | None = None,
     on_broken: Callable[[TraceError], None] | None = None,
@@ -65,7 +69,10 @@ def read_traces(
     to `on_broken` instead, and reading goes on; so is, in any case, the news that a compressed file
     is cut short, once all that is whole in it was given. `on_progress` is called with the bytes
     done and in all (None for streams). In a folder, files that are no traces are passed over.
+
+    `fields` says under which keys records have what: `{"output": "agent_reply"}`.
     """
+    check_field_map(fields or {})
     if format is not None and format not in FORMATS:
         hint = f"the formats are {', '.join(FORMATS)}"
         close = suggest(format, FORMATS)
@@ -78,7 +85,7 @@ def read_traces(
     # With a stream among them the bytes in all are not known.
     sizes = [path.stat().st_size for path in paths if path.is_file()]
     progress = Progress(on_progress, sum(sizes) if len(sizes) == len(files) else None)
-    found = _read_files(files, FORMATS[format] if format else None, progress)
+    found = _read_files(files, FORMATS[format] if format else None, progress, fields)
     return _raise_or_skip(found, on_broken, skip_broken=skip_broken)
 
 
@@ -98,22 +105,25 @@ def _raise_or_skip(
 
 
 def _read_files(
-    files: list[_File], chosen: Dialect | None, progress: Progress
+    files: list[_File], chosen: Dialect | None, progress: Progress, fields: FieldMap | None
 ) -> Iterator[Trace | TraceError]:
     fruitless: dict[Path | None, None] = {file.folder: None for file in files if file.folder}
     for file in files:
         try:
             with open_source(file.item, progress) as source:
                 kind = chosen or detect_format(source)
+                if fields and source.head:
+                    kind = _map_records(kind, fields, source.name)
                 if kind is not None:
                     fruitless.pop(file.folder, None)
                     yield from _read_source(kind, source)
                 elif source.head and file.folder is None:
-                    yield _unknown_error(source.name, "not a trace file that I know")
+                    yield _unknown_error(source)
         except TraceError as error:
             yield error
     for folder in fruitless:
-        yield _unknown_error(str(folder), "no file in it is a trace file that I know")
+        what = "no file in it is a trace file that I know"
+        yield TraceError(what, place=Place(source=str(folder)), hint=_hint_at_formats())
 
 
 def _read_source(kind: Dialect, source: TraceSource) -> Iterator[Trace | TraceError]:
@@ -164,6 +174,22 @@ def detect_format(source: TraceSource) -> Dialect | None:
     return next(by_keys, None) or next(by_name, None)
 
 
-def _unknown_error(name: str, what: str) -> TraceError:
-    hint = f"name the format (--format), one of {', '.join(FORMATS)}"
-    return TraceError(what, place=Place(source=name), hint=hint)
+def _map_records(kind: Dialect | None, fields: FieldMap, name: str) -> Dialect:
+    """Records whose fields are under other keys; other formats have keys that are known."""
+    if kind not in (None, jsonl.DIALECT, records.DIALECT):
+        what = f"it is a file of the format {kind.name}, whose keys are known"
+        raise TraceError(what, place=Place(source=name), hint="leave out --map")
+    return records.DIALECT._replace(read=lambda source: jsonl.read_mapped(source, fields))
+
+
+def _unknown_error(source: TraceSource) -> TraceError:
+    """What a file lacks, by the keys of its first record where it has some."""
+    what, hint = "not a trace file that I know", _hint_at_formats()
+    if keys := JsonHead(source.head, whole=source.whole).keys:
+        message, known = describe_needs(key for key in keys if "." not in key)
+        what, hint = f"{what}: {message}", f"{known}; or {hint}"
+    return TraceError(what, place=source.place(), hint=hint)
+
+
+def _hint_at_formats() -> str:
+    return f"name the format (--format), one of {', '.join(FORMATS)}"

@@ -33,7 +33,8 @@ def test_an_answer_without_spans_is_one_model_call() -> None:
 
 def test_spans_are_the_trace() -> None:
     spans = (Span(span_type="tool", tool_name="t"), Span(span_type="generation", output="hi"))
-    assert subject("hi", spans=spans).trace.spans == list(spans)
+    asked, *told = subject("hi", spans=spans).trace.spans
+    assert (asked.name, asked.input, told) == ("question", "the prompt", list(spans))
 
 
 def test_a_trace_that_is_given_is_taken() -> None:

@@ -17,8 +17,8 @@ def test_cost(cost: float, passed: bool) -> None:
 
 
 def test_reasons() -> None:
-    assert checked("max_latency", 2, latency=2.5).reason == "2.50 s; at most 2 s asked"
-    assert checked("max_cost", 0.01, cost=0.00025).reason == "$0.00025; at most $0.0100 asked"
+    assert checked("max_latency", 2, latency=2.5).reason == "2.50 s (needs at most 2 s)"
+    assert checked("max_cost", 0.01, cost=0.00025).reason == "$0.00025 (needs at most $0.0100)"
 
 
 def test_a_latency_that_is_not_known_is_no_pass() -> None:

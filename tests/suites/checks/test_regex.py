@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.suites.checks.built_checks import checked
 
+from tallymark.errors import InvalidInput
+
 
 @pytest.mark.parametrize(
     ("pattern", "output", "passed"),
@@ -27,3 +29,9 @@ def test_a_pattern_and_an_answer(pattern: str, output: str, passed: bool) -> Non
     result = checked("regex", pattern, output)
     assert (result.passed, result.error) == (passed, None)
     assert result.reason == f"'{pattern}' is {'found' if passed else 'not found'}"
+
+
+@pytest.mark.parametrize("kind", ["regex", "match", "not_match"])
+def test_a_backspace_is_refused(kind: str) -> None:
+    with pytest.raises(InvalidInput, match="holds a backspace character"):
+        checked(kind, "\bfoo", "foo")

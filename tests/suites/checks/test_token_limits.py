@@ -24,9 +24,9 @@ def test_limits_are_included(kind: str, limit: int, tokens: int, passed: bool) -
 @pytest.mark.parametrize(
     ("by", "reason"),
     [
-        ("provider", "7 tokens, counted by the provider; at most 9 asked"),
-        ("local", "7 tokens, counted here; at most 9 asked"),
-        (None, "7 tokens; at most 9 asked"),
+        ("provider", "7 tokens, counted by the provider (needs at most 9)"),
+        ("local", "7 tokens, counted here (needs at most 9)"),
+        (None, "7 tokens (needs at most 9)"),
     ],
 )
 def test_who_counted(by: str | None, reason: str) -> None:
@@ -37,4 +37,4 @@ def test_who_counted(by: str | None, reason: str) -> None:
 def test_what_nobody_counted_is_counted_here(kind: str, asked: str) -> None:
     result = checked(kind, 2, "hello world", output_tokens=None)
     assert (result.passed, result.error) == (True, None)
-    assert result.reason == f"2 tokens, counted here; at {asked} 2 asked"
+    assert result.reason == f"2 tokens, counted here (needs at {asked} 2)"

@@ -48,7 +48,7 @@ def test_a_trace_is_taken_as_it_is(returned: object) -> None:
 def test_a_trace_is_completed_with_what_is_known_of_the_call() -> None:
     trace = to_trace(Trace(), ASKED, emitted=Trace(spans=[Span(name="emitted")]))
     assert (trace.trace_id, trace.name, trace.duration_ms) == ("t#1", "t", 12.5)
-    assert [span.name for span in trace.spans] == ["emitted"]
+    assert [span.name for span in trace.spans] == ["question", "emitted"]
 
 
 def test_a_mapping_with_an_output_tells_usage_tools_and_metadata() -> None:
@@ -167,7 +167,8 @@ def test_emitted_spans_are_joined_by_what_they_do_not_tell(
     returned: Any, outputs: list[str], cost: float, tools: list[str]
 ) -> None:
     trace = to_trace(returned, ASKED, EMITTED)
-    assert [span.output for span in trace.spans] == outputs
+    assert [span.output for span in trace.spans if span.name != "question"] == outputs
+    assert trace.first_input == ASKED.input
     assert (trace.cost, trace.tool_names) == (cost, tools)
 
 

@@ -67,13 +67,14 @@ def test_spans_of_a_call_are_the_trace(tracer: trace.Tracer) -> None:
 
     (result,) = answers(["a"], agent).results
     assert [span.name for span in trace_of(result).spans] == [
+        "question",
         "agent",
         "execute_tool search",
         "chat",
     ]
     assert trace_of(result).tool_names == ["search"]
     assert (result.output, result.tokens) == ("found", 10)
-    assert trace_of(result).trace_id == "s/a#1"
+    assert (trace_of(result).trace_id, trace_of(result).first_input) == ("s/a#1", "a")
 
 
 def test_the_return_is_the_last_generation_when_it_differs(tracer: trace.Tracer) -> None:

@@ -63,7 +63,7 @@ def test_a_subagent_hangs_below_the_call_that_started_it(read: Read) -> None:
 def test_definitions_and_copied_steps_do_not_count(read: Read) -> None:
     (trace,) = read("trajectory_subagent.json")
     assert trace.tool_names == ["delegate", "open"]
-    assert "An old answer." not in [span.output for span in trace.spans]
+    assert "An old answer." not in [span.output for span in trace.generations]
 
 
 def test_an_observation_without_a_call_is_an_event(read: Read) -> None:

@@ -35,7 +35,7 @@ RULES: tuple[dict[str, Any], ...] = (
     },
     {"name": "thrift", "formula": "1 - min(1, cost / 0.02)"},
     {"name": "quick", "scorer": "latency(target=3, limit=20)", "rate": 50},
-    {"name": "steps-went-well", "scorer": "error_rate", "cap_count": 30},
+    {"name": "steps-went-well", "scorer": "no_errors", "cap_count": 30},
 )
 _READER = "sample-reader"
 

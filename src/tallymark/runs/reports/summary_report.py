@@ -98,7 +98,10 @@ def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
         return said
     again = record.errors and "door" not in record.tags and len(runs) == 1 and there is None
     if again:
-        return f"{said}; ask again what could not run: tally run --resume {record.id}"
+        # Asked again, the same code of the user's fails the same way.
+        own = record.model.startswith("python/")
+        what = "fix the agent, then ask again" if own else "ask again what could not run"
+        return f"{said}; {what}: tally run --resume {record.id}"
     return f"{said}; look closer: tally show {record.id}{there or ''}"
 
 

@@ -22,13 +22,13 @@ _UNKNOWN = CheckResult(
 
 
 def _build(dollars: float, _: CheckSetting) -> QuickCheck:
-    asked = f"at most {format_money(dollars)} asked"
+    needs = f"(needs at most {format_money(dollars)})"
 
     def check(subject: Subject) -> CheckResult:
         cost = subject.answer.cost
         if cost is None:
             return _UNKNOWN
-        reason = f"{format_beside(format_money, cost, dollars)}; {asked}"
+        reason = f"{format_beside(format_money, cost, dollars)} {needs}"
         return CheckResult(kind="max_cost", passed=cost <= dollars, reason=reason)
 
     return check

@@ -20,13 +20,13 @@ _UNKNOWN = CheckResult(
 
 
 def _build(seconds: float, _: CheckSetting) -> QuickCheck:
-    asked = f"at most {format_number(seconds)} s asked"
+    needs = f"(needs at most {format_number(seconds)} s)"
 
     def check(subject: Subject) -> CheckResult:
         taken = subject.answer.latency
         if taken is None:
             return _UNKNOWN
-        reason = f"{format_beside(format_seconds, taken, seconds)}; {asked}"
+        reason = f"{format_beside(format_seconds, taken, seconds)} {needs}"
         return CheckResult(kind="max_latency", passed=taken <= seconds, reason=reason)
 
     return check

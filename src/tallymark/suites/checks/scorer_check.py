@@ -15,8 +15,10 @@ from tallymark.documents.shapes import (
     TextShape,
     record_or_short,
 )
+from tallymark.errors import TallymarkError
 from tallymark.formula.formula_names import make_name_schema
 from tallymark.scoring.scorer_reference import ScorerReference
+from tallymark.scoring.scorer_registry import is_built_in
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,
@@ -59,6 +61,26 @@ def scorer_name(config: Any) -> str | None:
         options = reference.options | given.get("options", {})
         name = msgspec.structs.replace(reference, options=options).score_name
     return None if name is None or has_templates(name) else name
+
+
+def name_scorer(config: Any, setting: CheckSetting) -> Any:
+    """The config with the names that the scorer has in its own code, unless it names them itself.
+
+    Names of checks are asked for where that code is not at hand, so they are looked up once.
+    """
+    given = expand_config(config, "use")
+    if has_templates(given["use"]):
+        return config
+    options = given.get("options", {})
+    try:
+        reference = ScorerReference.parse(given["use"])
+        named = {"name", "gives"} & {*given, *options, *reference.options}
+        if named or (reference.home is None and is_built_in(reference.name)):
+            return config
+        scorer = _load_scorer(given["use"], options, setting)
+    except TallymarkError:  # building the check says why
+        return config
+    return {**given, **({"gives": list(scorer.gives)} if scorer.gives else {"name": scorer.name})}
 
 
 def _list_value_names(config: Any) -> tuple[str, ...]:

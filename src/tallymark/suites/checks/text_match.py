@@ -17,7 +17,7 @@ from tallymark.runs.record import CheckResult
 from tallymark.scorers.timed_regex import MAX_PATTERN, TIME_LIMIT, compile_regex
 from tallymark.suites.checks.answer_under_check import fold
 from tallymark.suites.checks.check_definition import CheckSetting, CheckType, Notice, QuickCheck
-from tallymark.text import format_number
+from tallymark.text import BACKSPACE, BACKSPACE_HINT, format_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +40,8 @@ _REGEX_SYNTAX = re.compile(
 
 
 def _build(kind: str, pattern: str, setting: CheckSetting) -> QuickCheck:
+    if "\b" in pattern:
+        raise InvalidInput(f"this is not a pattern: {BACKSPACE}", hint=BACKSPACE_HINT)
     shown = setting.quote(pattern)
     wanted = kind == "match"
     yes = CheckResult(kind=kind, passed=wanted, reason=f"matches {shown}")

@@ -19,7 +19,7 @@ _COUNTED = {"provider": ", counted by the provider", "local": ", counted here", 
 
 def _build(kind: str, limit: int) -> QuickCheck:
     at_most = kind == "max_tokens"
-    asked = f"{'at most' if at_most else 'at least'} {limit} asked"
+    needs = f"(needs at {'most' if at_most else 'least'} {limit})"
 
     def check(subject: Subject) -> CheckResult:
         answer = subject.answer
@@ -27,7 +27,7 @@ def _build(kind: str, limit: int) -> QuickCheck:
         if tokens is None:  # nobody needed the number so far
             tokens, counted = count_tokens(answer.output), _COUNTED["local"]
         passed = tokens <= limit if at_most else tokens >= limit
-        return CheckResult(kind=kind, passed=passed, reason=f"{tokens} tokens{counted}; {asked}")
+        return CheckResult(kind=kind, passed=passed, reason=f"{tokens} tokens{counted} {needs}")
 
     return check
 

@@ -116,13 +116,14 @@ def _make_answer_span(asked: CallFacts, output: str) -> Span:
 def _make_trace(
     asked: CallFacts, said: list[Span], metadata: dict[str, Any], emitted: Trace | None
 ) -> Trace:
-    return Trace(
+    trace = Trace(
         trace_id=asked.trace_id,
         name=asked.name,
         duration_ms=asked.duration_ms,
         metadata=metadata,
         spans=said if emitted is None else _join_spans(said, emitted),
     )
+    return trace.with_question(asked.input, is_data=asked.input_is_data)
 
 
 def _join_spans(said: list[Span], emitted: Trace) -> list[Span]:
@@ -192,10 +193,11 @@ def _complete_trace(trace: Trace, asked: CallFacts, emitted: Trace | None) -> Tr
         trace = check_trace(trace)
     except TraceError as error:
         raise InvalidInput(f"the agent's answer cannot be read: {error}") from None
-    return replace(
+    trace = replace(
         trace,
         trace_id=trace.trace_id or asked.trace_id,
         name=trace.name or asked.name,
         duration_ms=trace.duration_ms or asked.duration_ms,
         spans=trace.spans or ([] if emitted is None else emitted.spans),
     )
+    return trace.with_question(asked.input, is_data=asked.input_is_data)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from tallymark.errors import TraceError
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import parse_messages
@@ -137,10 +139,13 @@ class _Trajectory:
         span_id = f"{self._prefix}step-{as_label(step.get('step_id')) or number}"
         start = to_unix_ms(step.get("timestamp"))
         if source != "agent" or step.get("is_copied_context"):
+            event = Span(span_id=span_id, name=source, span_type="event", parent_id=self._id,
+                         start_ms=start)  # fmt: skip
             if source == "user":
                 self._asked = said
-            yield Span(span_id=span_id, name=source, span_type="event", parent_id=self._id,
-                       input=said, start_ms=start)  # fmt: skip
+                yield replace(event, input=said)
+            else:  # what a system says is not a question
+                yield replace(event, output=said)
             return
         yield self._make_generation(step, span_id, said, start)
         yield from self._list_tool_spans(step, span_id, start)

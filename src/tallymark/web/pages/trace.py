@@ -64,7 +64,7 @@ def gather(visit: Visit) -> TraceView:
         ],
         scores=[each for each in shown.scores if each.is_current],
         past=[each for each in shown.scores if not each.is_current],
-        turns=list_turns(record.asked or "", trace.answer or record.answered or "", trace),
+        turns=list_turns(trace.first_input, trace.answer or record.answered or "", trace),
         spans=fall.lines,
         seconds=fall.seconds,
         names=_suggest_names(visit),

@@ -6,7 +6,7 @@ import pytest
 from tests.scorers.contexts import NOTHING, model, ran, said, tool
 
 from tallymark.errors import ScorerError
-from tallymark.scorers.error_rate import error_rate
+from tallymark.scorers.no_errors import no_errors
 from tallymark.traces import Span, SpanType
 
 OK = model("é")
@@ -25,7 +25,7 @@ MESSAGE = tool("search", error="")
     ],
 )
 def test_the_share_of_spans_that_went_well(spans: list[Span], value: float, reason: str) -> None:
-    score = error_rate().score(ran(*spans))
+    score = no_errors().score(ran(*spans))
     assert (score.value, score.reason) == (value, reason)
 
 
@@ -37,20 +37,20 @@ def test_the_share_of_spans_that_went_well(spans: list[Span], value: float, reas
     ],
 )
 def test_one_type_of_span_alone(span_type: SpanType, value: float, reason: str) -> None:
-    score = error_rate(span_type=span_type).score(ran(OK, STATUS, tool("search")))
+    score = no_errors(span_type=span_type).score(ran(OK, STATUS, tool("search")))
     assert (score.value, score.reason) == (value, reason)
 
 
 def test_no_spans_are_neither_good_nor_bad() -> None:
-    assert error_rate().score(NOTHING).error == "the error rate is unknown: the trace has no spans"
-    score = error_rate(span_type="tool").score(said("Hi"))
+    assert no_errors().score(NOTHING).error == "the trace has no spans"
+    score = no_errors(span_type="tool").score(said("Hi"))
     assert (score.value, score.error) == (
         None,
-        "the error rate is unknown: the trace has no tool spans",
+        "the trace has no tool spans",
     )
 
 
 @pytest.mark.parametrize("options", [{"span_type": "tools"}, {"span_type": 1}, {"type": "tool"}])
 def test_refused_options(options: dict[str, Any]) -> None:
     with pytest.raises(ScorerError, match=next(iter(options))):
-        error_rate(**options)
+        no_errors(**options)

@@ -1,4 +1,4 @@
-"""`error_rate`: how much of what the agent did went well?"""
+"""`no_errors`: how many of the agent's steps went without an error?"""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
 
 @configurable(blocking=False)
-def error_rate(span_type: SpanType | None = None) -> Callable[[EvalContext], Score]:
-    """How much went well: 1 - failed spans / spans, of one `span_type` or of all.
+def no_errors(span_type: SpanType | None = None) -> Callable[[EvalContext], Score]:
+    """Spans that did not fail / spans, of one `span_type` or of all: 1 when none failed.
 
-    1 means that no span failed, as every scorer's 1 is the best. A trace without such spans is a
-    failed score.
+    A trace without such spans is a failed score.
     """
     kind = "spans" if span_type is None else f"{span_type} spans"
 
     def score(ctx: EvalContext) -> Score:
         spans = ctx.trace.spans if span_type is None else ctx.trace.of_type(span_type)
         if not spans:
-            return Score.failed(f"the error rate is unknown: the trace has no {kind}")
+            return Score.failed(f"the trace has no {kind}")
         failed = len([span for span in spans if span.status == "error" or span.error is not None])
         return Score(1 - failed / len(spans), f"{failed} of {len(spans)} {kind} failed")
 
