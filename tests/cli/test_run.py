@@ -63,8 +63,13 @@ def test_two_models_are_compared(tally: Tally) -> None:
     careful, hasty = (run["id"] for run in document["runs"])
     assert tally("compare", careful, hasty).stdout.startswith("=== Comparison ===")
     few = tally("compare", careful, hasty, "--fail-on-regression")
-    assert few.returncode == 0
-    assert "No regression: the score fell by 67.09; luck alone does that" in few.stdout
+    assert few.returncode == 1
+    assert "Inconclusive: the score fell by 67.09, more than the tolerance of 0.99" in few.stdout
+    assert "is inconclusive: the score fell by 67.09" in few.stderr
+    assert (
+        tally("compare", careful, hasty, "--fail-on-regression", "--tolerance", "70").returncode
+        == 0
+    )
     gate = tally("compare", careful, hasty, "--fail-on-regression", "--strict")
     assert gate.returncode == 1
     assert "is worse: cases that passed fail now" in gate.stderr
@@ -98,13 +103,21 @@ def test_a_report_of_a_run_holds_its_comparison_with_the_baseline(tally: Tally) 
     assert f"(`{before}`)\n" in (tally.folder / "s.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("option", ["--fail-under", "--alpha", "--tolerance"])
+@pytest.mark.parametrize("option", ["--fail-under", "--alpha"])
 def test_a_bound_that_nothing_is_under_is_refused(tally: Tally, option: str) -> None:
     asked = ("suites/my-eval-suite.yaml", "-m", "replay/careful")
     gate = ("--baseline", "latest", "--fail-on-regression")
     done = tally("run", *asked, *gate, option, "nan")
     assert done.returncode == 2
     assert f"tally: {option} nan is no bound; give a finite number" in done.stderr
+
+
+@pytest.mark.parametrize("tolerance", ["nan", "-1", "five", "inf%"])
+def test_a_tolerance_is_points_or_a_share(tally: Tally, tolerance: str) -> None:
+    asked = ("suites/my-eval-suite.yaml", "-m", "replay/careful", "--tolerance", tolerance)
+    done = tally("run", *asked)
+    assert done.returncode == 2
+    assert f"the tolerance '{tolerance}' is not a number of 0 or more; give points" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--budget", "--timeout"])

@@ -24,16 +24,27 @@ Baseline = Annotated[
     str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
 ]
 FailOnRegression = Annotated[
-    bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
+    bool,
+    typer.Option(
+        "--fail-on-regression",
+        help="Exit with 1 when worse than --baseline, or when it lost more than --tolerance and"
+        " the results cannot tell.",
+    ),
 ]
 Alpha = Annotated[
     float,
     typer.Option(min=0.005, max=0.5, help="How often a run that is as good may be called worse."),
 ]
 Tolerance = Annotated[
-    float, typer.Option(min=0.0, help="How many points of the score may be lost.")
+    str,
+    typer.Option(
+        metavar="N|N%", help="How much of the score may be lost: points, or % of the baseline's."
+    ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Any drop is worse, whatever luck may do.")]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Any drop fails, of the score or of a case, whatever its size."),
+]
 MaxErrors = Annotated[
     str | None,
     typer.Option(
@@ -59,7 +70,7 @@ class Gates:
     fail_under: float | None
     fail_on_regression: bool
     alpha: float
-    tolerance: float
+    tolerance: str
     strict: bool
     max_errors: str | None
 
@@ -71,12 +82,13 @@ class Gates:
         ):
             if asked and baseline is None:
                 raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")
-        if self.max_errors is not None:
-            from tallymark.runs.gates import read_allowance
+        from tallymark.runs.gates import read_allowance, read_tolerance
 
+        if self.max_errors is not None:
             read_allowance(self.max_errors, 0)
+        read_tolerance(self.tolerance, 0.0)
         # Nothing is under NaN, so such a gate would let everything pass.
-        bounds = {"fail-under": self.fail_under, "alpha": self.alpha, "tolerance": self.tolerance}
+        bounds = {"fail-under": self.fail_under, "alpha": self.alpha}
         for option, bound in bounds.items():
             if bound is not None and not math.isfinite(bound):
                 raise InvalidInput(f"--{option} {bound} is no bound", hint="give a finite number")
@@ -242,5 +254,8 @@ def _find_regression(against: Comparison) -> list[str]:
     from tallymark.runs.comparison import verdict
 
     judged = verdict(against)
-    worse = f"worse than the baseline {against.first.id}: {judged.reason}"
-    return [worse] if judged.regression else []
+    if judged.passes:
+        return []
+    if judged.outcome == "worse":
+        return [f"worse than the baseline {against.first.id}: {judged.reason}"]
+    return [f"inconclusive against the baseline {against.first.id}: {judged.reason}"]

@@ -39,8 +39,8 @@ Score:  success_pct
 Score          63.64    54.55       -9.09  -41.29 to 25.82     0.31
 Total cost   $0.1100  $0.1100          $0                -     0.50
 Avg latency   1.00 s   1.00 s        0 ms                -     0.50
-over the 11 cases that both ran; p worse: how often luck alone makes it as bad
-  as this
+over the 11 cases that both ran; p worse: chance of a drop this large if nothing
+  changed
 
 Broken (passed before): 2
   a

@@ -57,7 +57,7 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     lines += [*_write_sides(comparison), StyledLine("")]
     lines.append(Table(HEADER, rows, right=HEADER[1:], wrap=(HEADER[0], _INTERVAL)))
     note = f"over the {format_count(comparison.shared, 'case')} that both ran"
-    note += "; p worse: how often luck alone makes it as bad as this"
+    note += "; p worse: chance of a drop this large if nothing changed"
     if comparison.compared > 1:
         note += f" (the score's adjusted for {comparison.compared} comparisons, by Holm)"
     lines += wrap_lines(note, "dim")
@@ -65,8 +65,8 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
         lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
     said = verdict(comparison)
-    word = "Regression" if said.regression else "No regression"
-    lines += wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    style = "bold red" if said.outcome == "worse" else "bold" if said.passes else "bold yellow"
+    lines += wrap_lines(f"{said.title}: {said.reason}", style)
     for warning in comparison.warnings:
         lines += wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines

@@ -118,7 +118,7 @@ def gather(visit: Visit) -> HomeView:
     return HomeView(
         title="What is new" if news else "Welcome",
         empty=not (news or suites or boards or known),
-        alerts=[_describe_fall(each) for each in suites if (each.change or 0) < 0][:3],
+        alerts=[_describe_fall(each) for each in suites if each.tone == "bad"][:3],
         open=_list_open(visit, known) if there and visitor.agent else [],
         mine=_list_mine(visit, known) if there and visitor.agent else [],
         waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],

@@ -14,6 +14,7 @@ from tallymark.formula.formula_names import RUN_METRICS
 from tallymark.runs.agreement import list_judged
 from tallymark.runs.reports.html_page import html_report
 from tallymark.web.page import File, Moved, Page
+from tallymark.web.pages.runs import judge_change
 from tallymark.web.run_facts import (
     CaseFacts,
     NumberOrigins,
@@ -51,6 +52,8 @@ class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     change: float
+    tone: str
+    """As `judge_change` gives it."""
 
 
 class RunView(View, frozen=True, kw_only=True):
@@ -206,7 +209,8 @@ def _find_before(app: App, record: RunRecord) -> RunBefore | None:
     )
     for other in earlier:
         if other.score is not None and other.tags.get("prompt") == record.tags.get("prompt"):
-            return RunBefore(id=other.id, change=record.score - (other.score or 0.0))
+            change = record.score - (other.score or 0.0)
+            return RunBefore(id=other.id, change=change, tone=judge_change(change, record.score))
     return None
 
 

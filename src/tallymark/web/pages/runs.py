@@ -9,6 +9,7 @@ import msgspec
 
 from tallymark.charts.frame import Chart
 from tallymark.charts.sparkline import draw_sparkline
+from tallymark.runs.comparison import RegressionRule
 from tallymark.runs.record import RunStatus
 from tallymark.text import format_score
 from tallymark.web.page import Page
@@ -38,6 +39,11 @@ class SuiteLine(msgspec.Struct, frozen=True, kw_only=True):
     """Since the run of the same model before it."""
 
     @property
+    def tone(self) -> str:
+        """How a page shows the change: as comparisons do, a loss within the tolerance is none."""
+        return judge_change(self.change, self.newest.score)
+
+    @property
     def chart(self) -> Chart:
         """The scores as a line."""
         return draw_sparkline(f"Scores of {self.suite}", self.scores, format_score)
@@ -60,6 +66,14 @@ class RunsView(View, frozen=True, kw_only=True):
         for run in self.runs:
             row = msgspec.structs.asdict(run)
             yield row | {"tags": ", ".join(f"{k}={v}" for k, v in run.tags.items())}
+
+
+def judge_change(change: float | None, score: float | None) -> str:
+    """`bad` for a loss beyond the tolerance of a comparison, `good` for as large a gain."""
+    before = (score or 0.0) - (change or 0.0)
+    if not change or abs(change) <= RegressionRule().allowed_loss(before):
+        return "quiet"
+    return "good" if change > 0 else "bad"
 
 
 def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
