@@ -76,6 +76,7 @@ def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
     for title, side in (("First", comparison.first), ("Second", comparison.second)):
         counts = f"{side.passed:,} passed, {side.failed:,} failed"
         errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
+        errors += f", {side.missing:,} not run" if side.missing else ""
         model, run = clean_line(side.title, 60), clean_line(side.id, 40)
         yield from wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
     yield from wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")

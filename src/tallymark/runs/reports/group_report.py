@@ -11,6 +11,7 @@ from tallymark.runs.score_matrix import ScoreMatrix, find_best, make_matrix
 from tallymark.text import (
     StyledLine,
     Table,
+    clean,
     format_money,
     format_percent,
     format_score,
@@ -33,6 +34,8 @@ def group_lines(runs: Sequence[Run]) -> Iterator[StyledLine | Table]:
         yield from (_make_scores(matrix, best), StyledLine(""))
     yield _make_table(runs, best)
     for run in runs:
+        if run.unrun is not None:
+            yield from wrap_lines(f"{run.record.id}: {clean(run.unrun)}", "yellow")
         if run.unscored_cost is not None:
             yield from wrap_lines(f"{run.record.id}: and {run.unscored_cost}", "dim")
     if best:

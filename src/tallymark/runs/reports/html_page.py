@@ -112,6 +112,7 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "model": clean_line(name_model(record), 120),
         "status": record.status,
         "error": record.error and clean_line(record.error, 1000),
+        "unrun": clean_line(view.unrun or "", 1000),
         "part": view.part and clean_line(view.part, 1000),
         "rescore_notes": [clean_line(note, 1000) for note in view.rescore_notes],
         "score": _write_score(record.score),

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
+from tallymark.runs.problems import (
+    list_exchange,
+    list_problems,
+    name_case,
+    name_model,
+    name_suite,
+)
 from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
 from tallymark.runs.run import CaseView, Run
@@ -79,27 +86,37 @@ def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
 
     `there` says how to ask the server that has the runs.
     """
-    records = [run.record for run in runs]
-    scores = [-math.inf if each.score is None else each.score for each in records]
-    record = records[scores.index(max(scores))]
-    score = format_score(record.score)
+    scores = [-math.inf if run.score is None else run.score for run in runs]
+    run = runs[scores.index(max(scores))]
+    record = run.record
     if len(runs) > 1:
-        said = f"{len(runs)} runs, the best by {name_model(record)}: {score}"
+        said = f"{len(runs)} runs, the best by {name_model(record)}: {format_score(record.score)}"
+        cut = sum(each.unrun is not None for each in runs)
+        said += f"; {format_count(cut, 'run')} cut short" if cut else ""
     else:
-        ran, errors = record.passed + record.failed, record.errors
-        every = "all " if ran > 1 else ""
-        failed = (
-            f"{record.failed:,} of {ran:,} failed" if record.failed else f"{every}{ran:,} passed"
-        )
-        parts = [score, *([failed] if ran else [])]
-        parts += [format_count(errors, "error")] if errors else []
-        said = f"{clean_line(record.suite, 60)}: {', '.join(parts)}"
-    if not runs[0].kept:
+        said = f"{clean_line(name_suite(record), 80)}: {', '.join(_describe_outcome(run))}"
+    if not run.kept:
         return said
-    again = record.errors and "door" not in record.tags and len(runs) == 1 and there is None
-    if again:
-        return f"{said}; ask again what could not run: tally run --resume {record.id}"
-    return f"{said}; look closer: tally show {record.id}{there or ''}"
+    unrun = record.errors or run.unrun
+    if unrun and "door" not in record.tags and len(runs) == 1 and there is None:
+        return f"{said}; ask again what did not run: tally run --resume {record.id}"
+    wrong = run.of_status("failed", 1) or run.of_status("error", 1)
+    case = f" --case {shlex.quote(wrong[0].name)}" if wrong else ""
+    return f"{said}; look closer: tally show {record.id}{case}{there or ''}"
+
+
+def _describe_outcome(run: Run) -> Iterator[str]:
+    record = run.record
+    yield format_score(record.score)
+    ran = record.passed + record.failed
+    if record.failed:
+        yield f"{record.failed:,} of {ran:,} failed"
+    elif ran:
+        yield f"{'all ' if ran > 1 and ran == record.total else ''}{ran:,} passed"
+    if record.errors:
+        yield format_count(record.errors, "error")
+    if (unrun := run.unrun) is not None:
+        yield unrun
 
 
 def _fold_passed(run: Run) -> Iterator[StyledLine]:
@@ -151,8 +168,9 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
         yield from wrap_lines(f"Cases: {clean(run.part)}", "yellow")
     for note in run.rescore_notes:
         yield from wrap_lines(f"  {clean(note)}", "yellow", indent=2)
-    if record.error is not None:
-        yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
+    unrun = run.unrun or record.error
+    if unrun is not None:
+        yield from wrap_lines(f"  {clean(unrun)}", "red", indent=2)
     if run.gates is not None:
         told = "; ".join(map(clean, run.gates))
         style = "red" if told else "green"

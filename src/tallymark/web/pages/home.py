@@ -150,13 +150,15 @@ def _list_runs(visit: Visit) -> Iterable[News]:
         told = f"{run.finished:,} of {run.total:,}" if going else ""
         if not going and run.score is not None:
             told = format_score(run.score)
+            if run.unrun:
+                told += f" over {run.ran:,} of {run.total:,}"
         yield News(
             at=run.created_at,
             who=run.model,
             what=f"{did} {run.suite}",
             link=f"/runs/{run.id}",
             number=told or run.status.replace("_", " "),
-            tone="live" if going else "" if told else "warn",
+            tone="live" if going else "" if told and not run.unrun else "warn",
         )
 
 

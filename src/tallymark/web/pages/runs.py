@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 
-from tallymark.charts.frame import Chart
+from tallymark.charts.frame import Chart, list_ends
 from tallymark.charts.sparkline import draw_sparkline
 from tallymark.runs.comparison import RegressionRule
 from tallymark.runs.record import RunStatus
@@ -132,11 +132,13 @@ def gather(visit: Visit) -> RunsView:
 
 
 def _find_spans(runs: list[RunFacts]) -> dict[str, tuple[float, float]]:
-    ends: dict[str, list[float]] = {}
+    points: dict[str, list[tuple[float, float, float]]] = {}
     for run in runs:
-        known = [end for end in (run.low, run.high, run.score) if end is not None]
-        ends.setdefault(run.suite, []).extend(known)
-    return {suite: (min(each), max(each)) for suite, each in ends.items() if each}
+        if (score := run.score) is not None:
+            low, high = (score if end is None else end for end in (run.low, run.high))
+            points.setdefault(run.suite, []).append((score, low, high))
+    drawn = {suite: list_ends(each) for suite, each in points.items()}
+    return {suite: (min(each), max(each)) for suite, each in drawn.items()}
 
 
 def _show_nothing(visit: Visit) -> RunsView:
