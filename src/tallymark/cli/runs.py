@@ -100,5 +100,10 @@ def _make_table(found: list[RunRecord]) -> Table:
                 each.status,
             )
         )
-    names = ("STARTED (UTC)", "SUITE", "MODEL")
-    return Table(heads, rows, right=("SCORE", "PASSED", "COST"), wrap=names)
+    return Table(
+        heads,
+        rows,
+        right=("SCORE", "PASSED", "COST"),
+        cut=("SUITE", "MODEL"),
+        drop=("COST", "STATUS", "STARTED (UTC)"),
+    )

@@ -32,8 +32,8 @@ r-q-b  q       b         0.00     0.0%  $0.4000       1.00 s
 * the highest score; the 95 % intervals above say how sure that is"""
     )
     head = text.partition("=== Prompts and Models ===\n")[0]
-    assert head.startswith("=== Comparison ===\nrun    score  difference")
-    assert "\nb · p  75.00      +50.00" in head
+    assert head.startswith("=== Comparison ===\nrun    model  score  difference")
+    assert "\nr-p-b  b · p  75.00      +50.00" in head
     assert "adjusted for 3\n  comparisons (Holm)" in head
 
 

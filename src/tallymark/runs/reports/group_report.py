@@ -60,7 +60,8 @@ def _make_scores(matrix: ScoreMatrix, best: Collection[str]) -> Table:
         (prompt, *("-" if run is None else _mark_score(run, best) for run in row))
         for prompt, row in zip(matrix.prompts, matrix.cells, strict=True)
     ]
-    return Table(("SCORE", *matrix.models), rows, right=matrix.models, wrap=("SCORE",))
+    heads = ("SCORE", *matrix.models)
+    return Table(heads, rows, right=matrix.models, cut=(*matrix.models, "SCORE"))
 
 
 def _make_table(runs: Sequence[Run], best: Collection[str]) -> Table:
@@ -79,7 +80,8 @@ def _make_table(runs: Sequence[Run], best: Collection[str]) -> Table:
         for run in runs
     ]
     heads = ("RUN", *prompt, "MODEL", *numbers)
-    return Table(heads, rows, right=numbers, wrap=(*prompt, "MODEL"))
+    cut, drop = (*prompt, "MODEL"), ("AVG LATENCY", "COST", "SUCCESS")
+    return Table(heads, rows, right=numbers, cut=cut, drop=drop)
 
 
 def _mark_score(run: Run, best: Collection[str]) -> str:
