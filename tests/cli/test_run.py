@@ -56,7 +56,8 @@ def test_the_summary_is_that_of_the_document(tally: Tally) -> None:
 
 def test_two_models_are_compared(tally: Tally) -> None:
     done = tally("run", "suites/support-desk.yaml")
-    assert done.stdout.count("=== Run Summary ===") == 2
+    assert done.stdout.startswith("=== Cases ===\ncase ")
+    assert "Run Summary" not in done.stdout
     assert "=== Comparison ===" in done.stdout
     document = tally.json("runs", "--sort", "score")
     assert [run["model"] for run in document["runs"]] == ["replay/careful", "replay/hasty"]
@@ -73,6 +74,8 @@ def test_two_models_are_compared(tally: Tally) -> None:
     gate = tally("compare", careful, hasty, "--fail-on-regression", "--strict")
     assert gate.returncode == 1
     assert "is worse: cases that passed fail now" in gate.stderr
+    whole = tally("run", "suites/support-desk.yaml", "--verbose").stdout
+    assert whole.count("=== Run Summary ===") == 2
 
 
 def test_reports_of_a_comparison_hold_it_and_go_by_its_formula(tally: Tally) -> None:

@@ -198,8 +198,8 @@ class TestWarnings:
         assert "the suites differ" in self.warned(run("+-" * 8), other)
 
     def test_few_shared_cases(self) -> None:
-        assert "only 3 cases ran in both" in self.warned(run("+-+"), run("++-"))
-        assert "only 12 of 30 cases ran in both" in self.warned(run("+" * 30), run("+" * 12))
+        assert "only 3 shared cases" in self.warned(run("+-+"), run("++-"))
+        assert "only 12 of 30 cases are shared" in self.warned(run("+" * 30), run("+" * 12))
 
     def test_errors(self) -> None:
         assert "2 of 12 results of new are errors" in self.warned(

@@ -58,10 +58,6 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also every case that passed, and the whole score.")
 ]
 
-_WHOLE = 2
-"""Of more runs than these, each shows a few cases only; `tally show` has them all."""
-_FEW_CASES = 5
-
 
 @dataclass(frozen=True)
 class Gates:
@@ -191,23 +187,21 @@ class RunEnd:
         if self.as_json:
             self._print_document(runs, against, facts)
             return
-        from tallymark.runs.reports.summary_report import MOST, closing_line, summary_lines
+        from tallymark.runs.reports.summary_report import closing_line, summary_lines
 
         if self.quiet:
             say(closing_line(runs, self.there))
             return
-        most = MOST if len(runs) <= _WHOLE else _FEW_CASES
-        folded = not self.verbose
-        parts: list[StyledLine | Table] = [
-            part
-            for run in runs
-            for part in (StyledLine(""), *summary_lines(run, most=most, folded=folded))
-        ]
         # Only the runs of a group were asked the same: two suites have no case in common.
-        if len(runs) > 1 and runs[0].record.group is not None:
+        grouped = len(runs) > 1 and runs[0].record.group is not None
+        parts: list[StyledLine | Table] = []
+        if self.verbose or not grouped:
+            for run in runs:
+                parts += [StyledLine(""), *summary_lines(run, folded=not self.verbose)]
+        if grouped:
             from tallymark.runs.reports.group_report import group_lines
 
-            parts += [StyledLine(""), *group_lines(runs)]
+            parts += [StyledLine(""), *group_lines(runs, brief=not self.verbose)]
         if against is not None:
             from tallymark.runs.reports.comparison_report import comparison_lines
 

@@ -475,6 +475,6 @@ def _list_warnings(
             yield f"{record.id} has {tally.finished:,} of its {record.total:,} results"
     most = max(len(tally.cases) for tally in tallies)
     if shared < FEW_CASES:
-        yield f"only {shared} {'case' if shared == 1 else 'cases'} ran in both: chance decides much"
+        yield f"only {format_count(shared, 'shared case')}: chance decides much"
     elif shared < most / 2:
-        yield f"only {shared:,} of {most:,} cases ran in both"
+        yield f"only {shared:,} of {most:,} cases are shared"
