@@ -169,6 +169,8 @@ def format_seconds(value: float | None, more: int = 0) -> str:
         return UNKNOWN
     if not more and 0.1 <= value < 60:  # as most
         return f"{value:.2f} s"
+    if value == 0:
+        return "0 s"
     if abs(value) < 0.01:
         milliseconds = round(value * 1000, 1 + more) + 0.0  # -0.0 is 0
         return f"{milliseconds:.{1 + more}f}".rstrip("0").rstrip(".") + " ms"
@@ -179,7 +181,7 @@ def format_seconds(value: float | None, more: int = 0) -> str:
 
 def format_percent(value: float | None) -> str:
     """Of something that is given from 0 to 100: `80.0%`."""
-    return UNKNOWN if value is None else f"{value:.1f}%"
+    return UNKNOWN if value is None else f"{round(value, 1) + 0.0:.1f}%"  # -0.0 is 0
 
 
 def format_points(value: float | None) -> str:

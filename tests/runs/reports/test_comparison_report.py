@@ -38,7 +38,7 @@ Score:  success_pct
                first   second  difference    95 % interval  p worse
 Score          63.64    54.55       -9.09  -41.29 to 25.82     0.31
 Total cost   $0.1100  $0.1100          $0                -     0.50
-Avg latency   1.00 s   1.00 s        0 ms                -     0.50
+Avg latency   1.00 s   1.00 s         0 s                -     0.50
 over the 11 cases that both ran; p worse: chance of a drop this large if nothing
   changed
 

@@ -128,8 +128,8 @@ def test_epochs_have_names_of_their_own() -> None:
     root = checked(junit_report([support_run(cases=1, epochs=3)]))
     assert [case.attrib["name"] for case in root.iter("testcase")] == [
         "refund-policy",
-        "refund-policy (epoch 1)",
         "refund-policy (epoch 2)",
+        "refund-policy (epoch 3)",
     ]
 
 

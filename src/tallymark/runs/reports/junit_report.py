@@ -146,7 +146,7 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _make_case(suite: str, result: CaseResult) -> ET.Element:
-    epoch = f" (epoch {result.epoch})" if result.epoch else ""
+    epoch = f" (epoch {result.epoch + 1})" if result.epoch else ""
     case = ET.Element(
         "testcase",
         {

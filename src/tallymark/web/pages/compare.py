@@ -17,6 +17,7 @@ from tallymark.runs.comparison import (
     RegressionVerdict,
     VerdictOutcome,
     compare_all,
+    score_alike,
     verdict,
 )
 from tallymark.runs.reports.html_page import html_report
@@ -488,7 +489,9 @@ def _make_report(visit: Visit) -> File:
     visit.visitor.require_runs()
     records = _read_records(visit)
     runs = [visit.app.load_run(each.id) for each in records]
-    return File(f"{records[0].suite} compared", html_report(runs))
+    compared = compare_all(runs, formula=visit.get("formula") or None)
+    runs = score_alike(runs, compared[0].formula)
+    return File(f"{records[0].suite} compared", html_report(runs, compared))
 
 
 PAGE = Page("/compare", "compare.html", gather, files={"html": _make_report})
