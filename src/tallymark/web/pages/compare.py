@@ -391,10 +391,11 @@ def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> s
     if pair is None:
         known = [each for each in compared if each.second.score is not None]
         best = max(known, key=lambda each: each.second.score or 0.0, default=None)
-        first = compared[0].first.score
-        if best is None or (first is not None and first >= (best.second.score or 0.0)):
-            return f"A scored highest of {len(compared) + 1}"
-        return f"{_LETTERS[list(compared).index(best) + 1]} scored highest of {len(compared) + 1}"
+        run, letter = compared[0].first, "A"
+        if best is not None and (run.score is None or run.score < (best.second.score or 0.0)):
+            run, letter = best.second, _LETTERS[list(compared).index(best) + 1]
+        cut = ", though it was cut short" if run.missing else ""
+        return f"{letter} scored highest of {len(compared) + 1}{cut}"
     change = pair.score.difference.value
     if change is None:
         return "A and B have no score in common"

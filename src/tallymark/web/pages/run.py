@@ -12,6 +12,7 @@ from tallymark.errors import FormulaError, NeedsJob
 from tallymark.formula import Formula, Names, Variable
 from tallymark.formula.formula_names import RUN_METRICS
 from tallymark.runs.agreement import list_judged
+from tallymark.runs.problems import describe_unrun
 from tallymark.runs.reports.html_page import html_report
 from tallymark.web.page import File, Moved, Page
 from tallymark.web.pages.runs import judge_change
@@ -199,7 +200,7 @@ def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -
 
 
 def _find_before(app: App, record: RunRecord) -> RunBefore | None:
-    if record.score is None:
+    if record.score is None or describe_unrun(record) is not None:
         return None
     earlier = app.store.runs(
         suite=record.suite,
@@ -208,7 +209,8 @@ def _find_before(app: App, record: RunRecord) -> RunBefore | None:
         limit=_EARLIER,
     )
     for other in earlier:
-        if other.score is not None and other.tags.get("prompt") == record.tags.get("prompt"):
+        alike = other.tags.get("prompt") == record.tags.get("prompt")
+        if other.score is not None and alike and describe_unrun(other) is None:
             change = record.score - (other.score or 0.0)
             return RunBefore(id=other.id, change=change, tone=judge_change(change, record.score))
     return None

@@ -10,6 +10,7 @@ import msgspec
 from tallymark.charts.frame import Chart, list_ends
 from tallymark.charts.sparkline import draw_sparkline
 from tallymark.runs.comparison import RegressionRule
+from tallymark.runs.problems import describe_unrun
 from tallymark.runs.record import RunStatus
 from tallymark.text import format_score
 from tallymark.web.page import Page
@@ -41,7 +42,7 @@ class SuiteLine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tone(self) -> str:
         """How a page shows the change: as comparisons do, a loss within the tolerance is none."""
-        return judge_change(self.change, self.newest.score)
+        return "quiet" if self.newest.unrun else judge_change(self.change, self.newest.score)
 
     @property
     def chart(self) -> Chart:
@@ -83,7 +84,9 @@ def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
         records = store.runs(suite=each.suite, limit=_MOST_POINTS)
         ended = [run for run in records if run.status not in ("queued", "running")]
         newest, *others = ended or records
-        before = next((run for run in others if run.model == newest.model), None)
+        # A run that was cut short says nothing of the whole suite.
+        whole = (run for run in others if describe_unrun(run) is None)
+        before = next((run for run in whole if run.model == newest.model), None)
         known = before is not None and None not in (before.score, newest.score)
         found.append(
             SuiteLine(
