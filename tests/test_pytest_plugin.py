@@ -94,8 +94,8 @@ def test_every_epoch_must_pass_and_tells_its_number(tmp_path: Path) -> None:
         "suite = Suite('s', [Test('t', 'a', scorer=yes)], epochs=3, parallelism=1)\n"
     )
     lines = pytest_in(tmp_path)
-    assert "epoch 1: yes: 0 (needs 0.7)" in lines
-    assert not any(line.startswith("epoch 0") for line in lines)
+    assert "epoch 2: yes: 0 (needs 0.7)" in lines
+    assert not any(line.startswith("epoch 1") for line in lines)
 
 
 def test_a_suite_without_an_agent_says_so(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from tallymark.text import (
     quote_some,
     shorten,
     shorten_line,
+    shorten_middles,
     with_minus,
 )
 
@@ -304,3 +305,33 @@ def test_numbers_for_people_are_written_here_alone() -> None:
         name: specs for name, specs in found.items() if specs and name not in OTHER_DECIMALS
     } == {}
     assert {name for name in OTHER_DECIMALS if not found[name]} == set()
+
+
+@pytest.mark.parametrize(
+    ("texts", "most", "short"),
+    [
+        (["abc", "defg"], 4, ["abc", "defg"]),
+        (
+            ["http://127.0.0.1:80/v1#good", "http://127.0.0.1:80/v1#bad"],
+            12,
+            ["http…v1#good", "http…/v1#bad"],
+        ),
+        (["one-large-model-of-2026", "one-small-model-of-2026"], 12, None),
+        (["x" * 30 + "a" + "y" * 30, "x" * 30 + "b" + "y" * 30], 10, None),
+    ],
+)
+def test_names_that_are_cut_stay_different(
+    texts: list[str], most: int, short: list[str] | None
+) -> None:
+    found = shorten_middles(texts, most)
+    assert short is None or found == short
+    assert len(set(found)) == len(set(texts))
+    assert max(map(len, found)) <= most
+
+
+def test_nothing_is_shown_as_a_negative_zero() -> None:
+    assert (format_percent(-0.01), format_seconds(-0.0), format_score(-0.0)) == (
+        "0.0%",
+        "0 s",
+        "0.00",
+    )

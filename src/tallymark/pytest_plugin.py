@@ -103,7 +103,7 @@ def _list_problems(run: Run) -> str:
 
     lines = []
     for result in run.results:
-        epoch = f"epoch {result.epoch}: " if run.record.total > 1 else ""
+        epoch = f"epoch {result.epoch + 1}: " if run.record.total > 1 else ""
         wrong = [] if result.passed else list_problems(result)
         lines += [
             f"{epoch}{why if title == 'error' else f'{title}: {why}'}" for title, why in wrong

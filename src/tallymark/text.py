@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from textwrap import wrap
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
+    from rich.text import Text
 
 columns = 80
 """Of the terminal, where a command has one. See `get_columns`."""
@@ -171,6 +172,8 @@ def format_seconds(value: float | None, more: int = 0) -> str:
         return UNKNOWN
     if not more and 0.1 <= value < 60:  # as most
         return f"{value:.2f} s"
+    if value == 0:
+        return "0 s"
     if abs(value) < 0.01:
         milliseconds = round(value * 1000, 1 + more) + 0.0  # -0.0 is 0
         return f"{milliseconds:.{1 + more}f}".rstrip("0").rstrip(".") + " ms"
@@ -181,7 +184,7 @@ def format_seconds(value: float | None, more: int = 0) -> str:
 
 def format_percent(value: float | None) -> str:
     """Of something that is given from 0 to 100: `80.0%`."""
-    return UNKNOWN if value is None else f"{value:.1f}%"
+    return UNKNOWN if value is None else f"{round(value, 1) + 0.0:.1f}%"  # -0.0 is 0
 
 
 def format_points(value: float | None) -> str:
@@ -365,33 +368,106 @@ class Table(NamedTuple):
     right: Collection[str] = ()
     """The heads of columns that hold numbers."""
     wrap: Collection[str] = ()
-    """The heads of columns that a narrow terminal may break over several lines."""
+    """The heads of columns of prose, which a narrow terminal may break over several lines."""
+    cut: Collection[str] = ()
+    """The heads of columns whose long values a narrow terminal cuts in the middle, as of models."""
+    drop: Sequence[str] = ()
+    """The heads of columns that a narrow terminal leaves out, the least important first."""
 
     def __str__(self) -> str:
         right = [head in self.right for head in self.heads]
         return "\n".join(align([self.heads, *self.rows], right))
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RichTable]:
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RichTable | Text]:
         """On a terminal: bold heads, colours for outcomes, and no line wider than the window."""
         from rich.table import Table as RichTable  # noqa: PLC0415 (heavy, and not for pipes)
         from rich.text import Text  # noqa: PLC0415
 
-        narrow = max(map(len, str(self).split("\n"))) > options.max_width
-        table = RichTable(
-            box=None, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), header_style="bold"
-        )
-        for head in self.heads:
+        columns = [list(map(clean_line, column)) for column in zip(*self.rows, strict=True)]
+        widths = self._find_widths(columns, options.max_width)
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        heads = _cut_heads(self.heads, widths)
+        shown: list[list[Text]] = []
+        for place, width in widths.items():
+            head, cells = self.heads[place], columns[place] if columns else []
+            prose = head in self.wrap
             table.add_column(
-                Text(head),
+                Text(heads[place]),
                 justify="right" if head in self.right else "left",
-                no_wrap=head not in self.wrap,
-                overflow="fold" if head in self.wrap else "ellipsis",
+                no_wrap=not prose,
+                overflow="fold" if prose else "ellipsis",
+                width=width,
             )
-        for row in self.rows:
             # As `Text`, nothing in a cell is taken for rich's markup.
-            styles = map(_find_style, self.heads, row)
-            table.add_row(*map(Text, map(clean_line, row), styles))
+            short = cells if prose else shorten_middles(cells, width)
+            shown.append(
+                [Text(*each) for each in zip(short, _find_styles(head, cells), strict=True)]
+            )
+        for row in zip(*shown, strict=True):
+            table.add_row(*row)
         yield table
+        if left := [head for place, head in enumerate(self.heads) if place not in widths]:
+            yield Text(f"a wider window also shows {', '.join(left)}", "dim")
+
+    def _find_widths(self, columns: Sequence[Sequence[str]], room: int) -> dict[int, int]:
+        """How wide each column is that fits, by its place; ids, names and dates stay whole."""
+        from rich.cells import cell_len  # noqa: PLC0415 (heavy, and not for pipes)
+
+        whole = {
+            place: max(map(cell_len, (head, *(columns[place] if columns else ()))))
+            for place, head in enumerate(self.heads)
+        }
+        bends = {place for place, head in enumerate(self.heads) if head in (*self.wrap, *self.cut)}
+        widths = {
+            place: min(width, _LEAST_BENT) if place in bends else width
+            for place, width in whole.items()
+        }
+
+        def find_spare() -> int:
+            return room - sum(widths.values()) - 2 * (len(widths) - 1)
+
+        for head in self.drop:
+            if find_spare() < 0:
+                del widths[self.heads.index(head)]
+        # Where even that is too wide, what is widest is cut.
+        while find_spare() < 0 and max(widths.values()) > _LEAST_CUT:
+            widths[max(widths, key=lambda place: widths[place])] -= 1
+        while find_spare() > 0 and (some := [p for p in widths if widths[p] < whole[p]]):
+            widths[min(some, key=lambda place: widths[place])] += 1
+        return widths
+
+
+_LEAST_BENT, _LEAST_CUT = 14, 6
+"""Columns that a column which may be wrapped or cut keeps, and that any keeps at the least."""
+
+
+def _cut_heads(heads: Sequence[str], widths: Mapping[int, int]) -> dict[int, str]:
+    """Those of columns that are narrower than their heads are cut, so that they still differ."""
+    long = [place for place, width in widths.items() if len(heads[place]) > width]
+    room = min((widths[place] for place in long), default=0)
+    short = dict(zip(long, shorten_middles([heads[place] for place in long], room), strict=True))
+    return {place: short.get(place, heads[place]) for place in widths}
+
+
+def shorten_middles(texts: Sequence[str], most: int) -> list[str]:
+    """Texts of a column, cut in the middle to so many characters, where they stay different."""
+    different = set(texts)
+    if max(map(len, different), default=0) <= most:
+        return list(texts)
+    # The end of a name says more than its beginning: begin with most of it.
+    preferred = 2 * (most - 1) // 3
+    for end in sorted(range(most), key=lambda end: abs(end - preferred)):
+        short = {text: _cut_middle(text, most, end) for text in different}
+        if len(set(short.values())) == len(different):
+            return [short[text] for text in texts]
+    numbers = {text: str(number) for number, text in enumerate(dict.fromkeys(texts), 1)}
+    return [f"{text[: most - 1 - len(numbers[text])]}…{numbers[text]}" for text in texts]
+
+
+def _cut_middle(text: str, most: int, end: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
 
 
 _OUTCOMES = frozenset({"STATUS", "STATE", "RESULT", "HERE"})
@@ -402,8 +478,8 @@ _OUTCOME_STYLES = {
 }
 
 
-def _find_style(head: str, cell: str) -> str:
-    return _OUTCOME_STYLES.get(cell, "") if head in _OUTCOMES else ""
+def _find_styles(head: str, cells: Sequence[str]) -> list[str]:
+    return [_OUTCOME_STYLES.get(cell, "") if head in _OUTCOMES else "" for cell in cells]
 
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:

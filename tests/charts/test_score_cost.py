@@ -36,6 +36,15 @@ def test_whiskers_go_from_low_to_high_with_caps() -> None:
     ]
 
 
+def test_an_interval_that_is_far_off_does_not_set_the_axis() -> None:
+    wild = RunPoint("D", 0.02, 100.0, (-7_384_310.0, 100.0))
+    chart = draw_score_cost([*POINTS, wild])
+    assert "-7" not in "".join(texts(chart))
+    drawn = [each["d"] for each in find(chart, "path", "rest")]
+    assert "M0 220V0M-4 220H4M-4 0H4" in drawn  # down to the edge of the chart
+    assert "M0 165V55M-4 165H4M-4 55H4" in drawn  # the others as without it
+
+
 def test_the_frontier_steps_along_the_runs_that_none_beats() -> None:
     (front,) = find(draw_score_cost(POINTS), "path", "front")
     assert front["d"] == "M333.3 110H1000V55H1000"

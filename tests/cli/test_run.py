@@ -56,18 +56,26 @@ def test_the_summary_is_that_of_the_document(tally: Tally) -> None:
 
 def test_two_models_are_compared(tally: Tally) -> None:
     done = tally("run", "suites/support-desk.yaml")
-    assert done.stdout.count("=== Run Summary ===") == 2
+    assert done.stdout.startswith("=== Cases ===\ncase ")
+    assert "Run Summary" not in done.stdout
     assert "=== Comparison ===" in done.stdout
     document = tally.json("runs", "--sort", "score")
     assert [run["model"] for run in document["runs"]] == ["replay/careful", "replay/hasty"]
     careful, hasty = (run["id"] for run in document["runs"])
     assert tally("compare", careful, hasty).stdout.startswith("=== Comparison ===")
     few = tally("compare", careful, hasty, "--fail-on-regression")
-    assert few.returncode == 0
-    assert "No regression: the score fell by 67.09; luck alone does that" in few.stdout
+    assert few.returncode == 1
+    assert "Inconclusive: the score fell by 67.09, more than the tolerance of 0.99" in few.stdout
+    assert "is inconclusive: the score fell by 67.09" in few.stderr
+    assert (
+        tally("compare", careful, hasty, "--fail-on-regression", "--tolerance", "70").returncode
+        == 0
+    )
     gate = tally("compare", careful, hasty, "--fail-on-regression", "--strict")
     assert gate.returncode == 1
     assert "is worse: cases that passed fail now" in gate.stderr
+    whole = tally("run", "suites/support-desk.yaml", "--verbose").stdout
+    assert whole.count("=== Run Summary ===") == 2
 
 
 def test_reports_of_a_comparison_hold_it_and_go_by_its_formula(tally: Tally) -> None:
@@ -98,13 +106,21 @@ def test_a_report_of_a_run_holds_its_comparison_with_the_baseline(tally: Tally) 
     assert f"(`{before}`)\n" in (tally.folder / "s.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("option", ["--fail-under", "--alpha", "--tolerance"])
+@pytest.mark.parametrize("option", ["--fail-under", "--alpha"])
 def test_a_bound_that_nothing_is_under_is_refused(tally: Tally, option: str) -> None:
     asked = ("suites/my-eval-suite.yaml", "-m", "replay/careful")
     gate = ("--baseline", "latest", "--fail-on-regression")
     done = tally("run", *asked, *gate, option, "nan")
     assert done.returncode == 2
     assert f"tally: {option} nan is no bound; give a finite number" in done.stderr
+
+
+@pytest.mark.parametrize("tolerance", ["nan", "-1", "five", "inf%"])
+def test_a_tolerance_is_points_or_a_share(tally: Tally, tolerance: str) -> None:
+    asked = ("suites/my-eval-suite.yaml", "-m", "replay/careful", "--tolerance", tolerance)
+    done = tally("run", *asked)
+    assert done.returncode == 2
+    assert f"the tolerance '{tolerance}' is not a number of 0 or more; give points" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--budget", "--timeout"])

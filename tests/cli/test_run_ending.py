@@ -79,8 +79,8 @@ def test_a_report_does_not_change_the_json_document(tally: Tally, kept: list[str
 def test_each_runs_summary_tells_its_own_gate(tally: Tally) -> None:
     typed = ("run", "down.yaml", "-m", "echo/x", "-m", "cmd/echo no", "--report", "x.xml")
     done = tally(*typed, "--fail-under", "50")
-    gates = [line for line in done.stdout.splitlines() if line.startswith("Gate: ")]
-    assert gates == ["Gate: passed", "Gate: failed: cmd/echo no scored 0.00, under 50"]
+    gates = [line[11:] for line in done.stdout.splitlines() if ": gate " in line]
+    assert gates == [": gate passed", ": gate failed: cmd/echo no scored 0.00, under 50"]
     assert done.stderr.splitlines()[-1] == "tally: cmd/echo no scored 0.00, under 50"
     assert (tally.folder / "x.xml").read_text(encoding="utf-8").count('name="gate 1"') == 1
     assert done.returncode == 1

@@ -61,8 +61,8 @@ def test_it_reads_well() -> None:
         "   └─ 100\n"
         "\n"
         "What each term contributes:\n"
-        "  success_pct * 0.7  56.00  103.3%\n"
-        "  -total_cost * 100  -1.77   -3.3%"
+        "  success_pct * 0.7  56.00\n"
+        "  -total_cost * 100  -1.77"
     )
 
 

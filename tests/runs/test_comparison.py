@@ -198,8 +198,8 @@ class TestWarnings:
         assert "the suites differ" in self.warned(run("+-" * 8), other)
 
     def test_few_shared_cases(self) -> None:
-        assert "only 3 cases ran in both" in self.warned(run("+-+"), run("++-"))
-        assert "only 12 of 30 cases ran in both" in self.warned(run("+" * 30), run("+" * 12))
+        assert "only 3 shared cases" in self.warned(run("+-+"), run("++-"))
+        assert "only 12 of 30 cases are shared" in self.warned(run("+" * 30), run("+" * 12))
 
     def test_errors(self) -> None:
         assert "2 of 12 results of new are errors" in self.warned(
@@ -238,28 +238,69 @@ class TestRegression:
         comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
         assert comparison.p_value == pytest.approx(1 / 512, abs=0.003)
         assert verdict(comparison).reason == (
-            f"the score fell by 40.00; luck alone does that with p {comparison.p_value:.3f}, "
-            "at most 0.05"
+            "the score fell by 40.00, more than the tolerance of 1.00, which is hardly chance "
+            f"(p {comparison.p_value:.3f})"
         )
-        one = verdict(compare(run("+" * 20), run("-" + "+" * 19)))
-        assert one.reason.endswith("more than 0.05")
 
     def test_the_sentence_the_table_and_the_rule_are_one(self) -> None:
         first, second = run("+" * 20), run("-" * 4 + "+" * 16)
         p_value = compare(first, second).p_value
         assert p_value is not None
-        for alpha, regression in ((p_value + 0.001, True), (p_value - 0.001, False)):
+        for alpha, outcome in ((p_value + 0.001, "worse"), (p_value - 0.001, "inconclusive")):
             comparison = compare(first, second, rule=RegressionRule(alpha=alpha))
-            assert verdict(comparison).regression is regression
-            assert comparison.to_dict()["regression"]["regression"] is regression
+            assert verdict(comparison).outcome == outcome
+            assert comparison.to_dict()["verdict"]["outcome"] == outcome
 
-    def test_too_few_results_say_so(self) -> None:
-        found = verdict(compare(run("+++"), run("---")))
+    def test_a_loss_that_may_be_chance_is_inconclusive_and_fails(self) -> None:
+        comparison = compare(run("+" * 20), run("---" + "+" * 17))
+        found = verdict(comparison)
+        assert (found.outcome, found.passes) == ("inconclusive", False)
+        assert found.reason == (
+            "the score fell by 15.00, more than the tolerance of 1.00, which may be chance "
+            f"(p {comparison.p_value:.3f}): more cases or epochs would tell"
+        )
+
+    def test_too_few_results_say_that_they_can_never_show_it(self) -> None:
+        found = verdict(compare(run("+++-"), run("----")))
         assert found == RegressionVerdict(
+            "inconclusive",
             False,
-            "the score fell by 100.00, but 3 results cannot show it; try --epochs 10, or --strict",
+            "the score fell by 75.00, more than the tolerance of 0.75; 4 results can never tell "
+            "a drop from chance (that takes 5 or more): add cases, or try --epochs 8",
         )
         assert is_regression(compare(run("+" * 5), run("-" * 5)))
+
+    @pytest.mark.parametrize(
+        ("first", "second", "outcome"),
+        [
+            ("+" * 20, "+" * 20, "not_worse"),
+            ("+" * 4, "+" * 4, "not_worse"),
+            ("+-+-", "+-++", "not_worse"),  # nothing got lower
+            ("+-+-", "-++-", "inconclusive"),  # the same score, but a case broke
+            ("-" * 20, "+" * 20, "better"),
+        ],
+    )
+    def test_where_no_more_than_the_tolerance_is_lost_it_passes(
+        self, first: str, second: str, outcome: str
+    ) -> None:
+        found = verdict(compare(run(first), run(second)))
+        assert (found.outcome, found.passes) == (outcome, True)
+
+    def test_noise_of_latency_or_cost_is_no_regression(self) -> None:
+        formula = "success_pct - 100 * total_cost"
+        first, second = run("++", formula=formula, cost=0.0001), run("++", cost=0.0002)
+        assert verdict(compare(first, second)) == RegressionVerdict(
+            "not_worse", True, "the score fell by 0.02, within the tolerance of 1.00"
+        )
+
+    def test_a_run_that_was_cut_short_is_never_not_worse(self) -> None:
+        record, results = parts(run("++++"))
+        cut = Run(replace(record, total=4), results[:2])
+        assert verdict(compare(run("++++"), cut)) == RegressionVerdict(
+            "inconclusive",
+            True,
+            "the score did not fall, but 2 results of the second run did not run",
+        )
 
     def test_a_score_that_stays_did_not_fall(self) -> None:
         assert verdict(compare(run("-"), run("-"))).reason == "the score did not fall"
@@ -280,12 +321,12 @@ class TestRegression:
     def test_a_score_that_is_lost_is_a_regression(self) -> None:
         formula = "success_pct / total_cost"
         found = verdict(compare(run("++", formula=formula), run("++", cost=None)))
-        assert found.regression
+        assert found.outcome == "worse"
         assert "total_cost has no value" in found.reason
 
     def test_a_run_in_which_nothing_ran_is_a_regression(self) -> None:
         found = verdict(compare(run("++"), run("!!")))
-        assert found.regression
+        assert found.outcome == "worse"
         assert "every case ended in an error" in found.reason
 
     def test_a_score_that_appears_is_none(self) -> None:
@@ -303,9 +344,12 @@ class TestRegression:
 
     def test_up_to_the_tolerance_may_be_lost(self) -> None:
         comparison = compare(run("+" * 20), run("-" * 8 + "+" * 12))
-        found = verdict(comparison, RegressionRule(tolerance=40))
-        assert found == RegressionVerdict(False, "the score fell by 40.00, and 40 may be lost")
-        assert is_regression(comparison, RegressionRule(tolerance=39))
+        for tolerance in (40, "40", "40%"):
+            found = verdict(comparison, RegressionRule(tolerance=tolerance))
+            assert (found.outcome, found.passes) == ("inconclusive", True)
+            assert found.reason.startswith("the score fell by 40.00, within the tolerance of 40.00")
+        assert verdict(comparison, RegressionRule(tolerance=80)).outcome == "not_worse"
+        assert is_regression(comparison, RegressionRule(tolerance="39%"))
 
     def test_strict_finds_any_broken_case_worse(self) -> None:
         comparison = compare(run("+-" * 10), run("-+" + "++" * 9))
@@ -319,7 +363,7 @@ class TestRegression:
         first, second = run("++", formula=formula, cost=0.01), run("++", cost=0.02)
         found = verdict(compare(first, second, rule=RegressionRule(strict=True)))
         assert found == RegressionVerdict(
-            True, "the score fell by 2.00, and --strict allows no drop"
+            "worse", False, "the score fell by 2.00, and --strict allows no drop"
         )
 
     def test_strict_is_content_when_nothing_broke(self) -> None:
@@ -372,7 +416,7 @@ def test_the_json_holds_everything_and_no_nan() -> None:
     found = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
     assert found["score"]["difference"]["value"] == comparison.score.difference.value
     assert found["total_cost"]["second"] is None
-    assert found["regression"]["regression"] is False
+    assert found["verdict"]["outcome"] == "inconclusive"  # cases could not run
     assert {change["kind"] for change in found["changes"]} == {"fixed", "error_now"}
 
 

@@ -237,7 +237,9 @@ def compare_runs(
     run: Annotated[list[str], Query(min_length=2, max_length=6, description="Two to six runs.")],
     formula: Annotated[str | None, Query(max_length=4096)] = None,
     alpha: Annotated[float, Query(ge=0.005, le=0.5)] = 0.05,
-    tolerance: Annotated[float, Query(ge=0, le=1e12)] = 0.0,
+    tolerance: Annotated[
+        str, Query(max_length=40, description="Points of the score, or % of the first run's.")
+    ] = "1%",
     strict: bool = False,
 ) -> Response:
     """Runs against the first of them: what changed, and whether the difference is real."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
+from statistics import median_low
 
 from tallymark.text import clean_line
 
@@ -25,6 +26,10 @@ LINE_HEIGHT = 15
 ANCHORS = {"start": 0.0, "middle": 0.5, "end": 1.0}
 """How much of a text is to the left of its place."""
 _LETTER = 6.8
+_FAR, _FARTHEST = 20, 10_000
+"""How far off an end of an interval is drawn: times the size of the values or, if that is more, the
+length of the usual interval; and times the size of the values at most.
+"""
 _MOST = sys.float_info.max
 _FOLDER = Path(__file__).parent
 
@@ -89,6 +94,21 @@ def make_scale(values: Iterable[float], most: int = 5, *, zero: bool = False) ->
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = [tick for place in range(first, last + 1) if math.isfinite(tick := _times(place, step))]
     return Scale(min(low, ticks[0]), max(high, ticks[-1]), ticks)
+
+
+def list_ends(points: Sequence[tuple[float, float, float]]) -> list[float]:
+    """Of values with intervals `(value, low, high)`, all that an axis should show.
+
+    Ends that are very far off are left out, and drawn up to the edge: a single one at minus seven
+    million would turn scores from 0 to 100 into one line.
+    """
+    size = max(abs(value) for value, _, _ in points)
+    lengths = [max(value - low, high - value) for value, low, high in points]
+    usual = median_low(list(filter(None, lengths)) or [0.0])
+    most = min(_FAR * max(size, usual), _FARTHEST * size or math.inf)
+    values = [value for value, _, _ in points]
+    low, high = min(values) - most, max(values) + most
+    return [*values, *(end for point in points for end in point[1:] if low <= end <= high)]
 
 
 def make_log_scale(values: Sequence[float]) -> Scale:

@@ -20,6 +20,7 @@ from tallymark.charts.frame import (
     frame,
     frame_nothing,
     label,
+    list_ends,
     make_log_scale,
     make_scale,
     measure,
@@ -120,7 +121,7 @@ def _draw(title: str, points: list[_Drawn], front: list[_Drawn]) -> str:
         if logarithmic
         else make_scale(costs, 4, zero=0 <= min(costs) <= max(costs) / 2)
     )
-    y = make_scale([value for point in points for value in point[2:5]])
+    y = make_scale(list_ends([(point.score, point.low, point.high) for point in points]))
     caption = "Total cost in US dollars" + (", logarithmic" if logarithmic else "")
     body = draw_y_axis(y, _HEIGHT, _write_tick) + draw_x_axis(x, _HEIGHT + 18, format_money_tick)
     body += label("100%", _HEIGHT + 36, caption, text_anchor="end")

@@ -136,7 +136,9 @@ def list_keys(
         print_json({"keys": [_describe_key(each, now) for each in found]})
     elif found:
         heads = ("KEY_ID", "STATE", "ROLE", "OWNER", "AGENT", "NAME", "MADE (UTC)", "USED (UTC)")
-        say(Table(heads, [_make_key_row(each, now) for each in found], wrap=("OWNER", "NAME")))
+        rows = [_make_key_row(each, now) for each in found]
+        drop = ("NAME", "MADE (UTC)", "USED (UTC)", "AGENT")
+        say(Table(heads, rows, wrap=("NAME",), cut=("OWNER",), drop=drop))
     else:
         say("no keys")
 
@@ -267,7 +269,14 @@ def list_agents(
             )
             for each in found
         ]
-        say(Table(("AGENT", "OWNER", "SINCE (UTC)", "STATE"), rows, wrap=("OWNER",)))
+        say(
+            Table(
+                ("AGENT", "OWNER", "SINCE (UTC)", "STATE"),
+                rows,
+                cut=("OWNER",),
+                drop=("SINCE (UTC)",),
+            )
+        )
     else:
         say("no agents")
 

@@ -70,7 +70,9 @@ def list_invitations(
         print_json({"invitations": [_describe(each, now) for each in found]})
     elif found:
         heads = ("INVITATION", "STATE", "ROLE", "OWNER", "USES LEFT", "MADE BY", "EXPIRES (UTC)")
-        say(Table(heads, [_make_row(each, now) for each in found], wrap=("OWNER", "MADE BY")))
+        rows = [_make_row(each, now) for each in found]
+        drop = ("MADE BY", "USES LEFT", "EXPIRES (UTC)")
+        say(Table(heads, rows, cut=("OWNER", "MADE BY"), drop=drop))
     else:
         say("no invitations")
 

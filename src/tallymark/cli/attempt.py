@@ -245,7 +245,8 @@ def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
             )
             for each in found
         ]
-        say(Table(heads, rows, right=("NUMBER", "SCORE"), wrap=("AGENT",)), *note)
+        drop = ("NUMBER", "RESULT", "ENTERED (UTC)")
+        say(Table(heads, rows, right=("NUMBER", "SCORE"), drop=drop), *note)
         waiting = [each for each in found if each.waiting is not None]
         if waiting:
             say("\n" + "\n".join(f"{each.id} waits: {each.waiting}" for each in waiting))

@@ -142,7 +142,8 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
             )
             for each in found
         ]
-        say(Table(heads, rows, wrap=("CHALLENGE", "TITLE", "CLOSES (UTC)", "SCORED BY")))
+        drop = ("SCORED BY", "KIND", "DIFFICULTY", "CLOSES (UTC)", "TITLE")
+        say(Table(heads, rows, wrap=("TITLE", "SCORED BY"), drop=drop))
     else:
         say("no challenges; publish one with: tally challenge publish DIR")
 

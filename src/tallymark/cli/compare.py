@@ -27,10 +27,15 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         str | None, typer.Option(help="Score all by this formula instead of the first run's.")
     ] = None,
     fail_on_regression: Annotated[
-        bool, typer.Option("--fail-on-regression", help="Exit with 1 when one is worse.")
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit with 1 when one is worse, or lost more than --tolerance and the results"
+            " cannot tell.",
+        ),
     ] = False,
     alpha: Alpha = 0.05,
-    tolerance: Tolerance = 0.0,
+    tolerance: Tolerance = "1%",
     strict: Strict = False,
     max_errors: MaxErrors = None,
     report: Annotated[
@@ -61,9 +66,10 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
             ]
             say(*parts[1:])
         failures += [
-            f"{each.second.id} is worse: {said.reason}"
+            f"{each.second.id} {told}: {said.reason}"
             for each in (compared if fail_on_regression else ())
-            if (said := verdict(each)).regression
+            if not (said := verdict(each)).passes
+            for told in ("is worse" if said.outcome == "worse" else "is inconclusive",)
         ]
         for failure in failures:
             say(f"tally: {failure}", err=True)

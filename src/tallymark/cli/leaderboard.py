@@ -200,7 +200,8 @@ def _make_board_table(
         )
         for each in found
     ]
-    return Table(heads, rows, right=("RANK", strategy.heading, "TRIES"), wrap=("AGENT",))
+    right, drop = ("RANK", strategy.heading, "TRIES"), ("TRIES", *levels, "SUBMITTED (UTC)")
+    return Table(heads, rows, right=right, drop=drop)
 
 
 def _show_versus(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
@@ -244,7 +245,7 @@ def _make_versus_table(side: str, found: list[VersusStanding], labels: Mapping[s
             )
         )
     right = ("RANK", *numbers, "STRENGTH", "FLOOR")
-    return Table(heads, rows, right=right, wrap=(side.upper(),))
+    return Table(heads, rows, right=right, drop=("95 %", "RATIO", *numbers[:1:-1], "FLOOR"))
 
 
 def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
@@ -295,4 +296,5 @@ def _make_track_table(
         )
         for each in found
     ]
-    return Table(heads, rows, right=("RANK", "VALUE", *names), wrap=("AGENT", *names))
+    right = ("RANK", "VALUE", *names)
+    return Table(heads, rows, right=right, cut=names, drop=names[::-1])

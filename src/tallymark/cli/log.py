@@ -32,7 +32,7 @@ def log(
     elif found:
         heads = ("WHEN (UTC)", "WHAT", "CHALLENGE", "ATTEMPT", "AGENT", "BY", "WHY")
         rows = [_make_row(each) for each in found]
-        say(Table(heads, rows, wrap=("CHALLENGE", "AGENT", "WHY")))
+        say(Table(heads, rows, wrap=("WHY",), drop=("BY", "ATTEMPT", "WHEN (UTC)")))
     else:
         say("nothing is in the log")
 

@@ -211,7 +211,7 @@ def _list_profiles(*, as_json: bool) -> None:
             (each["server"], each["url"], each["name"], each["role"], "current" * each["current"])
             for each in listed
         ]
-        say(Table(heads, rows, wrap=("ADDRESS", "KEY OF")))
+        say(Table(heads, rows, cut=("ADDRESS", "KEY OF"), drop=("ROLE",)))
     else:
         say("no server is known; log in with: tally login URL")
 

@@ -78,7 +78,9 @@ def paused(
         (e.challenge, e.agent, e.plugin, format_moment(e.since), str(e.deadly), e.reason)
         for e in found
     ]
-    say(Table(heads, rows, right=("ENDED",), wrap=("AGENT", "THE LAST")) if rows else "nobody")
+    drop = ("ENDED", "THE LAST", "SINCE (UTC)", "PLUGIN")
+    table = Table(heads, rows, right=("ENDED",), wrap=("THE LAST",), drop=drop)
+    say(table if rows else "nobody")
 
 
 @app.command()

@@ -77,7 +77,8 @@ def _make_agent_table(found: dict[str, Any], k: int) -> Table:
             )
         )
     right = (*grouped, "ELO", "STRENGTH", "FLOOR", *shares)
-    return Table(heads, rows, right=right, wrap=("AGENT",))
+    drop = ("95 %", *shares[::-1], "FLOOR", "WON/DRAWN/LOST")
+    return Table(heads, rows, right=right, drop=drop)
 
 
 def _write_rate(rates: dict[str, Any], name: str) -> str:
@@ -101,7 +102,7 @@ def _make_challenge_table(found: dict[str, Any]) -> Table:
         )
         for name, each in found["challenges"].items()
     ]
-    return Table(heads, rows, right=("DIFFICULTY",), wrap=("CHALLENGE",))
+    return Table(heads, rows, right=("DIFFICULTY",), drop=("95 %", "TIER"))
 
 
 def _write_estimate(found: dict[str, Any]) -> tuple[str, str]:

@@ -193,7 +193,7 @@ def _make_move_table(moves: tuple[Move, ...], labels: Mapping[str, str]) -> Tabl
         )
         for each in moves
     ]
-    return Table(heads, rows, wrap=("AGENT", "WHY"))
+    return Table(heads, rows, wrap=("WHY",), drop=("WHY",))
 
 
 def _format_place(place: BoardPlace | None) -> str:

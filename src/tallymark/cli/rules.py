@@ -197,7 +197,7 @@ def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False
         for each in found
     ]
     heads = ["RULE", "STATE", "VERSION", *_COUNTS]
-    say(Table(heads, rows, right=heads[2:], wrap=("RULE",)))
+    say(Table(heads, rows, right=heads[2:], drop=("VERSION", *reversed(_COUNTS))))
     for each in found:
         if each["trouble"] is not None:
             say(f"{each['name']} cannot score now: {clean_line(each['trouble'])}")
@@ -218,7 +218,7 @@ def show(
         say("")
         rows = [[each["day"], *_write_counts(each)] for each in rule["days"][:_DAYS_SHOWN]]
         heads = ["DAY (UTC)", *(name for name in _COUNTS if name != "WAITING")]
-        say(Table(heads, rows, right=heads[1:]))
+        say(Table(heads, rows, right=heads[1:], drop=heads[:0:-1]))
     if len(rule["versions"]) > 1:
         say("", "versions")
         for version in rule["versions"]:
@@ -315,7 +315,8 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
     ]
     heads = ["AT (UTC)", "TRACE", "VERSION", "RULE VERSION", "DECISION", "COST", "WHY"]
     right = ("VERSION", "RULE VERSION", "COST")
-    say(Table(heads, rows, right, wrap=("WHY",)) if rows else "no such decision yet")
+    drop = ("RULE VERSION", "VERSION", "COST", "AT (UTC)")
+    say(Table(heads, rows, right, wrap=("WHY",), drop=drop) if rows else "no such decision yet")
 
 
 @app.command()

@@ -24,16 +24,27 @@ Baseline = Annotated[
     str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
 ]
 FailOnRegression = Annotated[
-    bool, typer.Option("--fail-on-regression", help="Exit with 1 when worse than --baseline.")
+    bool,
+    typer.Option(
+        "--fail-on-regression",
+        help="Exit with 1 when worse than --baseline, or when it lost more than --tolerance and"
+        " the results cannot tell.",
+    ),
 ]
 Alpha = Annotated[
     float,
     typer.Option(min=0.005, max=0.5, help="How often a run that is as good may be called worse."),
 ]
 Tolerance = Annotated[
-    float, typer.Option(min=0.0, help="How many points of the score may be lost.")
+    str,
+    typer.Option(
+        metavar="N|N%", help="How much of the score may be lost: points, or % of the baseline's."
+    ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Any drop is worse, whatever luck may do.")]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Any drop fails, of the score or of a case, whatever its size."),
+]
 MaxErrors = Annotated[
     str | None,
     typer.Option(
@@ -47,10 +58,6 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also every case that passed, and the whole score.")
 ]
 
-_WHOLE = 2
-"""Of more runs than these, each shows a few cases only; `tally show` has them all."""
-_FEW_CASES = 5
-
 
 @dataclass(frozen=True)
 class Gates:
@@ -59,7 +66,7 @@ class Gates:
     fail_under: float | None
     fail_on_regression: bool
     alpha: float
-    tolerance: float
+    tolerance: str
     strict: bool
     max_errors: str | None
 
@@ -71,12 +78,13 @@ class Gates:
         ):
             if asked and baseline is None:
                 raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")
-        if self.max_errors is not None:
-            from tallymark.runs.gates import read_allowance
+        from tallymark.runs.gates import read_allowance, read_tolerance
 
+        if self.max_errors is not None:
             read_allowance(self.max_errors, 0)
+        read_tolerance(self.tolerance, 0.0)
         # Nothing is under NaN, so such a gate would let everything pass.
-        bounds = {"fail-under": self.fail_under, "alpha": self.alpha, "tolerance": self.tolerance}
+        bounds = {"fail-under": self.fail_under, "alpha": self.alpha}
         for option, bound in bounds.items():
             if bound is not None and not math.isfinite(bound):
                 raise InvalidInput(f"--{option} {bound} is no bound", hint="give a finite number")
@@ -179,23 +187,21 @@ class RunEnd:
         if self.as_json:
             self._print_document(runs, against, facts)
             return
-        from tallymark.runs.reports.summary_report import MOST, closing_line, summary_lines
+        from tallymark.runs.reports.summary_report import closing_line, summary_lines
 
         if self.quiet:
             say(closing_line(runs, self.there))
             return
-        most = MOST if len(runs) <= _WHOLE else _FEW_CASES
-        folded = not self.verbose
-        parts: list[StyledLine | Table] = [
-            part
-            for run in runs
-            for part in (StyledLine(""), *summary_lines(run, most=most, folded=folded))
-        ]
         # Only the runs of a group were asked the same: two suites have no case in common.
-        if len(runs) > 1 and runs[0].record.group is not None:
+        grouped = len(runs) > 1 and runs[0].record.group is not None
+        parts: list[StyledLine | Table] = []
+        if self.verbose or not grouped:
+            for run in runs:
+                parts += [StyledLine(""), *summary_lines(run, folded=not self.verbose)]
+        if grouped:
             from tallymark.runs.reports.group_report import group_lines
 
-            parts += [StyledLine(""), *group_lines(runs)]
+            parts += [StyledLine(""), *group_lines(runs, brief=not self.verbose)]
         if against is not None:
             from tallymark.runs.reports.comparison_report import comparison_lines
 
@@ -242,5 +248,8 @@ def _find_regression(against: Comparison) -> list[str]:
     from tallymark.runs.comparison import verdict
 
     judged = verdict(against)
-    worse = f"worse than the baseline {against.first.id}: {judged.reason}"
-    return [worse] if judged.regression else []
+    if judged.passes:
+        return []
+    if judged.outcome == "worse":
+        return [f"worse than the baseline {against.first.id}: {judged.reason}"]
+    return [f"inconclusive against the baseline {against.first.id}: {judged.reason}"]

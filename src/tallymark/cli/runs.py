@@ -115,6 +115,13 @@ def _make_document(record: RunRecord) -> dict[str, Any]:
     return known | {"score_formula": known.pop("formula")}
 
 
+def _describe_passed(record: RunRecord) -> str:
+    """`3/4`, and `2/2 of 4` where not all ran."""
+    ran = record.passed + record.failed
+    total = max(record.total, ran + record.errors)
+    return f"{record.passed:,}/{ran:,}{f' of {total:,}' if ran < total else ''}"
+
+
 def _make_table(found: list[RunRecord]) -> Table:
     from tallymark.runs.problems import name_model, name_suite
 
@@ -132,13 +139,18 @@ def _make_table(found: list[RunRecord]) -> Table:
                 name_suite(each),
                 name_model(each),
                 "-" if each.score is None else format_score(each.score),
-                f"{each.passed:,}/{each.passed + each.failed:,}",
+                _describe_passed(each),
                 "-" if cost is None else format_money(cost),
                 each.status,
             )
         )
-    names = (*name, "STARTED (UTC)", "SUITE", "MODEL")
-    return Table(heads, rows, right=("SCORE", "PASSED", "COST"), wrap=names)
+    return Table(
+        heads,
+        rows,
+        right=("SCORE", "PASSED", "COST"),
+        cut=(*name, "SUITE", "MODEL"),
+        drop=("COST", "STATUS", "STARTED (UTC)"),
+    )
 
 
 def _read_name(record: RunRecord) -> str:

@@ -148,7 +148,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
     alpha: Alpha = 0.05,
-    tolerance: Tolerance = 0.0,
+    tolerance: Tolerance = "1%",
     strict: Strict = False,
     max_errors: MaxErrors = None,
     quiet: Quiet = False,

@@ -1,36 +1,80 @@
-"""`tally show`: one run, with its cases and its score explained."""
+"""`tally show`: one run with its cases and its score explained, or one case with its answer."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, write_reports
-from tallymark.text import say
+from tallymark.cli.streams import print_json
+from tallymark.errors import NotFound, suggest
+from tallymark.text import StyledLine, complete_command, list_some, say
+
+if TYPE_CHECKING:
+    from tallymark.runs.run import CaseView, Run
 
 
-def show(
+def show(  # noqa: PLR0913, PLR0917 (the options of a command)
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="An id, its beginning, latest or latest~1.")
-    ],
-    limit: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
+    ] = "latest",
+    case: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show this case: prompt, whole answer, every check."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Show at most N cases of each kind.")] = 20,
     report: ReportPaths = None,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a run: its score and how it came about, its cases and their checks."""
-    from tallymark.runs.reports.summary_report import summary_lines
-
     check_reports(report or [])
     with open_desk(db, server) as desk:
         with show_progress("loading"):
             loaded = desk.runs.load(run, traces=bool(report) or as_json)
-        if as_json:
+        if case is not None:
+            _show_case(loaded, _find_case(loaded, case), as_json=as_json)
+        elif as_json:
             print_runs(loaded)
         else:
-            say(*summary_lines(loaded, most=limit))
+            _show_run(loaded, limit, desk.there or "")
         write_reports(report or [], [loaded])
+
+
+def _show_run(run: Run, limit: int, there: str) -> None:
+    from tallymark.runs.reports.summary_report import summary_lines
+
+    lines = summary_lines(run, most=limit, whole=True)
+    some = run.of_status("failed", 1) or run.of_status("error", 1) or run.of_status("passed", 1)
+    if some:
+        typed = f"tally show {run.record.id} --case {shlex.quote(some[0].name)}{there}"
+        hint = complete_command(f"one case with its whole answer: {typed}")
+        lines += [StyledLine(""), StyledLine(hint, "bold")]
+    say(*lines)
+
+
+def _find_case(run: Run, name: str) -> CaseView:
+    found = run.read_cases([name])
+    if found:
+        return found[name]
+    names = list(run.outcomes)
+    near = suggest(name, names)
+    hint = f"did you mean {near!r}?" if near else f"its cases are {list_some(names)}"
+    raise NotFound(f"the run {run.record.id} has no case {name!r}", hint=hint)
+
+
+def _show_case(run: Run, case: CaseView, *, as_json: bool) -> None:
+    from tallymark.runs.reports.case_report import case_lines
+    from tallymark.runs.reports.json_report import describe_case
+    from tallymark.scoring.score import make_json_safe
+
+    if as_json:
+        results = [make_json_safe(describe_case(each)) for each in case.results]
+        print_json({"run": run.record.id, "case": case.name, "results": results})
+    else:
+        say(*case_lines(run, case))

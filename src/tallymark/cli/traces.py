@@ -224,7 +224,7 @@ def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
             for value, trace in found
         ]
         heads = (score.upper(), "TRACE", "STARTED (UTC)", "ASKED")
-        say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",)))
+        say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",), drop=(heads[2], "ASKED")))
     else:
         rules = (
             "" if score.startswith((PEOPLE, SCORE)) else f" by a rule; by people: people.{score}"
@@ -392,8 +392,11 @@ def _make_table(found: list[ScoredTrace]) -> Table:
         rows.append(tuple(row))
     if scored:
         heads.insert(-1, "SCORES")
-    wrap = tuple(name for name in heads if name in ("STARTED (UTC)", "NAME", "SCORES", "ASKED"))
-    return Table(tuple(heads), rows, right=("TOOK", "TOKENS", "COST"), wrap=wrap)
+    drop = ("TOKENS", "COST", "TOOK", "NAME", "STATUS", *heads[8:9], "STARTED (UTC)", "ASKED")
+    right = ("TOOK", "TOKENS", "COST")
+    return Table(
+        tuple(heads), rows, right=right, wrap=("SCORES", "ASKED"), cut=("NAME",), drop=drop
+    )
 
 
 def _write_scores(scores: list[TraceScore]) -> str:
@@ -447,7 +450,7 @@ def _make_span_table(trace: Trace) -> Table:
         for depth, span in trace.walk()
     ]
     heads = ("SPAN", "KIND", "TOOK", "TOKENS", "OUTPUT")
-    return Table(heads, rows, right=("TOOK", "TOKENS"), wrap=("OUTPUT",))
+    return Table(heads, rows, right=("TOOK", "TOKENS"), wrap=("OUTPUT",), drop=("TOKENS", "KIND"))
 
 
 def _make_score_table(scores: list[TraceScore]) -> Table:
@@ -463,7 +466,7 @@ def _make_score_table(scores: list[TraceScore]) -> Table:
         for each in scores
     ]
     heads = ("SCORE", "VALUE", "BY", "VERSION", "", "REASON")
-    return Table(heads, rows, right=("VALUE", "VERSION"), wrap=("REASON",))
+    return Table(heads, rows, right=("VALUE", "VERSION"), wrap=("REASON",), drop=("VERSION", "BY"))
 
 
 def _make_sum_table(
@@ -488,7 +491,8 @@ def _make_sum_table(
         rows.append(tuple(row))
     if measure is not None:
         heads.append(f"MEAN {measure.upper()}")
-    return Table(tuple(heads), rows, right=tuple(heads[1:6]), wrap=(head,))
+    drop = ("TOKENS", "COST", "MEAN TIME", "ERRORS")
+    return Table(tuple(heads), rows, right=tuple(heads[1:6]), drop=drop)
 
 
 def _write_estimate(

@@ -77,7 +77,7 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
             (str(each.id), each.side, each.player, str(each.number), format_moment(each.at))
             for each in found
         ]
-        say(Table(heads, rows, right=("SUBMISSION", "NUMBER"), wrap=("AGENT",)))
+        say(Table(heads, rows, right=("SUBMISSION", "NUMBER"), drop=("NUMBER", heads[-1])))
     else:
         how = f"tally versus submit {challenge} FILE --agent NAME --side red"
         say(f"no submissions; make one with: {how}")
@@ -122,7 +122,7 @@ def _describe(kept: KeptSideSubmission) -> Iterator[str | Table]:
     # Players are not told why while the challenge runs.
     columns = 4 if any(why for *_, why in rows) else 3
     heads = ("AGAINST", "CATEGORY", "VERDICT", "WHY")[:columns]
-    yield Table(heads, [row[:columns] for row in rows], wrap=("AGAINST", "WHY"))
+    yield Table(heads, [row[:columns] for row in rows], wrap=("WHY",))
 
 
 def _describe_verdict(verdict: SideVerdict) -> tuple[str, str, str, str]:

@@ -63,7 +63,7 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
             )
             for each in found
         ]
-        say(Table(heads, rows, wrap=("URL", "EVENTS", "OF")))
+        say(Table(heads, rows, wrap=("EVENTS", "OF"), cut=("URL",), drop=("OF", "EVENTS")))
     else:
         say("no webhooks; make one with: tally webhooks add URL")
 
@@ -150,7 +150,7 @@ def deliveries(
             )
             for each in found
         ]
-        say(Table(heads, rows, right=("TRIES",), wrap=("LAST ANSWER",)))
+        say(Table(heads, rows, right=("TRIES",), wrap=("LAST ANSWER",), drop=("TRIES", "AT (UTC)")))
     else:
         say(f"nothing was sent to {webhook}" + ("" if state is None else f" that is {state}"))
 

@@ -40,7 +40,7 @@ class Term:
     contribution: float | None
     """None where it is too large, although the terms together are not."""
     share: float | None
-    """Of the score, from 0 to 1 where all terms pull the same way; None when the score is 0."""
+    """Of the score, from 0 to 1; None when the score is 0 or terms pull in opposite ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,13 @@ def _format_share(share: float | None) -> str:
 
 def list_terms(part: Step, total: float) -> Iterator[Term]:
     """The terms of a formula, each with what it contributes to the total."""
-    for each, factor, text in _split(part):
-        own = each.value or 0.0
-        # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
-        contribution = own * factor + 0.0
-        share = contribution / total if total else math.inf
+    # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
+    found = [(text, each.value or 0.0, factor) for each, factor, text in _split(part)]
+    contributions = [own * factor + 0.0 for _, own, factor in found]
+    # Where one term adds and another takes away, "105 %" and "-5 %" would be no shares.
+    shared = total and all(each * math.copysign(1.0, total) >= 0 for each in contributions)
+    for (text, own, _), contribution in zip(found, contributions, strict=True):
+        share = contribution / total + 0.0 if shared else math.inf
         yield Term(text, own, _keep_finite(contribution), _keep_finite(share))
 
 

@@ -157,13 +157,14 @@ def compare_runs(
         told = []
         for each in found:
             plain: dict[str, Any] = msgspec.to_builtins(each.to_dict())
-            verdict = plain.pop("regression")
+            verdict = plain.pop("verdict")
             plain["changes"] = plain["changes"][:_MOST_CHANGES]
             told.append(
                 RunComparison(
                     first=each.first.id,
                     second=each.second.id,
-                    regression=verdict["regression"],
+                    verdict=verdict["outcome"],
+                    passes=verdict["passes"],
                     reason=verdict["reason"],
                     details=plain,
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -277,7 +277,10 @@ class RunComparison(BaseModel):
 
     first: str
     second: str
-    regression: bool
+    verdict: Literal["better", "worse", "not_worse", "inconclusive"]
+    passes: bool = Field(
+        description="False when worse, or when inconclusive and more than 1 % of the score is lost."
+    )
     reason: str
     details: dict[str, Any]
 

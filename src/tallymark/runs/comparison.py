@@ -14,6 +14,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.differences import Difference, SharedCases
+from tallymark.runs.gates import read_tolerance
 from tallymark.runs.paired_cases import list_prompts, pair_unnamed
 from tallymark.runs.problems import describe_check, name_case
 from tallymark.runs.record import CaseResult, RunRecord
@@ -23,7 +24,6 @@ from tallymark.scoring.score import make_json_safe
 from tallymark.text import (
     format_beside,
     format_count,
-    format_number,
     format_p_value,
     format_score,
 )
@@ -45,9 +45,16 @@ CHANGE_KINDS: dict[ChangeKind, str] = {
     "only_second": "Only in the second run",
 }
 """How a case can change, the worst first."""
+VerdictOutcome = Literal["better", "worse", "not_worse", "inconclusive"]
+VERDICT_TITLES: dict[VerdictOutcome, str] = {
+    "better": "Better",
+    "worse": "Regression",
+    "not_worse": "No regression",
+    "inconclusive": "Inconclusive",
+}
 _ROUNDING = 1e-9
 _ENOUGH = 30
-"""Results that show a middling difference."""
+"""Results that usually show a difference of medium size."""
 FEW_CASES = 10
 """With fewer shared cases than this, chance decides more than the runs do."""
 
@@ -57,10 +64,14 @@ class RegressionRule(msgspec.Struct, frozen=True):
 
     alpha: float = 0.05
     """How often a run that is as good may be called worse."""
-    tolerance: float = 0.0
-    """How many points of the score may be lost."""
+    tolerance: float | str = "1%"
+    """How much of the score may be lost: points, or a share of the first run's score."""
     strict: bool = False
-    """Any drop counts, of the score or of a case, whatever luck may do."""
+    """Any drop counts, of the score or of a case, whatever the tolerance and the test say."""
+
+    def allowed_loss(self, score: float) -> float:
+        """The tolerance in points, for a first run with this score."""
+        return 0.0 if self.strict else read_tolerance(self.tolerance, score)
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +88,8 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     passed: int
     failed: int
     errors: int
+    missing: int
+    """Results that it should have and has not."""
     left_out: list[str]
     """Evals of its formula that were not chosen: it has no score, and did not lose one."""
 
@@ -138,14 +151,21 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain values that any JSON writer takes."""
         plain: dict[str, Any] = make_json_safe(self)
-        return plain | {"regression": make_json_safe(verdict(self))}
+        return plain | {"verdict": make_json_safe(verdict(self))}
 
 
 class RegressionVerdict(msgspec.Struct, frozen=True):
     """Whether the second run is worse, and why, in one sentence."""
 
-    regression: bool
+    outcome: VerdictOutcome
+    passes: bool
+    """What a gate says: inconclusive passes only if no more than the tolerance was lost."""
     reason: str
+
+    @property
+    def title(self) -> str:
+        """As people read it."""
+        return VERDICT_TITLES[self.outcome]
 
 
 def compare(
@@ -248,65 +268,100 @@ def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def is_regression(comparison: Comparison, rule: RegressionRule | None = None) -> bool:
-    """Whether the second run is worse than the first; `verdict` says why."""
-    return verdict(comparison, rule).regression
+    """Whether the second run is shown to be worse than the first; `verdict` says why."""
+    return verdict(comparison, rule).outcome == "worse"
 
 
 def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> RegressionVerdict:
-    """Worse means: the score fell, and luck alone makes it fall so much with p ≤ alpha.
+    """Better, worse, not worse or inconclusive; see `docs/comparing-runs.md`.
 
-    Where a score is missing, having lost it is worse; where neither run has one, a case that passed
-    and fails now. The rule is the comparison's own unless another is given.
+    A score that was lost is worse; where neither run has one, a case that passed and fails now.
+    The rule is the comparison's own unless another is given.
     """
     rule = rule or comparison.rule
     lost = [change.name for change in (*comparison.of_kind("broken"), *comparison.of_kind("worse"))]
     score = comparison.score
     if rule.strict and lost:
-        return RegressionVerdict(True, f"cases that passed fail now: {_list_cases(lost)}")
+        return _say_worse(f"cases that passed fail now: {_list_cases(lost)}")
     if score.difference.value is not None:
-        return _judge_by_score(comparison, rule)
+        return _judge_by_score(comparison, rule, lost)
     part = list(dict.fromkeys([*comparison.first.left_out, *comparison.second.left_out]))
     known = comparison.first.score is not None and not part
     if score.first is not None or (score.second is None and known):
         why = comparison.second.score_error or "no case that both ran gives one"
-        return RegressionVerdict(
-            True, f"the second run has no score to compare, the first has one: {why}"
-        )
+        return _say_worse(f"the second run has no score to compare, the first has one: {why}")
     if score.second is None and lost:
+        return _say_worse(f"there is no score, and cases that passed fail now: {_list_cases(lost)}")
+    if score.second is not None:
+        failing = f", and cases that passed fail now: {_list_cases(lost)}" if lost else ""
         return RegressionVerdict(
-            True, f"there is no score, and cases that passed fail now: {_list_cases(lost)}"
+            "inconclusive", not lost, f"the first run has no score to compare with{failing}"
         )
-    if part:
-        why = f"the score needs cases that were not chosen ({_list_cases(part)})"
-        return RegressionVerdict(False, f"{why}, and no case that passed fails now")
-    return RegressionVerdict(False, "the first run has no score that could be lost")
+    why = f"the score needs cases that were not chosen ({_list_cases(part)})" if part else ""
+    none = "neither run has a score"
+    return RegressionVerdict("not_worse", True, f"{why or none}, and no case that passed fails now")
 
 
-def _judge_by_score(comparison: Comparison, rule: RegressionRule) -> RegressionVerdict:
+def _say_worse(reason: str) -> RegressionVerdict:
+    return RegressionVerdict("worse", False, reason)
+
+
+def _judge_by_score(
+    comparison: Comparison, rule: RegressionRule, lost: Sequence[str]
+) -> RegressionVerdict:
     difference, p_value = comparison.score.difference, comparison.p_value
     change = difference.value or 0.0
-    size = max(abs(comparison.score.first or 0.0), abs(comparison.score.second or 0.0))
-    fell = f"the score fell by {format_score(-change)}"
+    before = comparison.score.first or 0.0
     # Adding up in another order alone may change the last digits; that is no loss.
+    size = max(abs(before), abs(comparison.score.second or 0.0))
     rounding = _ROUNDING * size
-    if change >= -rule.tolerance - rounding:
-        lost = f"{fell}, and {format_number(rule.tolerance)} may be lost"
-        return RegressionVerdict(False, lost if change < -rounding else "the score did not fall")
+    allowed = rule.allowed_loss(before)
+    fell = f"the score fell by {format_score(-change)}" if change < -rounding else ""
+    if change >= -allowed - rounding:
+        return _judge_small_loss(comparison, allowed, fell, lost)
     if rule.strict:
-        return RegressionVerdict(True, f"{fell}, and --strict allows no drop")
+        return _say_worse(f"{fell}, and --strict allows no drop")
+    over = f"{fell}, more than the tolerance of {format_score(allowed)}" if allowed else fell
     if p_value is None:
-        return RegressionVerdict(True, f"{fell}, and how often luck does that cannot be told")
+        return RegressionVerdict("inconclusive", False, f"{over}, and no test fits this formula")
     if 0.5**difference.units > rule.alpha:
-        results = format_count(difference.units, "result")
-        hint = f"try --epochs {math.ceil(_ENOUGH / max(1, difference.units))}, or --strict"
-        return RegressionVerdict(False, f"{fell}, but {results} cannot show it; {hint}")
-    worse = p_value <= rule.alpha
-    adjusted = (
-        f", adjusted for {comparison.compared} comparisons" if comparison.compared > 1 else ""
+        results, least = format_count(difference.units, "result"), -math.log2(rule.alpha)
+        epochs = math.ceil(_ENOUGH / max(1, difference.units))
+        why = f"{results} can never tell a drop from chance (that takes {math.ceil(least)} or more)"
+        return RegressionVerdict(
+            "inconclusive", False, f"{over}; {why}: add cases, or try --epochs {epochs}"
+        )
+    how = f"p {format_beside(format_p_value, p_value, rule.alpha)}"
+    if comparison.compared > 1:
+        how += f", adjusted for {comparison.compared} comparisons"
+    if p_value <= rule.alpha:
+        return _say_worse(f"{over}, which is hardly chance ({how})")
+    reason = f"{over}, which may be chance ({how}): more cases or epochs would tell"
+    return RegressionVerdict("inconclusive", False, reason)
+
+
+def _judge_small_loss(
+    comparison: Comparison, allowed: float, fell: str, lost: Sequence[str]
+) -> RegressionVerdict:
+    """Of a score that fell by no more than the tolerance, if at all: is that enough to say so?"""
+    ends = comparison.score.difference.interval
+    unrun = [change.name for change in comparison.of_kind("error_now")]
+    missing = comparison.second.missing
+    within = f", within the tolerance of {format_score(allowed)}" if fell else ""
+    told = f"{fell or 'the score did not fall'}{within}"
+    if missing or unrun:
+        left = f"{format_count(missing, 'result')} of the second run did not run"
+        why = left if missing else f"cases could not run: {_list_cases(unrun)}"
+        return RegressionVerdict("inconclusive", True, f"{told}, but {why}")
+    if ends is not None and ends.low > 0 and not fell:
+        rose = format_score(comparison.score.difference.value)
+        sure = f"95 % interval {format_score(ends.low)} to {format_score(ends.high)}"
+        return RegressionVerdict("better", True, f"the score rose by {rose} ({sure})")
+    if not lost or (ends is not None and ends.low >= -allowed):
+        return RegressionVerdict("not_worse", True, told)
+    return RegressionVerdict(
+        "inconclusive", True, f"{told}, but cases that passed fail now: {_list_cases(lost)}"
     )
-    how = f"p {format_beside(format_p_value, p_value, rule.alpha)}{adjusted}"
-    than = f"{'at most' if worse else 'more than'} {format_number(rule.alpha)}"
-    return RegressionVerdict(worse, f"{fell}; luck alone does that with {how}, {than}")
 
 
 def _list_cases(names: Sequence[str], most: int = 3) -> str:
@@ -330,6 +385,7 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
         passed=total.passed,
         failed=total.ran - total.passed,
         errors=tally.errors,
+        missing=max(0, record.total - tally.finished),
         left_out=list(tally.left_out),
     )
 
@@ -419,6 +475,6 @@ def _list_warnings(
             yield f"{record.id} has {tally.finished:,} of its {record.total:,} results"
     most = max(len(tally.cases) for tally in tallies)
     if shared < FEW_CASES:
-        yield f"only {shared} {'case' if shared == 1 else 'cases'} ran in both: chance decides much"
+        yield f"only {format_count(shared, 'shared case')}: chance decides much"
     elif shared < most / 2:
-        yield f"only {shared:,} of {most:,} cases ran in both"
+        yield f"only {shared:,} of {most:,} cases are shared"

@@ -66,6 +66,19 @@ def read_allowance(text: str, total: int) -> float:
     return value * total / 100 + THRESHOLD_ROUNDING if text.strip().endswith("%") else value
 
 
+def read_tolerance(tolerance: float | str, score: float) -> float:
+    """How many points may be lost: `5`, or `2%` of a score."""
+    text = str(tolerance).strip()
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        hint = "give points of the score, as 5, or a share of the baseline's score, as 2%"
+        raise InvalidInput(f"the tolerance {text!r} is not a number of 0 or more", hint=hint)
+    return value * abs(score) / 100 if text.endswith("%") else value
+
+
 def find_weak_scorers(run: Run, at_least: float) -> list[str]:
     """The scorers whose mean is not enough; one that only gives labels has none to be weak."""
     return [

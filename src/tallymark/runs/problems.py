@@ -36,6 +36,18 @@ def name_suite(record: RunRecord) -> str:
     return f"{record.suite} ({', '.join(said)})" if said else record.suite
 
 
+def describe_unrun(record: RunRecord, finished: int | None = None) -> str | None:
+    """How much of a run was never asked, and why; None where nothing is missing.
+
+    For example `2 of 4 not run (the budget is spent)`.
+    """
+    done = record.passed + record.failed + record.errors if finished is None else finished
+    missing = record.total - done
+    if missing <= 0:
+        return None
+    return f"{missing:,} of {record.total:,} not run ({record.error or record.status})"
+
+
 def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:
     """What was asked and what was answered, as far as it is known."""
     if result.input:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
+from tallymark.runs.problems import describe_unrun
 from tallymark.runs.record import NOTES_TAG, CaseResult, CaseStatus, RunRecord, RunStatus
 from tallymark.runs.repeats import Repeats, mean_repeats, summarise_repeats
 from tallymark.runs.scorer_summary import ScorerSummary, summarise_scorers
@@ -312,6 +313,11 @@ class Run:
     def missing(self) -> int:
         """Results that the run should have and has not."""
         return max(0, self.record.total - self.tally.finished)
+
+    @property
+    def unrun(self) -> str | None:
+        """How many results are missing, and why; None where none is."""
+        return describe_unrun(self.record, self.tally.finished)
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:

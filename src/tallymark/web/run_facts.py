@@ -7,7 +7,13 @@ from typing import Any
 
 import msgspec
 
-from tallymark.runs.problems import describe_check, list_problems, name_case, name_model
+from tallymark.runs.problems import (
+    describe_check,
+    describe_unrun,
+    list_problems,
+    name_case,
+    name_model,
+)
 from tallymark.runs.record import (
     NOTES_TAG,
     CaseResult,
@@ -48,11 +54,18 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     door: str | None
     tags: dict[str, str]
     error: str | None
+    unrun: str | None
+    """How much of a run that ended was never asked, and why."""
     rescore_notes: list[str]
 
     @property
     def ran(self) -> int:
         return self.passed + self.failed
+
+    @property
+    def expected(self) -> int:
+        """Results that it has or should have."""
+        return max(self.total, self.finished)
 
     @property
     def finished(self) -> int:
@@ -84,6 +97,7 @@ def describe_run(record: RunRecord) -> RunFacts:
         door=record.tags.get("door"),
         tags=_read_tags(record.tags),
         error=record.error,
+        unrun=None if record.status in ("queued", "running") else describe_unrun(record),
         rescore_notes=read_notes(record),
     )
 

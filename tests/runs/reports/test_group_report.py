@@ -24,16 +24,16 @@ SCORE        a        b
 p        25.00  * 75.00
 q      * 75.00     0.00
 
-RUN    PROMPT  MODEL    SCORE  SUCCESS     COST  AVG LATENCY
-r-p-a  p       a        25.00    25.0%  $0.4000       1.00 s
-r-p-b  p       b      * 75.00    75.0%  $0.4000       1.00 s
-r-q-a  q       a      * 75.00    75.0%  $0.4000       1.00 s
-r-q-b  q       b         0.00     0.0%  $0.4000       1.00 s
-* the highest score; the 95 % intervals above say how sure that is"""
+RUN    PROMPT  MODEL    SCORE   95 % INTERVAL  SUCCESS     COST  AVG LATENCY
+r-p-a  p       a        25.00   1.25 to 75.77    25.0%  $0.4000       1.00 s
+r-p-b  p       b      * 75.00  24.23 to 98.75    75.0%  $0.4000       1.00 s
+r-q-a  q       a      * 75.00  24.23 to 98.75    75.0%  $0.4000       1.00 s
+r-q-b  q       b         0.00   0.00 to 60.24     0.0%  $0.4000       1.00 s
+* the highest score; the 95 % intervals say how sure that is"""
     )
     head = text.partition("=== Prompts and Models ===\n")[0]
-    assert head.startswith("=== Comparison ===\nrun    score  difference")
-    assert "\nb · p  75.00      +50.00" in head
+    assert head.startswith("=== Comparison ===\nrun    model  score  difference")
+    assert "\nr-p-b  b · p  75.00      +50.00" in head
     assert "adjusted for 3\n  comparisons (Holm)" in head
 
 
@@ -43,10 +43,10 @@ def test_two_runs_are_compared_in_full_and_several_models_are_the_same_table() -
     assert (
         text.partition("=== Runs ===\n")[2]
         == """\
-RUN       MODEL    SCORE  SUCCESS     COST  AVG LATENCY
-r-None-a  a        25.00    25.0%  $0.4000       1.00 s
-r-None-b  b      * 75.00    75.0%  $0.4000       1.00 s
-* the highest score; the 95 % intervals above say how sure that is"""
+RUN       MODEL    SCORE   95 % INTERVAL  SUCCESS     COST  AVG LATENCY
+r-None-a  a        25.00   1.25 to 75.77    25.0%  $0.4000       1.00 s
+r-None-b  b      * 75.00  24.23 to 98.75    75.0%  $0.4000       1.00 s
+* the highest score; the 95 % intervals say how sure that is"""
     )
 
 
@@ -69,3 +69,15 @@ def test_files_have_the_matrix_too() -> None:
     assert "Prompt |" not in markdown_report(alone)
     assert '"matrix"' not in json_report(alone)
     assert "★" not in html_report(alone)
+
+
+def test_cases_by_model_come_first_where_no_summary_stands_before() -> None:
+    runs = [cell(None, "a", 1), cell(None, "b", 3)]
+    text = "\n".join(map(str, group_lines(runs, brief=True)))
+    assert text.startswith(
+        """\
+=== Cases ===
+case        a      b
+"""
+    )
+    assert "\npassed    1/4    3/4\nscore   25.00  75.00\n\na\n  ✗ " in text

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.runs.reports.sample_runs import HOSTILE, finished, parts, support_run, two_cases
 
+from tallymark.runs.comparison import compare, verdict
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.reports.html_page import html_report
 from tallymark.runs.run import Run
@@ -231,8 +232,8 @@ def test_repeated_cases_show_pass_at_k() -> None:
     found = page(support_run(epochs=4))
     assert "pass@4" in found.text
     assert "pass^4" in found.text
-    assert "epoch 0" in found.text
-    assert "epoch 3" in found.text
+    assert "epoch 1" in found.text
+    assert "epoch 4" in found.text
 
 
 def test_many_runs_are_drawn_up_to_a_limit() -> None:
@@ -276,3 +277,18 @@ def test_the_sample_is_what_the_runner_would_keep() -> None:
     _, sample = parts(two_cases())
     record, results = parts(finished(RunRecord(id="r", suite="s", model="m"), sample))
     assert (record.score, record.status, len(results)) == (50.0, "completed", 2)
+
+
+def test_a_comparison_stands_in_the_page_with_its_verdict_and_what_broke() -> None:
+    good, bad = support_run(skill=1.0), support_run("x/y", skill=0.0)
+    bad.gates = ["worse than the baseline"]
+    comparison = compare(good, bad)
+    text = html_report([bad], [comparison])
+    assert f"<strong>{verdict(comparison).title}:</strong>" in text
+    assert f"Broken (passed before): {len(comparison.of_kind('broken'))}" in text
+    assert comparison.of_kind("broken")[0].name in text
+    assert "does not pass its gate:</strong> worse than the baseline" in text
+    assert (
+        "\N{MINUS SIGN}" in text.partition('aria-label="Comparison"')[2].partition("</section>")[0]
+    )
+    assert 'aria-label="Comparison"' not in html_report([bad])

@@ -76,8 +76,8 @@ def test_a_run_that_broke_off_says_so() -> None:
     text = markdown_report(
         [Run(replace(record, status="cancelled", total=9, error="budget"), results)]
     )
-    assert "- `replay/careful` ended with an error: `budget`" in text
-    assert "- `replay/careful` is cancelled: 7 of 9 results are missing" in text
+    assert "- `replay/careful` was cut short: `7 of 9 not run (budget)`" in text
+    assert "(1/2 of 9)" in text
 
 
 @pytest.mark.parametrize("name", ["a|b", "a`b", "``", "<b>x</b>", "*x*", "a\nb|c", "[x](http://h)"])

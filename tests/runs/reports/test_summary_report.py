@@ -71,9 +71,9 @@ def test_what_was_paid_for_an_answer_that_could_not_be_judged_is_told() -> None:
 def test_the_last_line_says_what_can_be_done_where_the_run_is() -> None:
     errors = [CaseResult(case="a", status="error", error="gone")]
     run = finished(RunRecord(id="r1", suite="s", model="m", formula="success_pct"), errors)
-    assert closing_line([run]).endswith("ask again what could not run: tally run --resume r1")
-    assert closing_line([run], "").endswith("look closer: tally show r1")
-    assert closing_line([run], " --server team").endswith("tally show r1 --server team")
+    assert closing_line([run]).endswith("ask again what did not run: tally run --resume r1")
+    assert closing_line([run], "").endswith("look closer: tally show r1 --case a")
+    assert closing_line([run], " --server team").endswith("tally show r1 --case a --server team")
 
 
 def test_a_failed_case_shows_what_was_asked_and_answered_on_lines_of_80_columns() -> None:
@@ -239,3 +239,19 @@ def test_a_row_of_several_epochs_has_the_means_of_both_latency_and_cost() -> Non
     run = finished(RunRecord(id="r1", suite="s", model="m", formula="total_cost"), results)
     (row,) = [line for line in summary(run).splitlines() if line.startswith("  ✗ a")]
     assert row.split()[-5:] == ["0/3", "passed", "2.00", "s", "$0.5000"]
+
+
+def test_the_last_line_says_what_did_not_run() -> None:
+    passed = [CaseResult(case="a", status="passed")]
+    record, results = parts(finished(RunRecord(id="r1", suite="s", model="m"), passed))
+    cut = Run(replace(record, total=3, status="cancelled", error="the budget is spent"), results)
+    said = "s: 100.00, 1 passed, 2 of 3 not run (the budget is spent)"
+    assert closing_line([cut]) == f"{said}; ask again what did not run: tally run --resume r1"
+    whole = Run(replace(record, id="r2", score=50.0), results)
+    assert closing_line([whole, cut]).startswith("2 runs, the best by m: 100.00; 1 run cut short")
+
+
+def test_the_last_line_proposes_a_case_that_failed() -> None:
+    failed = [CaseResult(case="a", status="passed"), CaseResult(case="b c", status="failed")]
+    run = finished(RunRecord(id="r1", suite="s", model="m"), failed)
+    assert closing_line([run]).endswith("1 of 2 failed; look closer: tally show r1 --case 'b c'")

@@ -15,7 +15,7 @@ def test_the_heading_is_the_answer(client: TestClient) -> None:
 
 def test_page_and_verdict_agree(client: TestClient) -> None:
     found = client.get("/compare?run=rnone&run=rntwo&format=json").json()
-    assert ("is worse" in found["title"]) is found["verdict"]["regression"]
+    assert ("is worse" in found["title"]) is (found["verdict"]["outcome"] == "worse")
 
 
 def test_flipped_cases_show_their_words(client: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as
 from tests.web.page_samples import NOW
@@ -76,3 +77,28 @@ def test_what_changes_can_be_asked_for_by_itself(client: TestClient) -> None:
     part = client.get("/?part=news").text
     assert "Latest" in part
     assert "<html" not in part
+
+
+def test_noise_and_runs_that_were_cut_short_raise_no_alarm(app: App) -> None:
+    store = app.store
+    first = store.run("rnone")
+    for name, score, total in (("rnnoise", 49.9998, 4), ("rncut", 20.0, 9)):
+        record = replace(
+            first,
+            id=name,
+            suite=f"suite of {name}",
+            created_at=NOW,
+            score=score,
+            total=total,
+            passed=2,
+            failed=2,
+            errors=0,
+        )
+        earlier = replace(record, id=f"{name}0", created_at=NOW - 60, score=50.0, total=4)
+        for each in (earlier, record):
+            store.create_run(each)
+    told = browse(app).get("/?format=json").json()
+    assert all(not each["suite"].startswith("suite of") for each in told["alerts"])
+    page = browse(app).get("/").text
+    assert "20.00 over 4 of 9" in page
+    assert "5 of 9 not run (completed)" in page

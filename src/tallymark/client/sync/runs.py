@@ -117,7 +117,7 @@ class Runs(Resource):
         *others: str,
         formula: str | None = None,
         alpha: float | None = None,
-        tolerance: float | None = None,
+        tolerance: float | str | None = None,
         strict: bool = False,
         **options: Unpack[CallOptions],
     ) -> wire.Comparison:

@@ -48,12 +48,13 @@ def comment_report(
 
 def _write_headline(suite: str, comparison: Comparison | None, failures: Sequence[str]) -> str:
     named = write_code_span(clean_line(suite, 100))
-    if comparison is not None and verdict(comparison).regression:
+    said = None if comparison is None else verdict(comparison)
+    if said is not None and said.outcome == "worse":
         return f"❌ {named} is worse than its base"
     if failures:
         return f"❌ {named} does not pass its gate"
-    if comparison is None:
+    if said is None:
         return f"✅ {named}"
-    if comparison.of_kind("broken") or round(comparison.score.difference.value or 0.0, 2) < 0:
-        return f"⚠️ {named} may be worse than its base, or it is luck"
-    return f"✅ {named} is not worse than its base"
+    if said.outcome == "inconclusive":
+        return f"⚠️ {named} may be worse than its base, or it is chance"
+    return f"✅ {named} is {'better' if said.outcome == 'better' else 'not worse'} than its base"

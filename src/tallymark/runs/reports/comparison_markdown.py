@@ -34,8 +34,7 @@ def write_comparison(
     for row in list_rows(comparison):
         yield f"| {' | '.join(row)} |"
     said = verdict(comparison)
-    word = "Regression" if said.regression else "No regression"
-    yield from ("", f"**{word}**: {clean_line(said.reason, 500)}")
+    yield from ("", f"**{said.title}**: {clean_line(said.reason, 500)}")
     yield from (f"Careful: {clean_line(each, 500)}" for each in comparison.warnings)
     for kind, title in CHANGE_KINDS.items():
         changes = comparison.of_kind(kind)

@@ -9,7 +9,6 @@ from tallymark.runs.comparison import (
     CaseChange,
     ChangeKind,
     ComparedMeasure,
-    ComparedRun,
     Comparison,
     verdict,
 )
@@ -55,9 +54,9 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     rows = list(list_rows(comparison))
     lines: list[StyledLine | Table] = [StyledLine("=== Comparison ===", "bold")]
     lines += [*_write_sides(comparison), StyledLine("")]
-    lines.append(Table(HEADER, rows, right=HEADER[1:], wrap=(HEADER[0], _INTERVAL)))
+    lines.append(Table(HEADER, rows, right=HEADER[1:], drop=(_INTERVAL, HEADER[-1])))
     note = f"over the {format_count(comparison.shared, 'case')} that both ran"
-    note += "; p worse: how often luck alone makes it as bad as this"
+    note += "; p worse: chance of a drop this large if nothing changed"
     if comparison.compared > 1:
         note += f" (the score's adjusted for {comparison.compared} comparisons, by Holm)"
     lines += wrap_lines(note, "dim")
@@ -65,8 +64,8 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
         lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
     said = verdict(comparison)
-    word = "Regression" if said.regression else "No regression"
-    lines += wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    style = "bold red" if said.outcome == "worse" else "bold" if said.passes else "bold yellow"
+    lines += wrap_lines(f"{said.title}: {said.reason}", style)
     for warning in comparison.warnings:
         lines += wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines
@@ -76,6 +75,7 @@ def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
     for title, side in (("First", comparison.first), ("Second", comparison.second)):
         counts = f"{side.passed:,} passed, {side.failed:,} failed"
         errors = f", {format_count(side.errors, 'error')}" if side.errors else ""
+        errors += f", {side.missing:,} not run" if side.missing else ""
         model, run = clean_line(side.title, 60), clean_line(side.id, 40)
         yield from wrap_lines(f"{title + ':':<8}{run} on {model} ({counts}{errors})")
     yield from wrap_lines(f"Score:  {clean_line(comparison.formula, 400)}")
@@ -130,8 +130,8 @@ def _write_changes(
 def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[StyledLine | Table]:
     """Several runs against the first: a row for each."""
     first = comparisons[0].first
-    heads = ("run", "score", "difference", _INTERVAL, "p worse", "broken", "fixed")
-    rows: list[TableRow] = [(_name_run(first), format_score(first.score), *["-"] * 5)]
+    heads = ("run", "model", "score", "difference", _INTERVAL, "p worse", "broken", "fixed")
+    rows: list[TableRow] = [(first.id, first.title, format_score(first.score), *["-"] * 5)]
     for each in comparisons:
         _, _, _, change, interval, p_value = next(list_rows(each))
         lost, won = (
@@ -139,7 +139,8 @@ def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[StyledLine 
             for kinds in (("broken", "worse"), ("fixed", "better"))
         )
         score = format_score(each.second.score)
-        rows.append((_name_run(each.second), score, change, interval, p_value, lost, won))
+        named = (each.second.id, each.second.title)
+        rows.append((*named, score, change, interval, p_value, lost, won))
     warned: dict[str, list[str]] = {}
     for each in comparisons:
         for warning in each.warnings:
@@ -148,16 +149,10 @@ def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[StyledLine 
         clean(said if len(of) == len(comparisons) > 1 else f"{', '.join(of)}: {said}")
         for said, of in warned.items()
     ]
-    yield Table(heads, rows, right=heads[1:], wrap=("run", _INTERVAL))
+    yield Table(
+        heads, rows, right=heads[2:], cut=("model",), drop=(_INTERVAL, "p worse", "fixed", "broken")
+    )
     if notes:
         yield StyledLine("")
     for note in notes:
         yield from wrap_lines(f"Careful: {note}")
-
-
-def _name_run(run: ComparedRun) -> str:
-    if run.prompt is None:
-        return clean_line(f"{run.id} {run.model}", 30)
-    # Cut, the names of two cells of a matrix could be the same.
-    whole = len(run.title) <= 30
-    return clean_line(run.title if whole else f"{run.id} {run.prompt}", 30)

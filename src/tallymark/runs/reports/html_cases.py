@@ -179,7 +179,7 @@ def _describe_result(key: str, view: Run, result: CaseResult) -> dict[str, Any]:
     return {
         "key": key,
         "model": clean_line(name_model(view.record), 120),
-        "epoch": result.epoch if view.repeated else None,
+        "epoch": result.epoch + 1 if view.repeated else None,
         "status": result.status,
         "facts": facts,
         "error": result.error and clean_excerpt(result.error, _MOST_TEXT),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
@@ -24,6 +25,7 @@ from tallymark.runs.reports.html_charts import draw_figures
 from tallymark.runs.run import Run
 from tallymark.runs.score_matrix import find_best, make_matrix
 from tallymark.text import (
+    MINUS,
     clean_line,
     format_count,
     format_money,
@@ -34,12 +36,18 @@ from tallymark.text import (
     with_minus,
 )
 
+if TYPE_CHECKING:
+    from tallymark.runs.comparison import Comparison
+
 _PAGE = Path(__file__).parent / "page"
 _write_score = with_minus(format_score)
+_HYPHEN = re.compile(r"(?<![\w.])-(?=[$\d])")
+_MOST_CHANGES = 100
+"""Cases of each kind of change."""
 
 
-def html_report(views: Sequence[Run]) -> str:
-    """All runs in one page."""
+def html_report(views: Sequence[Run], comparisons: Sequence[Comparison] = ()) -> str:
+    """All runs in one page, and how they compare."""
     keys = _make_keys(len(views))
     listed = list_cases(keys, views)
     script = _read_part("report.js")
@@ -49,6 +57,7 @@ def html_report(views: Sequence[Run]) -> str:
         facts=_list_facts(views),
         runs=[_describe_run(key, view) for key, view in zip(keys, views, strict=True)],
         matrix=_describe_matrix(views),
+        comparisons=[_describe_comparison(each) for each in comparisons],
         figures=draw_figures(keys, views, listed),
         listed=listed,
         style=read_style() + _read_part("report.css"),
@@ -112,10 +121,12 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "model": clean_line(name_model(record), 120),
         "status": record.status,
         "error": record.error and clean_line(record.error, 1000),
+        "unrun": clean_line(view.unrun or "", 1000),
         "part": view.part and clean_line(view.part, 1000),
         "rescore_notes": [clean_line(note, 1000) for note in view.rescore_notes],
         "score": _write_score(record.score),
-        "interval": view.describe_interval(),
+        "interval": _write_minus(view.describe_interval() or ""),
+        "gates": None if view.gates is None else [clean_line(each, 1000) for each in view.gates],
         "formula": clean_line(record.formula, 4096),
         "no_score": clean_line(view.explain_no_score(), 1000) if record.score is None else None,
         "explanation": "\n".join(view.explain_score(110)),
@@ -129,6 +140,45 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "longest": format_seconds(metrics["max_latency"]),
         "repeats": _list_repeats(view),
     }
+
+
+def _describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """The numbers of two runs, the verdict, and the cases that changed."""
+    from tallymark.runs.comparison import CHANGE_KINDS, verdict  # noqa: PLC0415 (numpy is heavy)
+    from tallymark.runs.reports.comparison_report import HEADER, list_rows  # noqa: PLC0415
+
+    said = verdict(comparison)
+    changes = []
+    for kind, title in CHANGE_KINDS.items():
+        found = comparison.of_kind(kind)
+        if found:
+            shown = [
+                (clean_line(each.name, 200), clean_line(each.reason, 500))
+                for each in found[:_MOST_CHANGES]
+            ]
+            changes.append((f"{title}: {len(found):,}", shown, len(found) - len(shown)))
+    first, second = (
+        f"{clean_line(each.title, 120)} ({each.id})"
+        for each in (comparison.first, comparison.second)
+    )
+    return {
+        "first": first,
+        "second": second,
+        "heads": HEADER,
+        "rows": [[_write_minus(cell) for cell in row] for row in list_rows(comparison)],
+        "shared": format_count(comparison.shared, "case"),
+        "formula": clean_line(comparison.formula, 4096),
+        "verdict": said.title,
+        "failed": not said.passes,
+        "reason": clean_line(said.reason, 1000),
+        "warnings": [clean_line(each, 1000) for each in comparison.warnings],
+        "changes": changes,
+    }
+
+
+def _write_minus(text: str) -> str:
+    """With the sign that all numbers of the page have."""
+    return _HYPHEN.sub(MINUS, text)
 
 
 def _describe_costs(view: Run) -> Iterator[str]:
@@ -154,5 +204,6 @@ def _list_repeats(view: Run) -> list[tuple[str, str]]:
 REPORT = ReportKind(
     write=html_report,
     reader="people",
-    gives="one file with charts that opens offline",
+    gives="one file with charts that opens offline; how the runs compare",
+    compares=True,
 )

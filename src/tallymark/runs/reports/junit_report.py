@@ -11,7 +11,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
+from tallymark.runs.problems import (
+    list_exchange,
+    list_problems,
+    name_case,
+    name_model,
+)
 from tallymark.runs.record import CaseResult
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import Run, scan_results
@@ -141,7 +146,7 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _make_case(suite: str, result: CaseResult) -> ET.Element:
-    epoch = f" (epoch {result.epoch})" if result.epoch else ""
+    epoch = f" (epoch {result.epoch + 1})" if result.epoch else ""
     case = ET.Element(
         "testcase",
         {
@@ -165,14 +170,8 @@ def _make_case(suite: str, result: CaseResult) -> ET.Element:
 
 def _find_trouble(run: Run) -> str | None:
     """What is wrong with the run itself: without it, a run that broke off would look green."""
-    record = run.record
-    if record.error is not None:
-        return record.error
-    if run.missing:
-        return (
-            f"the run is {record.status}: {run.missing:,} of {record.total:,} results are missing"
-        )
-    return None if run.tally.finished else "the run has no results"
+    found = run.unrun or run.record.error
+    return found or (None if run.tally.finished else "the run has no results")
 
 
 def _make_run_case(suite: str, trouble: str) -> ET.Element:

@@ -12,7 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
+from tallymark.runs.problems import (
+    list_exchange,
+    list_problems,
+    name_case,
+    name_model,
+)
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import CaseView, Run
 from tallymark.runs.score_matrix import find_best, make_matrix
@@ -101,11 +106,13 @@ def _write_table(views: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
     yield "|:--|--:|:-:|--:|--:|--:|--:|"
     for view, name in zip(views, names, strict=True):
         tally, total = view.tally, view.tally.all
+        passed = f"{total.passed:,}/{total.ran:,}"
+        passed += f" of {view.record.total:,}" if view.missing else ""
         cells = (
             name.replace("|", "\\|"),
             f"**{format_score(view.record.score)}**",
             "-" if view.interval is None else str(view.describe_interval()),
-            f"{format_percent(view.metrics['success_pct'])} ({total.passed:,}/{total.ran:,})",
+            f"{format_percent(view.metrics['success_pct'])} ({passed})",
             format_money(view.metrics["total_cost"]),
             format_seconds(view.metrics["avg_latency"]),
             f"{tally.errors:,}",
@@ -127,11 +134,10 @@ def _write_notes(view: Run, model: str) -> Iterator[str]:
         yield f"- {model} was paid {view.unscored_cost}, which is not in its cost"
     if judged := view.metrics.get("judge_cost"):
         yield f"- {model} was judged for {format_money(judged)}, which is not in its cost"
-    if record.error is not None:
+    if (unrun := view.unrun) is not None:
+        yield f"- {model} was cut short: {write_code_span(clean_line(unrun, 500))}"
+    elif record.error is not None:
         yield f"- {model} ended with an error: {write_code_span(clean_line(record.error, 500))}"
-    if view.missing:
-        status = record.status.replace("_", " ")
-        yield f"- {model} is {status}: {view.missing:,} of {record.total:,} results are missing"
 
 
 def _list_cases(view: Run, status: str) -> list[str]:

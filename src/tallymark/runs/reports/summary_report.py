@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 
-from tallymark.runs.problems import list_exchange, list_problems, name_case, name_model
+from tallymark.runs.problems import (
+    list_exchange,
+    list_problems,
+    name_case,
+    name_model,
+    name_suite,
+)
 from tallymark.runs.record import CaseStatus
 from tallymark.runs.repeats import Repeats
+from tallymark.runs.reports.case_report import MARKS, STYLES
 from tallymark.runs.run import CaseView, Run
 from tallymark.runs.scorer_summary import LabelAgreement, ScorerSummary
 from tallymark.text import (
@@ -31,8 +39,6 @@ from tallymark.text import (
 
 MOST = 20
 """Cases of each status that are shown; the others are counted."""
-_MARKS: dict[CaseStatus, str] = {"failed": "✗", "error": "!", "passed": "✓"}
-_STYLES: dict[CaseStatus, str] = {"failed": "red", "error": "yellow", "passed": "green"}
 _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
     ("failed", "Failed"),
     ("error", "Errors"),
@@ -41,6 +47,8 @@ _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
 _MOST_REASONS = 5
 _MOST_TEXT = 124
 """Of a prompt and of an answer, two lines: the other reports have all of it."""
+_MOST_WHOLE_TEXT = 600
+"""The same where somebody asked for the run; `--case` has all of it."""
 _MOST_NAMES = 8
 """Of cases that passed and are only named."""
 _MOST_LABELS = 6
@@ -52,17 +60,20 @@ def summary(run: Run, *, most: int = MOST) -> str:
     return "\n".join(line.text for line in summary_lines(run, most=most))
 
 
-def summary_lines(run: Run, *, most: int = MOST, folded: bool = False) -> list[StyledLine]:
+def summary_lines(
+    run: Run, *, most: int = MOST, folded: bool = False, whole: bool = False
+) -> list[StyledLine]:
     """The cases, `most` of each status, how the score comes about, and last the score itself.
 
     Folded, what passed is only named, and of the score's terms only their shares are shown.
+    Whole, every case also shows what was asked and answered, and each of its checks.
     """
     lines: list[StyledLine] = []
     for status, title in _SECTIONS:
         if folded and status == "passed":
             lines += _fold_passed(run)
         else:
-            lines += _write_cases(run, status, title, most)
+            lines += _write_cases(run, status, title, most, whole=whole)
     if run.tally.scorers:
         lines += _write_scorers(run)
     if run.repeated:
@@ -79,30 +90,40 @@ def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
 
     `there` says how to ask the server that has the runs.
     """
-    records = [run.record for run in runs]
-    scores = [-math.inf if each.score is None else each.score for each in records]
-    record = records[scores.index(max(scores))]
-    score = format_score(record.score)
+    scores = [-math.inf if run.score is None else run.score for run in runs]
+    run = runs[scores.index(max(scores))]
+    record = run.record
     if len(runs) > 1:
-        said = f"{len(runs)} runs, the best by {name_model(record)}: {score}"
+        said = f"{len(runs)} runs, the best by {name_model(record)}: {format_score(record.score)}"
+        cut = sum(each.unrun is not None for each in runs)
+        said += f"; {format_count(cut, 'run')} cut short" if cut else ""
     else:
-        ran, errors = record.passed + record.failed, record.errors
-        every = "all " if ran > 1 else ""
-        failed = (
-            f"{record.failed:,} of {ran:,} failed" if record.failed else f"{every}{ran:,} passed"
-        )
-        parts = [score, *([failed] if ran else [])]
-        parts += [format_count(errors, "error")] if errors else []
-        said = f"{clean_line(record.suite, 60)}: {', '.join(parts)}"
-    if not runs[0].kept:
+        said = f"{clean_line(name_suite(record), 80)}: {', '.join(_describe_outcome(run))}"
+    if not run.kept:
         return said
-    again = record.errors and "door" not in record.tags and len(runs) == 1 and there is None
-    if again:
+    unrun = record.errors or run.unrun
+    if unrun and "door" not in record.tags and len(runs) == 1 and there is None:
         # Asked again, the same code of the user's fails the same way.
-        own = record.model.startswith("python/")
-        what = "fix the agent, then ask again" if own else "ask again what could not run"
+        own = record.errors and record.model.startswith("python/")
+        what = "fix the agent, then ask again" if own else "ask again what did not run"
         return f"{said}; {what}: tally run --resume {record.id}"
-    return f"{said}; look closer: tally show {record.id}{there or ''}"
+    wrong = run.of_status("failed", 1) or run.of_status("error", 1)
+    case = f" --case {shlex.quote(wrong[0].name)}" if wrong else ""
+    return f"{said}; look closer: tally show {record.id}{case}{there or ''}"
+
+
+def _describe_outcome(run: Run) -> Iterator[str]:
+    record = run.record
+    yield format_score(record.score)
+    ran = record.passed + record.failed
+    if record.failed:
+        yield f"{record.failed:,} of {ran:,} failed"
+    elif ran:
+        yield f"{'all ' if ran > 1 and ran == record.total else ''}{ran:,} passed"
+    if record.errors:
+        yield format_count(record.errors, "error")
+    if (unrun := run.unrun) is not None:
+        yield unrun
 
 
 def _fold_passed(run: Run) -> Iterator[StyledLine]:
@@ -154,8 +175,9 @@ def _write_measures(run: Run) -> Iterator[StyledLine]:
         yield from wrap_lines(f"Cases: {clean(run.part)}", "yellow")
     for note in run.rescore_notes:
         yield from wrap_lines(f"  {clean(note)}", "yellow", indent=2)
-    if record.error is not None:
-        yield from wrap_lines(f"  {clean(record.error)}", "red", indent=2)
+    unrun = run.unrun or record.error
+    if unrun is not None:
+        yield from wrap_lines(f"  {clean(unrun)}", "red", indent=2)
     if run.gates is not None:
         told = "; ".join(map(clean, run.gates))
         style = "red" if told else "green"
@@ -208,16 +230,18 @@ def _make_scorer_row(name: str, each: ScorerSummary) -> tuple[str, ...]:
     return (called, mean, interval, f"{each.scored:,}", f"{each.unscored:,}")
 
 
-def _write_cases(run: Run, status: CaseStatus, title: str, most: int) -> Iterator[StyledLine]:
+def _write_cases(
+    run: Run, status: CaseStatus, title: str, most: int, *, whole: bool
+) -> Iterator[StyledLine]:
     found = run.of_status(status, most or 1)
     if not found:
         return
     count = run.count_cases(status)
     yield StyledLine("")
-    yield StyledLine(f"{title} ({count:,})", f"bold {_STYLES[status]}")
+    yield StyledLine(f"{title} ({count:,})", f"bold {STYLES[status]}")
     for case in found[:most]:
-        yield StyledLine(_write_case_row(case), _STYLES[status])
-        yield from _write_reasons(case)
+        yield StyledLine(_write_case_row(case), STYLES[status])
+        yield from _write_reasons(case, whole=whole)
     if count > most:
         yield StyledLine(f"  and {count - most:,} more", "dim")
 
@@ -235,16 +259,17 @@ def _write_case_row(case: CaseView) -> str:
     cost = "-" if case.cost is None else format_money(case.cost)
     numbers = f"{extent:>12}  {latency:>8}  {cost:>8}"
     name = fit_line(name_case(case.results[0]), get_columns() - len(numbers) - 6)
-    return f"  {_MARKS[case.status]} {name}  {numbers}"
+    return f"  {MARKS[case.status]} {name}  {numbers}"
 
 
-def _write_reasons(case: CaseView) -> Iterator[StyledLine]:
+def _write_reasons(case: CaseView, *, whole: bool) -> Iterator[StyledLine]:
     """Of a case that did not pass: what was asked and answered, then why, each reason once."""
-    if case.status == "passed":
+    if case.status == "passed" and not whole:
         return
-    wrong = [result for result in case.results if result.status != "passed"]
+    wrong = [result for result in case.results if result.status != "passed"] or case.results[:1]
+    room = _MOST_WHOLE_TEXT if whole else _MOST_TEXT
     for verb, text in list_exchange(wrong[0]):
-        yield from wrap_lines(f"      {verb}: {clean_line(text, _MOST_TEXT)}", indent=8)
+        yield from wrap_lines(f"      {verb}: {clean_line(text, room)}", indent=8)
     reasons = list(dict.fromkeys(found for result in wrong for found in list_problems(result)))
     for title, why in reasons[:_MOST_REASONS]:
         # Long reasons are cut to three lines: the other reports have all of it.

@@ -92,7 +92,7 @@ def gather(visit: Visit) -> CaseView:
     visit.visitor.require_runs()
     app, name = visit.app, visit.params["case"]
     record = app.store.brief_run(visit.params["run"])
-    epoch = visit.read_number("epoch", 0, 1_000_000)
+    epoch = _read_epoch(visit)
     result = next(app.store.pick_results(record.id, [(name, epoch)]), None)
     if result is None:
         message = f"the run {record.id} has no result of the case {name[:80]!r}"
@@ -127,7 +127,12 @@ def gather(visit: Visit) -> CaseView:
 
 def _find_key(visit: Visit) -> CaseKey:
     run = visit.app.store.run(visit.params["run"]).id
-    return CaseKey(run, visit.params["case"], visit.read_number("epoch", 0, 1_000_000))
+    return CaseKey(run, visit.params["case"], _read_epoch(visit))
+
+
+def _read_epoch(visit: Visit) -> int:
+    """As results count it, from 0; people and addresses count from 1."""
+    return visit.read_number("epoch", 1, 1_000_000, least=1) - 1
 
 
 def _stay(visit: Visit) -> Outcome:

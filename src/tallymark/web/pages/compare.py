@@ -15,7 +15,9 @@ from tallymark.runs.comparison import (
     ComparedMeasure,
     Comparison,
     RegressionVerdict,
+    VerdictOutcome,
     compare_all,
+    score_alike,
     verdict,
 )
 from tallymark.runs.reports.html_page import html_report
@@ -43,6 +45,12 @@ _MEASURES = (
     ("total_cost", "Cost", False),
     ("avg_latency", "Latency", False),
 )
+_VERDICT_WORDS: dict[VerdictOutcome, tuple[Tone, str]] = {
+    "better": ("good", "better"),
+    "worse": ("bad", "worse"),
+    "not_worse": ("quiet", "not worse"),
+    "inconclusive": ("quiet", "inconclusive"),
+}
 _WORSE = ("broken", "worse", "error_now")
 
 
@@ -97,7 +105,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float | None = None
     broken: int = 0
     fixed: int = 0
-    verdict: str = ""
+    verdict: RegressionVerdict | None = None
 
 
 class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -337,8 +345,8 @@ def _list_measures(pair: Comparison) -> list[MeasureLine]:
         low, high = (None, None) if ends is None else (ends.low, ends.high)
         reach = max((abs(each) for each in (change, low, high) if each is not None), default=1.0)
         tone, word = _judge(change, low, high, higher_is_better, key)
-        if key == "score" and verdict(pair).regression:  # page, command and exit code agree
-            tone, word = "bad", "worse"
+        if key == "score" and change:  # page, command and exit code agree
+            tone, word = _VERDICT_WORDS[verdict(pair).outcome]
         found.append(
             MeasureLine(
                 key=key,
@@ -383,22 +391,24 @@ def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> s
     if pair is None:
         known = [each for each in compared if each.second.score is not None]
         best = max(known, key=lambda each: each.second.score or 0.0, default=None)
-        first = compared[0].first.score
-        if best is None or (first is not None and first >= (best.second.score or 0.0)):
-            return f"A scored highest of {len(compared) + 1}"
-        return f"{_LETTERS[list(compared).index(best) + 1]} scored highest of {len(compared) + 1}"
-    change, ends = pair.score.difference.value, pair.score.difference.interval
+        run, letter = compared[0].first, "A"
+        if best is not None and (run.score is None or run.score < (best.second.score or 0.0)):
+            run, letter = best.second, _LETTERS[list(compared).index(best) + 1]
+        cut = ", though it was cut short" if run.missing else ""
+        return f"{letter} scored highest of {len(compared) + 1}{cut}"
+    change = pair.score.difference.value
     if change is None:
         return "A and B have no score in common"
     if not change:
         return "A and B scored the same"
     size = format_score(abs(change))
     word = "lower" if change < 0 else "higher"
-    if verdict(pair).regression:
-        return f"B is worse, by {size}"
-    if ends is None or ends.low <= 0 <= ends.high:
-        return f"B scored {size} {word}, which may be chance"
-    return f"B is {'worse' if change < 0 else 'better'}, by {size}"
+    outcome = verdict(pair).outcome
+    if outcome == "inconclusive":
+        return f"Inconclusive: B scored {size} {word}"
+    if outcome == "not_worse":
+        return f"B is not worse: it scored {size} {word}"
+    return f"B is {outcome}, by {size}"
 
 
 def _list_runs(runs: Sequence[Run], compared: Sequence[Comparison]) -> list[RunLine]:
@@ -416,7 +426,7 @@ def _list_runs(runs: Sequence[Run], compared: Sequence[Comparison]) -> list[RunL
                 p_value=each.p_value,
                 broken=sum(len(each.of_kind(kind)) for kind in ("broken", "worse")),
                 fixed=sum(len(each.of_kind(kind)) for kind in ("fixed", "better")),
-                verdict=verdict(each).reason,
+                verdict=verdict(each),
             )
         )
     return lines
@@ -480,7 +490,9 @@ def _make_report(visit: Visit) -> File:
     visit.visitor.require_runs()
     records = _read_records(visit)
     runs = [visit.app.load_run(each.id) for each in records]
-    return File(f"{records[0].suite} compared", html_report(runs))
+    compared = compare_all(runs, formula=visit.get("formula") or None)
+    runs = score_alike(runs, compared[0].formula)
+    return File(f"{records[0].suite} compared", html_report(runs, compared))
 
 
 PAGE = Page("/compare", "compare.html", gather, files={"html": _make_report})

@@ -118,7 +118,7 @@ def gather(visit: Visit) -> HomeView:
     return HomeView(
         title="What is new" if news else "Welcome",
         empty=not (news or suites or boards or known),
-        alerts=[_describe_fall(each) for each in suites if (each.change or 0) < 0][:3],
+        alerts=[_describe_fall(each) for each in suites if each.tone == "bad"][:3],
         open=_list_open(visit, known) if there and visitor.agent else [],
         mine=_list_mine(visit, known) if there and visitor.agent else [],
         waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
@@ -150,13 +150,15 @@ def _list_runs(visit: Visit) -> Iterable[News]:
         told = f"{run.finished:,} of {run.total:,}" if going else ""
         if not going and run.score is not None:
             told = format_score(run.score)
+            if run.unrun:
+                told += f" over {run.ran:,} of {run.total:,}"
         yield News(
             at=run.created_at,
             who=run.model,
             what=f"{did} {run.suite}",
             link=f"/runs/{run.id}",
             number=told or run.status.replace("_", " "),
-            tone="live" if going else "" if told else "warn",
+            tone="live" if going else "" if told and not run.unrun else "warn",
         )
 
 

@@ -12,8 +12,10 @@ from tallymark.errors import FormulaError, NeedsJob
 from tallymark.formula import Formula, Names, Variable
 from tallymark.formula.formula_names import RUN_METRICS
 from tallymark.runs.agreement import list_judged
+from tallymark.runs.problems import describe_unrun
 from tallymark.runs.reports.html_page import html_report
 from tallymark.web.page import File, Moved, Page
+from tallymark.web.pages.runs import judge_change
 from tallymark.web.run_facts import (
     CaseFacts,
     NumberOrigins,
@@ -51,6 +53,8 @@ class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     change: float
+    tone: str
+    """As `judge_change` gives it."""
 
 
 class RunView(View, frozen=True, kw_only=True):
@@ -196,7 +200,7 @@ def _read_cases(app: App, run: RunFacts, pager: Pager, status: str, text: str) -
 
 
 def _find_before(app: App, record: RunRecord) -> RunBefore | None:
-    if record.score is None:
+    if record.score is None or describe_unrun(record) is not None:
         return None
     earlier = app.store.runs(
         suite=record.suite,
@@ -205,8 +209,10 @@ def _find_before(app: App, record: RunRecord) -> RunBefore | None:
         limit=_EARLIER,
     )
     for other in earlier:
-        if other.score is not None and other.tags.get("prompt") == record.tags.get("prompt"):
-            return RunBefore(id=other.id, change=record.score - (other.score or 0.0))
+        alike = other.tags.get("prompt") == record.tags.get("prompt")
+        if other.score is not None and alike and describe_unrun(other) is None:
+            change = record.score - (other.score or 0.0)
+            return RunBefore(id=other.id, change=change, tone=judge_change(change, record.score))
     return None
 
 

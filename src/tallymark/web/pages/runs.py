@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 
-from tallymark.charts.frame import Chart
+from tallymark.charts.frame import Chart, list_ends
 from tallymark.charts.sparkline import draw_sparkline
+from tallymark.runs.comparison import RegressionRule
+from tallymark.runs.problems import describe_unrun
 from tallymark.runs.record import RunStatus
 from tallymark.text import format_score
 from tallymark.web.page import Page
@@ -38,6 +40,11 @@ class SuiteLine(msgspec.Struct, frozen=True, kw_only=True):
     """Since the run of the same model before it."""
 
     @property
+    def tone(self) -> str:
+        """How a page shows the change: as comparisons do, a loss within the tolerance is none."""
+        return "quiet" if self.newest.unrun else judge_change(self.change, self.newest.score)
+
+    @property
     def chart(self) -> Chart:
         """The scores as a line."""
         return draw_sparkline(f"Scores of {self.suite}", self.scores, format_score)
@@ -62,6 +69,14 @@ class RunsView(View, frozen=True, kw_only=True):
             yield row | {"tags": ", ".join(f"{k}={v}" for k, v in run.tags.items())}
 
 
+def judge_change(change: float | None, score: float | None) -> str:
+    """`bad` for a loss beyond the tolerance of a comparison, `good` for as large a gain."""
+    before = (score or 0.0) - (change or 0.0)
+    if not change or abs(change) <= RegressionRule().allowed_loss(before):
+        return "quiet"
+    return "good" if change > 0 else "bad"
+
+
 def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
     """The suites with the newest runs, each with its last scores."""
     found = []
@@ -69,7 +84,9 @@ def list_suites(store: Store, most: int = _MOST_SUITES) -> list[SuiteLine]:
         records = store.runs(suite=each.suite, limit=_MOST_POINTS)
         ended = [run for run in records if run.status not in ("queued", "running")]
         newest, *others = ended or records
-        before = next((run for run in others if run.model == newest.model), None)
+        # A run that was cut short says nothing of the whole suite.
+        whole = (run for run in others if describe_unrun(run) is None)
+        before = next((run for run in whole if run.model == newest.model), None)
         known = before is not None and None not in (before.score, newest.score)
         found.append(
             SuiteLine(
@@ -118,11 +135,13 @@ def gather(visit: Visit) -> RunsView:
 
 
 def _find_spans(runs: list[RunFacts]) -> dict[str, tuple[float, float]]:
-    ends: dict[str, list[float]] = {}
+    points: dict[str, list[tuple[float, float, float]]] = {}
     for run in runs:
-        known = [end for end in (run.low, run.high, run.score) if end is not None]
-        ends.setdefault(run.suite, []).extend(known)
-    return {suite: (min(each), max(each)) for suite, each in ends.items() if each}
+        if (score := run.score) is not None:
+            low, high = (score if end is None else end for end in (run.low, run.high))
+            points.setdefault(run.suite, []).append((score, low, high))
+    drawn = {suite: list_ends(each) for suite, each in points.items()}
+    return {suite: (min(each), max(each)) for suite, each in drawn.items()}
 
 
 def _show_nothing(visit: Visit) -> RunsView:
