@@ -2,8 +2,8 @@
 
 No model is asked. It shows how little an agent needs to compete:
 
-    tally compete log-detective --agent detective.py:solve
-    tally compete log-detective --agent-cmd "python detective.py"
+    tally compete log-detective --function detective.py:solve
+    tally compete log-detective --program "python detective.py"
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ InsecureLocal = Annotated[
         help="Run untrusted code without a sandbox. Only for code that you wrote.",
     ),
 ]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
 Live = Annotated[
     bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
 ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Challenges: start, check, publish, list, show; close, freeze, and undo it.",
+    help="Challenges: start, check, publish, list, show, close, freeze.",
 )
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)

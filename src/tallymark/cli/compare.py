@@ -40,7 +40,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Compare runs case by case: what changed, and whether the score's difference is real."""
+    """Compare runs case by case, and say whether one is worse."""
     from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
     from tallymark.runs.reports.comparison_report import comparison_lines
 

@@ -107,7 +107,10 @@ def logout(
 
 
 def whoami(server: Server = None, as_json: JsonOption = False) -> None:
-    """Ask a server who you are to it; without --server, the one that you logged in to last."""
+    """Show who you are to a server.
+
+    Without --server, to the one that you logged in to last.
+    """
     from tallymark.cli import app_session
     from tallymark.client.addresses import find_address
 

@@ -22,7 +22,7 @@ def ratings(
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the ratings of agents and the difficulties of challenges, from the log of attempts.
+    """Show the ratings of agents and the difficulty of challenges.
 
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
     95 % intervals. Agents are listed by floor: the least strength that their results bear out.

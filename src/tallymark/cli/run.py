@@ -78,11 +78,13 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     env_file: Annotated[
         Path | None, typer.Option(help="Lines of NAME=VALUE, for variables and secrets.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Ask every case so often.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Repeat every case N times.")] = None,
     only: Only = None,
     tag: Tag = None,
     failed_of: FailedOf = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Run only the first N cases.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Most requests at once.")] = None,
     timeout: Annotated[float | None, float_option(min=0.001, help="Seconds for a request.")] = None,
     retries: Annotated[int | None, typer.Option(min=0, help="Tries after the first.")] = None,
@@ -118,7 +120,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run a suite against one or more models, and score the runs by its formula.
+    """Run a suite against one or more models, and score the runs.
 
     With --server it runs here and is kept there; with --remote it also runs there.
     """

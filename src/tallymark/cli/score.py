@@ -70,7 +70,7 @@ class _ScoreOptions:
     limit: int | None
     choice: CaseChoice | None
     skip_broken: bool
-    agent: str | None
+    function: str | None
     keep: bool
     whole: bool
     """Every result is wanted at the end, by a report or a baseline."""
@@ -125,14 +125,18 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     tag: Tag = None,
     failed_of: FailedOf = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first traces, or tests of a suite.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="Only the first N traces, or tests of a suite."),
     ] = None,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Pass over records that cannot be read.")
     ] = False,
-    agent: Annotated[
+    function: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="For suites: the agent, as file.py:name or module:name."),
+        typer.Option(
+            metavar="REF",
+            help="For suites: the function that answers, as file.py:name or module:name.",
+        ),
     ] = None,
     report: ReportPaths = None,
     baseline: Baseline = None,
@@ -174,7 +178,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(
             paths, scorer or [], formula, output, format, expected,
-            threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
+            threshold, timeout, fail_under, limit, choice, skip_broken, function, not no_keep,
             whole=bool(report) or baseline is not None,
             engine=choose_engine(engine, workers),
         )  # fmt: skip
@@ -224,7 +228,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.scoring import load_scorer
     from tallymark.suites.python_suites.suite_document import parse_for_scorers
 
-    _refuse({"--agent": options.agent}, "is for suites in Python files")
+    _refuse({"--function": options.function}, "is for suites in Python files")
     if not options.scorer:
         hint = "as in: tally score traces.jsonl --scorer 'contains(values=[\"refund\"])'"
         raise InvalidInput("name at least one scorer", hint=hint)
@@ -486,8 +490,8 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
     _refuse({**mine, "--skip-broken": options.skip_broken}, "is for traces, not for suites")
     suites = [suite for path in options.paths for suite in load_suites(Path(path))]
-    if options.agent is not None:
-        agent = load_agent(options.agent)
+    if options.function is not None:
+        agent = load_agent(options.function)
         suites = [suite.with_agent(agent) for suite in suites]
     if options.choice is not None:
         suites = _choose_tests(suites, options.choice)

@@ -16,13 +16,15 @@ def show(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="An id, its beginning, latest or latest~1.")
     ],
-    limit: Annotated[int, typer.Option(min=0, help="At most so many cases of each kind.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Show at most this many cases of each kind.")
+    ] = 20,
     report: ReportPaths = None,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show a run: its score and how it came about, its cases and their checks."""
+    """Show a run: its score, how it came about, and its cases."""
     from tallymark.runs.reports.summary_report import summary_lines
 
     check_reports(report or [])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def worker(
     db: Db = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=1000, help="Jobs at the same time.")
+        int, typer.Option("--count", min=1, max=1000, help="Jobs at the same time.")
     ] = 2,
     kinds: Annotated[
         list[str] | None,
