@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_desk
+from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, NotReady
 from tallymark.text import StyledLine, Table, align, format_moment, format_number, say, wrap_lines
@@ -59,6 +60,7 @@ def check(
     folder: FolderArgument,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
+    quiet: Quiet = False,
     as_json: JsonOption = False,
 ) -> None:
     """Try a challenge as its competitors will, honest and not.
@@ -76,11 +78,13 @@ def check(
     if as_json:
         print_json(report.to_dict())
     else:
-        for each in report.findings:
+        shown = [each for each in report.findings if not quiet or each.level == "problem"]
+        for each in shown:
             detail = f": {each.detail}" if each.detail else ""
             mark, style = _MARKS[each.level]
             say(StyledLine(f"{mark:<8} {each.what}{detail}", style))
-        say(f"\n{folder}: " + ("ready to publish" if report.ok else "not ready"))
+        ready = "ready to publish" if report.ok else "not ready"
+        say(*([""] if shown else []), f"{folder}: {ready}")
     if not report.ok:
         raise typer.Exit(1)
 

@@ -83,7 +83,7 @@ GROUPS = {
 }
 """Where each command is, in the order of `tally --help`."""
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
-_SYNONYMS = {
+SYNONYMS = {
     "eval": ["run"],
     "test": ["run", "score"],
     "list": ["runs"],
@@ -207,7 +207,7 @@ def _read_typed() -> None:
 class _TopGroup(TyperGroup):
     """`tally`: its help shows commands by subject, a line each and none cut short."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (its signature)
         """Write a section for each group of commands."""
         width = max(map(len, COMMANDS))
         for title, names in GROUPS.items():
@@ -247,8 +247,8 @@ def _find_close(said: str, context: Any) -> list[str]:
     if not (found := re.fullmatch(r"No such command '(.*)'", said)):
         return []
     typed, groups = found[1], getattr(command, "commands", {})
-    if context.parent is None and typed in _SYNONYMS:
-        return [f"tally {name}" for name in _SYNONYMS[typed]]
+    if context.parent is None and typed in SYNONYMS:
+        return [f"tally {name}" for name in SYNONYMS[typed]]
     deeper = [
         f"{called} {name} {typed}"
         for name, group in groups.items()
@@ -312,12 +312,13 @@ def main() -> None:
     try:
         # A command that is named is loaded alone; help, or a wrong name, wants them all.
         for name in COMMANDS.keys() & sys.argv[1:2] or COMMANDS:
-            module, _, attribute = COMMANDS[name].partition(":")
-            found = getattr(import_module(f"tallymark.cli.{module}"), attribute)
+            place, _, attribute = COMMANDS[name].partition(":")
+            module = import_module(f"tallymark.cli.{place}")
+            found = getattr(module, attribute)
             if isinstance(found, typer.Typer):
                 app.add_typer(found, name=name)
             else:
-                app.command(name)(found)
+                app.command(name, epilog=getattr(module, "EPILOG", None))(found)
         sys.exit(app(standalone_mode=False) or 0)
     except TyperException as error:
         say(_explain_misuse(error), err=True)

@@ -21,6 +21,7 @@ from tallymark.cli.float_option import float_option
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
+    EXIT_CODES,
     Alpha,
     FailOnRegression,
     Gates,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tallymark.runs.tally import Tally
     from tallymark.suites.suite_definition import SuiteDefinition
 
+EPILOG = EXIT_CODES
 _EVERY = 5.0
 """Seconds between lines that say how far it is."""
 _FAILURES_SHOWN = 20

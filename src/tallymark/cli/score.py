@@ -18,6 +18,7 @@ from tallymark.cli.engine_option import EngineName, Workers
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
+    EXIT_CODES,
     Alpha,
     Baseline,
     FailOnRegression,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.traces import Trace
 
+EPILOG = EXIT_CODES
 _NAMES_REMEMBERED = 1_000
 """Of traces that were passed over, for a hint."""
 _WAY_OUT = "--skip-broken passes over such records"
@@ -443,7 +445,7 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     runs = _run_each(suites, options, app)
     # After Ctrl-C, some suites have no run.
     gates = [_judge_suite(*each, options) for each in zip(suites, runs, strict=False)]
-    passed = not any(gates)
+    passed = all(run.passed for run in runs)
     return _ScoreOutcome(runs, gates, [], {"passed": passed}, interrupted=runs[-1].interrupted)
 
 
@@ -453,7 +455,7 @@ def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
 
     least = options.fail_under
     if least is None:
-        return [] if run.passed else [f"not every test of {run.record.suite} passed"]
+        return []
     if options.formula is None and run.record.formula == "success_pct":
         # Where the agent always failed, a scorer was never asked, and the run has none.
         never = [name for name in suite.scorer_names if name not in run.scorers]

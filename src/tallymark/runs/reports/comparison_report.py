@@ -64,12 +64,17 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     for kind, title in CHANGE_KINDS.items():
         lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
-    said = verdict(comparison)
-    word = "Regression" if said.regression else "No regression"
-    lines += wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
+    lines += verdict_lines(comparison)
     for warning in comparison.warnings:
         lines += wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines
+
+
+def verdict_lines(comparison: Comparison) -> Iterator[StyledLine]:
+    """Whether the second run is worse, and why."""
+    said = verdict(comparison)
+    word = "Regression" if said.regression else "No regression"
+    yield from wrap_lines(f"{word}: {said.reason}", "bold red" if said.regression else "bold")
 
 
 def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:
