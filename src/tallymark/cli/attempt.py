@@ -435,6 +435,10 @@ def list_lines(attempt: Attempt) -> list[str]:
         ]
     ]
     lines += [f"  {line}" for line in align(rows, [False, True, False, False])]
+    weighed = outcome.details.get("dimension_score")
+    if parts and outcome.score is not None and weighed not in (None, outcome.score):
+        made = format_digits(outcome.score)
+        lines.append(f"  the total is {format_digits(weighed)}; by the challenge's rule, {made}")
     lines += _list_cases(outcome.details.get("evaluation") or {})
     told = (outcome.details.get("scorer") or {}).get("details") or {}
     numbers = [(name, format_digits(value)) for name, value in told.items() if _is_number(value)]

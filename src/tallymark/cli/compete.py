@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server, tell_store
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
@@ -160,6 +160,7 @@ def _open_client(
         insecure_local=insecure_local,
         judge_model=judge_model,
     )
+    tell_store(db)
     # A key in the environment is for another server: here nobody needs one.
     with serve_beside(Service(settings)) as address, Client(address, "") as client:
         yield client, "own"
