@@ -26,7 +26,7 @@ Db = Annotated[
     typer.Option(
         "--db",
         metavar="URL",
-        help="Where results are kept; else TALLY_DB, else .tally/tally.db here or in a folder above.",
+        help="Where results are kept; else TALLY_DB, else the nearest .tally/tally.db.",
     ),
 ]
 

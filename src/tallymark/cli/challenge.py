@@ -120,7 +120,7 @@ def publish(
     if challenge.kind == "versus":
         say(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red")
     elif find_evaluator(challenge.evaluator.type).reported:
-        say(f"Report: tally attempt report {challenge.name} --agent NAME --metric ...")
+        say(f"Report: tally attempt report {challenge.name} --agent NAME --metric succeeded=true")
     else:
         say(f"Enter: tally attempt enter {challenge.name} --agent NAME")
 

@@ -202,8 +202,8 @@ def _write_next(contest: Contest, again: dict[str, str]) -> str:
             name: each for name, each in again.items() if name not in ("--program", "--function")
         }
         again = {"--answer": quote(str(found)), **others}
-    words = " ".join(f"{name} {value}".strip() for name, value in again.items())
-    return f"tally compete --attempt {entered.attempt.id} {words}"
+    options = " ".join(f"{name} {value}".strip() for name, value in again.items())
+    return f"tally compete --attempt {entered.attempt.id} {options}"
 
 
 def _show_line(line: str) -> None:

@@ -101,7 +101,7 @@ def logout(
 
     named = name or read_profiles().current
     if named is None:
-        raise NotFound("you are not logged in anywhere", hint="tally login URL does it")
+        raise NotFound("you are not logged in anywhere", hint="log in with: tally login URL")
     gone = forget_profile(named)
     say(f"{named} is forgotten; the key still works at {gone.url} until it is revoked", err=True)
 

@@ -50,7 +50,7 @@ def ratings(
         if found["frozen"]:
             say(f"Frozen, so that later attempts do not show: {list_some(found['frozen'])}.")
     else:
-        say("no rated attempts yet; enter a challenge with: tally attempt enter")
+        say("no rated attempts; make one with: tally attempt enter CHALLENGE --agent NAME")
 
 
 def _make_agent_table(found: dict[str, Any], k: int) -> Table:

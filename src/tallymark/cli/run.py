@@ -224,7 +224,7 @@ def _run_suite(
     except KeyboardInterrupt as stopped:
         for note in getattr(stopped, "__notes__", ()):
             say(f"\ntally: {note}", err=True)
-        rest = "what is done is kept; go on with: tally run"
+        rest = "what is done is kept; go on with: tally run --resume latest"
         say(
             f"\ntally: stopped; {work.tell_rest(watch.current) if watch.current else rest}",
             err=True,
