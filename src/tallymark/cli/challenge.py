@@ -271,10 +271,9 @@ def _describe_scoring(challenge: Challenge) -> str:
     scoring = challenge.scoring
     if challenge.kind == "versus" and challenge.versus is not None:
         return "verdicts in " + ", ".join(challenge.versus.categories)
+    weights = ", ".join(f"{each.key} {format_number(each.weight)}" for each in scoring.dimensions)
     if scoring.formula:
-        return f"formula {scoring.formula}"
+        return f"formula {scoring.formula}" + (f"; total: {weights}" if weights else "")
     if scoring.plugin:
         return f"plugin {scoring.plugin}"
-    if scoring.dimensions:
-        return ", ".join(f"{each.key} {format_number(each.weight)}" for each in scoring.dimensions)
-    return scoring.strategy
+    return weights or scoring.strategy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.text import (
     Table,
     clean_line,
@@ -89,10 +88,16 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not (plugin or config or folder):
         with open_desk(db, server) as desk:
-            if not _is_challenge(desk, name):
+            missing = _find_missing(desk, name)
+            if missing is not None:
                 if reason is not None:
                     raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
-                found = _rescore_run(desk, name, formula, suite, apply)
+                try:
+                    found = _rescore_run(desk, name, formula, suite, apply)
+                except NotFound:
+                    if "did you mean" in missing.render():  # a challenge, misspelt
+                        raise missing from None
+                    raise
                 _tell_run(found, as_json, quiet)
                 return
     if suite:
@@ -129,11 +134,13 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     say(*(lines[-1:] if quiet else lines))
 
 
-def _is_challenge(desk: Desk, name: str) -> bool:
-    with suppress(InvalidInput):
+def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
+    """Why no challenge is called so; None where one is."""
+    try:
         desk.challenges.find(name)
-        return True
-    return False
+    except InvalidInput as error:
+        return error
+    return None
 
 
 def _rescore_run(

@@ -344,7 +344,7 @@ class Database:
     def _change_schema(self, work: Callable[[Connection], None]) -> None:
         path = self.address.path
         try:
-            if path is not None and not path.parent.exists():
+            if path is not None and not path.parent.is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if path.parent.name == _OWN_FOLDER:
                     (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
