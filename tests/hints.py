@@ -150,9 +150,9 @@ def in_sources() -> Iterator[Hint]:
         place = path.relative_to(SOURCE).as_posix()
         for node in formatted:
             yield from find_hints("".join(map(_write_part, node.values)), place)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and id(node) not in inner:
-                yield from find_hints(node.value if isinstance(node.value, str) else "", place)
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Constant) and id(each) not in inner:
+                yield from find_hints(each.value if isinstance(each.value, str) else "", place)
 
 
 def _write_part(part: ast.expr) -> str:

@@ -93,12 +93,12 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
                 if reason is not None:
                     raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
                 try:
-                    found = _rescore_run(desk, name, formula, suite, apply)
+                    rescored = _rescore_run(desk, name, formula, suite, apply)
                 except NotFound:
                     if "did you mean" in missing.render():  # a challenge, misspelt
                         raise missing from None
                     raise
-                _tell_run(found, as_json, quiet)
+                _tell_run(rescored, as_json, quiet)
                 return
     if suite:
         raise InvalidInput("--suite is for runs, not for challenges", hint="give --folder DIR")
