@@ -52,7 +52,7 @@ if tally doctor >/dev/null 2>&1; then
   try 'tally ratings'
 
   title '11. Another idea of good for a challenge: see who would move before you do it.'
-  try 'tally rescore bean-counter --preview --formula "correctness - elapsed_s / 10"'
+  try 'tally rescore bean-counter --formula "correctness - elapsed_s / 10"'
 else
   printf '%s\n' 'Challenges run code that is not trusted, so this part is left out: see tally doctor.'
 fi

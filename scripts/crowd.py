@@ -141,7 +141,7 @@ def keep_and_report(crowd: Crowd, number: int) -> None:
 def compete_by_command(crowd: Crowd, handle: str) -> None:
     """`tally compete`, and what it says to do where it failed."""
     env = os.environ | {"TALLY_SERVER": crowd.proxy.url, "TALLY_KEY": crowd.agents[handle]}
-    words, first = ["compete", "sums", "--agent", "agent.py:solve", "--json"], ""
+    words, first = ["compete", "sums", "--function", "agent.py:solve", "--json"], ""
     for _ in range(TRIES):
         done = subprocess.run(
             [TALLY, *words], cwd=crowd.folder, env=env, capture_output=True, text=True, check=False
@@ -158,7 +158,7 @@ def compete_by_command(crowd: Crowd, handle: str) -> None:
             words = [*next_[-1].split()[1:], "--json"]
         elif "tally attempt show " in first:  # it is taken, and waits for its score
             attempt = first.rpartition(" ")[2]
-            words = ["compete", "--attempt", attempt, "--agent", "agent.py:solve", "--json"]
+            words = ["compete", "--attempt", attempt, "--function", "agent.py:solve", "--json"]
         elif any(line.startswith("Attempt ") for line in told):
             crowd.wrong.append(
                 f"{handle} entered, and is not told how to go on:"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from scripts import api_reference
 from scripts.docs_tables import TABLES, page_with_tables
-from tests import shell_blocks, tutorials
+from tests import hints, shell_blocks, tutorials
 from tests.cli.tally_process import Tally
 from tests.container_file import read_instructions
 from tests.golden.stage import shared_zygote
@@ -99,30 +100,46 @@ def test_what_is_not_played_is_there() -> None:
         assert any(line.startswith(start) for line in lines), start
 
 
-def named_commands() -> Sequence[object]:
-    """Inline commands such as `tally run suite.yaml --epochs 5`."""
-    told = {
-        (page, words)
-        for page in PAGES
-        for words in re.findall(r"`(tally [a-z][^`\n]*)`", page.read_text(encoding="utf-8"))
-    }
-    return [pytest.param(words, id=f"{page.stem}:{words[:50]}") for page, words in sorted(told)]
+def told_commands() -> Sequence[object]:
+    """Every command in docs, messages and pages, once for each place that tells it."""
+    told = {*hints.in_docs(), *hints.in_sources(), *hints.in_templates()}
+    in_order = sorted(told, key=lambda each: (each.place, each.words, each.typed))
+    return [pytest.param(each, id=f"{each.place}:{each.words[:60]}") for each in in_order]
 
 
-@pytest.mark.parametrize("words", named_commands())
-def test_a_command_that_is_named_exists(words: str) -> None:
-    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    # Where several are told at once, `tally init | run`, the first one counts.
-    called = re.split(r" \||[,;]| #", words)[0].split(" ")
-    deep = (" ".join(called[:words]) for words in (4, 3))
-    name = next((each for each in deep if f"\n## {each}\n" in reference), " ".join(called[:2]))
-    # Of a group such as `tally vars`, its first command stands for all.
-    found = re.search(rf"\n## {re.escape(name)}\b", reference)
-    assert found, f"{name} is no command"
-    section = reference[found.end() :]
-    known = section.partition("\n## ")[0]
-    for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]*|-[a-zA-Z])(?![\w-])", words):
-        assert re.search(rf"(?<![\w-]){option}(?![\w-])", known), f"{name} has no {option}"
+@pytest.mark.parametrize("hint", told_commands())
+def test_a_command_that_is_told_exists_and_takes_what_it_is_given(hint: hints.Hint) -> None:
+    hints.parse(hint)
+
+
+def typed_commands() -> list[str]:
+    """What messages and pages tell users to type, as they would type it."""
+    told = [*hints.in_sources(), *hints.in_templates()]
+    filled = {hints.fill_in(each.words) for each in told if each.typed}
+    run = [each for each in filled if not each.startswith(tuple(hints.ONLY_PARSED))]
+    return sorted(each for each in run if hints.is_complete(shlex.split(each)))
+
+
+def test_what_is_only_parsed_is_told() -> None:
+    told = [hints.fill_in(each.words) for each in (*hints.in_sources(), *hints.in_templates())]
+    for start in hints.ONLY_PARSED:
+        assert any(words.startswith(start) for words in told), start
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    hints.prepare(folder)
+    return folder
+
+
+@pytest.mark.parametrize("line", typed_commands())
+def test_a_hint_works_when_it_is_pasted(line: str, prepared: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    shutil.copytree(prepared, here)
+    for each in (*hints.BEFORE.get(" ".join(line.split()[:3]), ()), line):
+        done = Tally(here)(*shlex.split(each)[1:], stdin="y\n")
+        assert done.returncode == 0, f"{each}\n{done.stderr}{done.stdout}"
 
 
 @pytest.mark.parametrize("page", tutorials.PAGES, ids=lambda page: page.stem)

@@ -334,7 +334,7 @@ def _bound_memory(size: int) -> Iterator[None]:
         _bounding.release()
 
 
-_HINT = "tally export writes such a file"
+_HINT = "give a file that `tally export` wrote"
 
 
 def _read_texts(column: Any) -> list[Any]:

@@ -118,7 +118,7 @@ def test_the_log_says_who_did_what_from_where(server: Server) -> None:
     server.v1("alice", "DELETE", "/vars/CITY")
     server.v1("alice", "POST", "/challenges", json={"name": "x", "scoring_formula": "rating"})
     server.v1("alice", "PATCH", "/challenges/x", json={"closed": True, "reason": "over"})
-    server.v1("alice", "POST", "/challenges/x/rescore", json={"formula": "-rating"})
+    server.v1("alice", "POST", "/challenges/x/rescore?reason=x", json={"formula": "-rating"})
     server.v1("alice", "POST", "/tracks", json={"name": "t", "challenges": ["x"]})
     items = server.v1("ada", "GET", "/audit").json()["items"]
     by_alice = [each for each in items if each["actor"] == "organiser alice"]

@@ -133,7 +133,9 @@ def test_a_tag_changes_with_whatever_a_board_shows(server: Server) -> None:
         lambda: server.v1("ada", "POST", "/agents/bob/disqualify", json={"reason": "x"}),
         lambda: server.v1("ada", "POST", "/agents/bob/reinstate", json={"reason": "x"}),
         lambda: server.service.app.store.agents.name_agent("bob", "Bobby", at=1.0),
-        lambda: server.v1("ada", "POST", "/challenges/speed/rescore", json={"formula": "-rating"}),
+        lambda: server.v1(
+            "ada", "POST", "/challenges/speed/rescore?reason=x", json={"formula": "-rating"}
+        ),
         lambda: server.v1(
             "ada", "PATCH", "/challenges/speed", json={"frozen": True, "reason": "x"}
         ),

@@ -46,8 +46,9 @@ def test_it_can_be_checked_published_and_played_as_printed(kind: str, tmp_path: 
     board = tally.json("leaderboard", f"my-{kind}")
     if kind == "versus":
         assert [line["points"] for line in board["red"]] == [2]
-    elif kind != "script":  # whose data are drawn, so that no answer in a file is right
+    else:
         assert board["standings"][0]["agent"] == "alice", said
+        assert kind in ("reported", "judge") or "(win)" in said
 
 
 @pytest.mark.proof
@@ -56,6 +57,19 @@ def test_the_only_warnings_are_those_that_say_what_is_so(kind: str, tmp_path: Pa
     write_starter(kind, tmp_path / "c")
     warned = [each.what for each in check_challenge(tmp_path / "c").findings if each.level != "ok"]
     assert set(warned) <= {"determinism"}  # where a model answers
+
+
+def test_a_wrong_answer_earns_nothing_however_fast_it_is(tmp_path: Path) -> None:
+    write_starter("deterministic", tmp_path / "c")
+    said = [each.what for each in check_challenge(tmp_path / "c").findings if each.level != "ok"]
+    assert said == []
+    file = tmp_path / "c" / "challenge.yaml"
+    lines = [line for line in file.read_text().splitlines() if "formula:" not in line]
+    file.write_text("\n".join(lines))
+    [warned] = [each for each in check_challenge(tmp_path / "c").findings if each.level != "ok"]
+    assert warned.detail.startswith(
+        "an empty answer that is submitted at once earns 200, for speed"
+    )
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:

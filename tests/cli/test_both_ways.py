@@ -70,7 +70,7 @@ STORIES: dict[str, tuple[str, ...]] = {
         "rescore latest --formula success_pct",
         "~ rescore latest --formula 'success_pct +'",
         "rescore latest --suite other.yaml --json",
-        "rescore latest --suite other.yaml --save",
+        "rescore latest --suite other.yaml --apply",
         "runs --limit 1",
         "~ rescore latest",
     ),

@@ -94,7 +94,7 @@ def write_agent(tally: Player, name: str, code: str) -> str:
 
 def compete(tally: Player, who: str, *words: str) -> dict[str, Any]:
     """The result as JSON."""
-    done = tally("compete", *words, "--as", who, "--json")
+    done = tally("compete", *words, "--agent", who, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -116,7 +116,7 @@ print(json.dumps({"sum": 42}))
 
 def test_a_program_gets_its_brief_and_prints_its_answer(tally: Player) -> None:
     command = write_agent(tally, "program.py", PROGRAM)
-    done = tally("compete", "sums", "--agent-cmd", command, "--as", "anna")
+    done = tally("compete", "sums", "--program", command, "--agent", "anna")
     assert done.returncode == 0, done.stderr
     assert "(win)" in done.stdout
     assert "not witnessed: no span of the agent reached the server" in done.stdout
@@ -138,14 +138,14 @@ async def solve(brief):
 
 def test_a_function_is_seen_at_work(tally: Player) -> None:
     write_agent(tally, "seen.py", SEEN)
-    told = compete(tally, "bea", "sums", "--agent", "seen.py:solve")
+    told = compete(tally, "bea", "sums", "--function", "seen.py:solve")
     assert told["attempt"]["trajectory_level"] == "witnessed"
     assert told["witnessed"] == {"spans": 2, "problem": None}
 
 
 def test_the_one_above_is_told_by_dimension(tally: Player) -> None:
     command = write_agent(tally, "wrong.py", "print('{\"sum\": 41}')")
-    told = compete(tally, "carl", "sums", "--agent-cmd", command)
+    told = compete(tally, "carl", "sums", "--program", command)
     assert told["result"] == "loss"
     assert told["above"]["leads"][0]["key"] == "correctness"
     assert told["above"]["leads"][0]["points"] == 900
@@ -181,7 +181,7 @@ print('{"sum": 42}')
 
 def test_what_an_exporter_sends_is_this_attempts_whatever_it_says(tally: Player) -> None:
     command = write_agent(tally, "otel.py", OTEL)
-    told = compete(tally, "dora", "sums", "--agent-cmd", command)
+    told = compete(tally, "dora", "sums", "--program", command)
     assert told["attempt"]["trajectory_level"] == "witnessed"
     assert told["witnessed"]["spans"] == 1
 
@@ -191,7 +191,7 @@ def test_answers_of_other_forms(tally: Player, form: str) -> None:
     publish(tally, form, form)
     code = "import os, pathlib\npath = pathlib.Path(os.environ['TALLY_ANSWER'])\n"
     code += "(path / 'answer.txt' if path.is_dir() else path).write_text('42')\n"
-    told = compete(tally, "emil", form, "--agent-cmd", write_agent(tally, f"{form}.py", code))
+    told = compete(tally, "emil", form, "--program", write_agent(tally, f"{form}.py", code))
     assert told["attempt"]["score"] is not None, told
     assert told["result"] == "win"
 
@@ -199,7 +199,7 @@ def test_answers_of_other_forms(tally: Player, form: str) -> None:
 def refuse(tally: Player, who: str, code: str, *words: str) -> tuple[int, list[str]]:
     """What is said of an agent that does not do it."""
     command = write_agent(tally, f"{who}.py", code)
-    done = tally("compete", "sums", "--agent-cmd", command, "--as", who, *words)
+    done = tally("compete", "sums", "--program", command, "--agent", who, *words)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("| ")]
     return done.returncode, lines[1:]
 
@@ -229,13 +229,13 @@ def test_a_failing_agent_loses_nothing(
     assert still.startswith("The attempt is still open, for ")
     right = write_agent(tally, "right.py", "print('{\"sum\": 42}')")
     number = again.split()[3]
-    told = compete(tally, who, "--attempt", number, "--agent-cmd", right)
+    told = compete(tally, who, "--attempt", number, "--program", right)
     assert (told["attempt"]["id"], told["result"]) == (number, "win")
 
 
 def test_what_is_checked_is_not_submitted(tally: Player) -> None:
     command = write_agent(tally, "fine.py", "print('{\"sum\": 42}')")
-    done = tally("compete", "sums", "--agent-cmd", command, "--as", "fay", "--check")
+    done = tally("compete", "sums", "--program", command, "--agent", "fay", "--check")
     assert done.returncode == 0, done.stderr
     again = done.stdout.strip().splitlines()[-1].split()[1:]
     assert tally.list_attempts("fay") == ["entered"]
@@ -250,13 +250,13 @@ def test_what_is_checked_is_not_submitted(tally: Player) -> None:
 def test_out_of_time_what_was_written_counts(tally: Player) -> None:
     code = "import os, time\nopen(os.environ['TALLY_ANSWER'], 'w').write('{\"sum\": 42}')\n"
     command = write_agent(tally, "patient.py", code + "time.sleep(99)\n")
-    told = compete(tally, "gus", "sums", "--agent-cmd", command, "--timeout", "2")
+    told = compete(tally, "gus", "sums", "--program", command, "--timeout", "2")
     assert told["result"] == "win"
 
 
 def test_the_same_key_enters_once(tally: Player) -> None:
     command = write_agent(tally, "fine.py", "print('{\"sum\": 42}')")
-    words = ("sums", "--agent-cmd", command, "--key", "k-1")
+    words = ("sums", "--program", command, "--idempotency-key", "k-1")
     first, second = (compete(tally, "hal", *words) for _ in range(2))
     assert first["attempt"]["id"] == second["id"]
 
@@ -288,7 +288,7 @@ def find_processes(word: str) -> list[int]:
 
 def test_who_forks_and_leaves_does_not_outlive_the_attempt(tally: Player) -> None:
     command = write_agent(tally, "forks_and_leaves.py", FORKS)
-    told = compete(tally, "ivo", "sums", "--agent-cmd", command)
+    told = compete(tally, "ivo", "sums", "--program", command)
     assert told["result"] == "win"
     assert find_processes("forks_and_leaves.py") == []
 
@@ -302,7 +302,7 @@ def test_whatever_ends_it_the_agent_ends_and_the_attempt_stays(
     code = "import time, pathlib\npathlib.Path(__file__ + '.ready').touch()\ntime.sleep(600)\n"
     command = write_agent(tally, name, code)
     who = f"jo-{number.name}".lower()
-    words = ["compete", "sums", "--agent-cmd", command, "--as", who]
+    words = ["compete", "sums", "--program", command, "--agent", who]
     env = {key: value for key, value in os.environ.items() if key != "TALLY_DB"} | tally.server
     with subprocess.Popen(
         [TALLY, *words], cwd=tally.folder, env=env, stderr=subprocess.PIPE, text=True
@@ -327,15 +327,15 @@ def _wait_for(state: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("sums",), "name one agent"),
-        (("sums", "--agent", "a:b", "--agent-cmd", "x"), "name one agent"),
-        (("--agent-cmd", "true"), "which challenge"),
-        (("sums", "--agent-cmd", "no-such-program-anywhere"), "there is no program"),
-        (("sums", "--agent-cmd", "'"), "cannot be read"),
-        (("sums", "--agent", "nothing"), "names no function"),
-        (("sums", "--agent", "seen.py:nothing"), "has no function"),
-        (("nothing", "--agent-cmd", "true", "--as", "kim"), "there is no challenge"),
-        (("--attempt", "a000000000999", "--agent-cmd", "true"), "there is no attempt"),
+        (("sums",), "give one of"),
+        (("sums", "--function", "a:b", "--program", "x"), "give one of"),
+        (("--program", "true"), "which challenge"),
+        (("sums", "--program", "no-such-program-anywhere"), "there is no program"),
+        (("sums", "--program", "'"), "cannot be read"),
+        (("sums", "--function", "nothing"), "names no function"),
+        (("sums", "--function", "seen.py:nothing"), "has no function"),
+        (("nothing", "--program", "true", "--agent", "kim"), "there is no challenge"),
+        (("--attempt", "a000000000999", "--program", "true"), "there is no attempt"),
     ],
 )
 def test_what_cannot_be_begun_costs_no_attempt(
@@ -351,7 +351,7 @@ def test_what_cannot_be_begun_costs_no_attempt(
 def test_red_against_blue_is_not_competed_in(tally: Player) -> None:
     example = Path(__file__).parents[2] / "examples/challenges/red-blue-guard"
     tally.admin.challenges.publish(example)
-    done = tally("compete", "red-blue-guard", "--agent-cmd", "true", "--as", "lea")
+    done = tally("compete", "red-blue-guard", "--program", "true", "--agent", "lea")
     assert done.returncode == 2
     assert "red against blue" in done.stderr
 
@@ -362,13 +362,13 @@ def test_ones_own_store_is_competed_in_without_a_server(tmp_path: Path) -> None:
     own("challenge", "publish", "count-up")
     command = f"cat {tmp_path}/count-up/reference.json"
     env = {"TALLY_KEY": "tly_of_another_server"}
-    done = own("compete", "count-up", "--agent-cmd", command, "--as", "ned", env=env)
+    done = own("compete", "count-up", "--program", command, "--agent", "ned", env=env)
     assert done.returncode == 0, done.stderr
     assert "(win)" in done.stdout
 
 
 def test_a_settings_file_cannot_name_the_agent(tmp_path: Path) -> None:
-    (tmp_path / "tally.toml").write_text('[compete]\nagent-cmd = "rm -rf /"\n')
-    done = Tally(tmp_path)("compete", "sums", "--as", "mo")
+    (tmp_path / "tally.toml").write_text('[compete]\nprogram = "rm -rf /"\n')
+    done = Tally(tmp_path)("compete", "sums", "--agent", "mo")
     assert done.returncode == 2
     assert "runs code" in done.stderr

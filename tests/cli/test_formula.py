@@ -33,7 +33,7 @@ def test_check_says_what_a_formula_can_give() -> None:
 
 
 def test_check_knows_the_evals_it_is_told() -> None:
-    done = tally("formula", "check", "-a-b + a_cost", "-n", "a-b", "--name", "a", "--json")
+    done = tally("formula", "check", "-a-b + a_cost", "--name", "a-b", "--name", "a", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["names"] == ["a-b", "a_cost"]
 
@@ -66,7 +66,7 @@ def test_a_formula_comes_from_a_file_or_from_stdin(tmp_path: Path) -> None:
 
 
 def test_explain_puts_values_in() -> None:
-    arguments = ["--set", "a=1", "--set", "b=0", "-s", "total_cost=0.5"]
+    arguments = ["--set", "a=1", "--set", "b=0", "--set", "total_cost=0.5"]
     done = tally("formula", "explain", "(a * 3 + b * 2) / total_cost", *arguments)
     assert done.returncode == 0
     assert done.stdout.startswith("(a * 3 + b * 2) / total_cost = 6.00\n")
@@ -74,8 +74,8 @@ def test_explain_puts_values_in() -> None:
 
 
 def test_explain_says_why_there_is_no_score() -> None:
-    arguments = ["formula", "explain", "success_pct / total_cost", "-s", "success_pct=80"]
-    done = tally(*arguments, "-s", "total_cost=null", "--json")
+    arguments = ["formula", "explain", "success_pct / total_cost", "--set", "success_pct=80"]
+    done = tally(*arguments, "--set", "total_cost=null", "--json")
     report: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == 0
     assert report["score"] is None
@@ -91,7 +91,7 @@ def test_explain_says_why_there_is_no_score() -> None:
         (["check", "--file", "/"], "", "cannot read /: Is a directory"),
         (["check", "-"], "", "the formula is empty"),
         (["check", "-"], b"\xff\xfe", "standard input is not UTF-8 text"),
-        (["check", "max", "-n", "max"], "", "eval name 'max' is reserved"),
+        (["check", "max", "--name", "max"], "", "eval name 'max' is reserved"),
         (["explain", "a", "--set", "a"], "", "--set 'a' does not give a name a number"),
         (["explain", "a", "--set", "a=x"], "", "--set 'a=x' does not give a name a number"),
         (["explain", "a", "--set", "a b=1"], "", "name 'a b' has a character"),
@@ -139,13 +139,16 @@ def test_numpy_is_not_loaded_for_a_check() -> None:
 
 @pytest.mark.parametrize("formula", ["-success_pct", "-name * 2", "-foo - 1", "--total_cost"])
 def test_a_formula_may_start_with_a_minus(formula: str) -> None:
-    done = tally("formula", "check", formula, "--name", "name", "-n", "foo")
+    done = tally("formula", "check", formula, "--name", "name", "--name", "foo")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"valid    {formula}\n")
 
 
 def test_one_that_starts_with_a_minus_is_explained_with_values() -> None:
-    for words in (("-success_pct", "-s", "success_pct=5"), ("-s", "success_pct=5", "-success_pct")):
+    for words in (
+        ("-success_pct", "--set", "success_pct=5"),
+        ("--set", "success_pct=5", "-success_pct"),
+    ):
         assert tally("formula", "explain", *words).stdout.startswith("-success_pct = -5.00\n")
 
 
@@ -162,7 +165,7 @@ def test_explain_refuses_in_json_too() -> None:
 
 
 @pytest.mark.parametrize("formula", ["success_pct", "-success_pct"])
-@pytest.mark.parametrize("command", [["check"], ["explain", "-s", "success_pct=2"]])
+@pytest.mark.parametrize("command", [["check"], ["explain", "--set", "success_pct=2"]])
 def test_two_hyphens_end_the_options(command: list[str], formula: str) -> None:
     done = tally("formula", *command, "--", formula)
     assert (done.returncode, done.stderr) == (0, "")

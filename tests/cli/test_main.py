@@ -10,7 +10,7 @@ import pytest
 from tests.store.contest_samples import a_challenge, an_outcome, play
 from tests.store.run_samples import a_result, a_run
 
-from tallymark.cli.main import COMMANDS, main
+from tallymark.cli.main import COMMANDS, GROUPS, SYNONYMS, main
 from tallymark.store import open_store
 
 HEAVY = {
@@ -86,11 +86,59 @@ def test_a_folder_that_was_deleted_is_told_in_one_sentence(
     assert not code or said.startswith("tally: the current folder was deleted; ")
 
 
-def test_help_names_every_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["tally", "--help"])
+def run_main(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.text.program", "tally")
+    monkeypatch.setattr("sys.argv", ["tally", *words.split()])
     with pytest.raises(SystemExit):
         main()
-    told = capsys.readouterr().out.partition("Commands:")[2].split("\n")
-    assert [line.split()[0] for line in told if line.strip()] == list(COMMANDS)
+
+
+def test_help_shows_every_command_in_a_group_and_cuts_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run_main("help", monkeypatch)
+    told = capsys.readouterr().out.partition("-h, --help")[2].split("\n")[1:]
+    assert [line.rstrip(":") for line in told if line and line[0] != " "] == list(GROUPS)
+    commands = [line for line in told if line.startswith("  ")]
+    assert [line.split()[0] for line in commands] == list(COMMANDS)
+    assert [line for line in commands if len(line) > 78 or line.endswith(("...", "…"))] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("eval", "'tally run'"),
+        ("test", "'tally run' or 'tally score'"),
+        ("list", "'tally runs'"),
+        ("diff", "'tally compare'"),
+        ("enter", "'tally attempt enter'"),
+        ("publish", "'tally challenge publish'"),
+        ("submit", "'tally attempt submit' or 'tally versus submit'"),
+        ("chalenge", "'tally challenge'"),
+        ("challenge pubish", "'tally challenge publish'"),
+        ("run --models x", "'--model'"),
+        ("runs --status qeued", "'queued'"),
+    ],
+)
+def test_a_wrong_word_is_told_the_right_one_in_one_style(
+    typed: str, meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_main(typed, monkeypatch)
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.endswith(f"; did you mean {meant}?")
+
+
+def test_every_synonym_names_a_command_that_exists() -> None:
+    for typed, commands in SYNONYMS.items():
+        assert typed not in COMMANDS
+        assert {each.split()[0] for each in commands} <= set(COMMANDS)
+
+
+def test_version_is_also_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_main("version", monkeypatch)
+    first = capsys.readouterr().out
+    run_main("--version", monkeypatch)
+    assert capsys.readouterr().out == first

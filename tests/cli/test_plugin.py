@@ -169,7 +169,7 @@ def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
     assert found["reason"] == "the plugin took longer than 0.2 s"
     assert "mallory" in tally("plugin", "paused").stdout
     assert tally("plugin", "resume", "sums", "--agent", "alice").returncode == 2
-    tally("rescore", "sums", "--config", "loop=false", "--apply")
+    tally("rescore", "sums", "--config", "loop=false", "--apply", "--reason", "x")
     resumed = tally("plugin", "resume", "sums", "--agent", "mallory")
     assert resumed.stdout == "6 attempts at sums scored again\n"
     assert tally("plugin", "paused").stdout == "nobody\n"

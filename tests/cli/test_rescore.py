@@ -38,6 +38,9 @@ def tally(tmp_path: Path) -> Tally:
     return raced(tmp_path)
 
 
+APPLY = ("--apply", "--reason", "fewer tokens")
+
+
 @pytest.fixture(scope="module")
 def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Tally:
     """For commands that change nothing."""
@@ -50,7 +53,7 @@ def order(tally: Tally) -> list[tuple[str, float]]:
 
 
 def test_a_preview_shows_who_moves_and_why_and_changes_nothing(tally: Tally) -> None:
-    said = tally("rescore", "race", "--preview", "--formula", "1000 - tokens_total").stdout
+    said = tally("rescore", "race", "--formula", "1000 - tokens_total").stdout
     assert "2 of 2 attempts would change" in said
     assert "bob    2 -> 1  991 -> 900" in said
     assert "-tokens_total = -100" in said
@@ -58,14 +61,12 @@ def test_a_preview_shows_who_moves_and_why_and_changes_nothing(tally: Tally) -> 
     assert order(tally) == [("alice", 999.0), ("bob", 991.0)]
 
 
-def test_a_challenge_is_previewed_unless_it_is_to_be_applied(unchanged: Tally) -> None:
-    rule = ("rescore", "race", "--formula", "1000 - tokens_total")
-    assert unchanged(*rule).stdout == unchanged(*rule, "--preview").stdout
-
-
 def test_applying_moves_the_board_and_keeps_the_old_scores(tally: Tally) -> None:
-    done = tally.json("rescore", "race", "--apply", "--formula", "1000 - tokens_total")
+    done = tally.json("rescore", "race", *APPLY, "--formula", "1000 - tokens_total")
     assert (done["applied"], done["changed"]) == (True, 2)
+    newest = tally.json("log", "--challenge", "race", "-n", "1")["entries"][0]
+    assert (newest["event"], newest["actor"]) == ("rescored", "organiser")
+    assert newest["note"]["reason"] == "fewer tokens"
     assert order(tally) == [("bob", 900.0), ("alice", 100.0)]
     best = tally.json("leaderboard", "race")["standings"][0]["attempt"]
     past = tally.json("attempt", "show", best)["history"]
@@ -78,27 +79,25 @@ def test_applying_moves_the_board_and_keeps_the_old_scores(tally: Tally) -> None
 
 def test_a_new_version_of_the_folder_rescores(tally: Tally) -> None:
     folder_with(tally.folder / "race", RACE.replace("1000 * succeeded", "500 * succeeded"))
-    said = tally("rescore", "race", "--apply", "--folder", "race").stdout
+    said = tally("rescore", "race", *APPLY, "--folder", "race").stdout
     assert "2 of 2 attempts changed" in said
     assert order(tally) == [("alice", 499.0), ("bob", 491.0)]
 
 
 def test_a_plugin_takes_the_place_of_a_formula(tally: Tally) -> None:
     rule = ("--plugin", "builtin.weighted_scorer", "--config", "token_penalty=0")
-    tally("rescore", "race", "--apply", *rule)
+    tally("rescore", "race", *APPLY, *rule)
     assert order(tally) == [("alice", 99.0), ("bob", 91.0)]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(("--preview",), "give a new rule", id="no-rule"),
-        pytest.param(("--preview", "--apply"), "exclude each other", id="both"),
-        pytest.param(("--preview", "--formula", "tokns"), "unknown name 'tokns'", id="name"),
-        pytest.param(("--preview", "--formula", "rating", "--save"), "are for runs", id="save"),
-        pytest.param(
-            ("--preview", "--formula", "1000 * succeeded - elapsed_s"), "so already", id="same"
-        ),
+        pytest.param((), "give a new rule", id="no-rule"),
+        pytest.param(("--formula", "tokns"), "unknown name 'tokns'", id="name"),
+        pytest.param(("--formula", "rating", "--suite", "x"), "is for runs", id="suite"),
+        pytest.param(("--formula", "rating", "--apply"), "add --reason TEXT", id="no-reason"),
+        pytest.param(("--formula", "1000 * succeeded - elapsed_s"), "so already", id="same"),
     ],
 )
 def test_a_rule_that_cannot_be_is_one_sentence(

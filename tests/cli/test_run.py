@@ -182,7 +182,7 @@ def test_rescoring_asks_no_model(tally: Tally) -> None:
         100 / document["after"]["metrics"]["avg_latency"]
     )
     assert document["saved_as"] is None
-    saved = tally.json("rescore", "latest", "--suite", "suites/support-desk.yaml", "--save")
+    saved = tally.json("rescore", "latest", "--suite", "suites/support-desk.yaml", "--apply")
     assert tally.json("show", saved["saved_as"])["score"] == saved["before"]["score"]
 
 

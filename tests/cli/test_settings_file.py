@@ -83,7 +83,7 @@ def test_a_mistake_is_named_with_its_place(folder: Path, text: str, told: str | 
         ("judge = 'cmd/touch ran'", "run suite.yaml -m echo/x"),
         ("judge = 'cmd/touch ran'", "attempt submit a1 answer.txt --agent bob"),
         ("[score]\nscorer = ['word_count', 'code.py:polite']", "score traces.jsonl"),
-        ("[score]\nagent = 'code:agent'", "score some_eval.py"),
+        ("[score]\nfunction = 'code:agent'", "score some_eval.py"),
     ],
 )
 def test_a_file_cannot_start_a_program(folder: Path, setting: str, command: str) -> None:

@@ -149,7 +149,7 @@ def play(field: Field, folder: Path, agent: str, *words: str) -> Any:
 def test_compete_gets_through(field: Field, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("def solve(goal):\n    return {'sum': 42}\n")
     field.proxy.plan("drop after", None, "truncate", "repeat")
-    command = ("compete", "sums", "--agent", "agent.py:solve", "--json")
+    command = ("compete", "sums", "--function", "agent.py:solve", "--json")
     done = play(field, tmp_path, "cli", *command)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["result"] == "win"
@@ -175,7 +175,7 @@ def test_a_submission_that_does_not_arrive_can_be_made_again(field: Field, tmp_p
         return request.path.endswith("/submission")
 
     field.proxy.plan(*GONE, only=submits)
-    command = ("compete", "sums", "--agent-cmd", f"{sys.executable} agent.py")
+    command = ("compete", "sums", "--program", f"{sys.executable} agent.py")
     done = play(field, tmp_path, "cli-lost", *command)
     assert done.returncode == 3
     first, *others = done.stderr.strip().splitlines()[-3:]

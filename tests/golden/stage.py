@@ -48,7 +48,7 @@ WARM = (
     "tally rules list",
     "tally admin check",
     "tally admin keys list",
-    "tally compete nothing --agent-cmd no-such-program",
+    "tally compete nothing --program no-such-program",
     "tally show nothing --server nobody",
     "tally challenge publish nothing --server http://127.0.0.1:9",
 )

@@ -84,3 +84,45 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tenant_needs_a_name(tmp_path: Path, tenant: str) -> None:
     with pytest.raises(InvalidInput, match="a tenant cannot be called"):
         open_store(str(tmp_path / "runs.db"), tenant=tenant)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a store, in a home folder; the current folder is two below it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "project"
+    (folder / "sub" / "deep").mkdir(parents=True)
+    with open_store(str(folder / ".tally" / "tally.db")) as store:
+        store.prepare()
+    monkeypatch.chdir(folder / "sub" / "deep")
+    return folder
+
+
+def test_a_subfolder_finds_the_store_of_the_nearest_folder_above(project: Path) -> None:
+    assert parse_address(None).shown == "../../.tally/tally.db"
+    with open_store(".tally/tally.db") as store:
+        store.prepare()
+    assert parse_address(None).shown == ".tally/tally.db"
+
+
+def test_the_home_folders_store_is_not_for_all_below_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    assert parse_address(None).shown == ".tally/tally.db"
+    monkeypatch.chdir(project)
+    assert parse_address(None).shown == ".tally/tally.db"
+
+
+def test_somebody_elses_store_above_is_not_taken(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getuid", lambda: project.stat().st_uid + 1)
+    assert parse_address(None).shown == ".tally/tally.db"
+
+
+def test_git_ignores_the_folder_of_a_store_but_no_folder_of_yours(project: Path) -> None:
+    assert (project / ".tally" / ".gitignore").read_text() == "*\n"
+    with open_store(str(project / "mine" / "runs.db")) as store:
+        store.prepare()
+    assert not (project / "mine" / ".gitignore").exists()

@@ -55,6 +55,7 @@ from tallymark.app.sight import (
 from tallymark.challenges.challenge_folder import unpack
 from tallymark.challenges.tracks import Track
 from tallymark.errors import Conflict, InvalidInput
+from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire
 
@@ -231,6 +232,9 @@ async def rescore_challenge(
     caller: Who,
     services: Services,
     preview: Annotated[bool, Query(description="Show who would move; change nothing.")] = False,
+    reason: Annotated[
+        str, Query(max_length=2000, description="Why; the log keeps it. Needed unless preview.")
+    ] = "",
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Score all attempts by another rule, or show what that would change.
@@ -255,10 +259,11 @@ async def rescore_challenge(
                 with name_places(Path(scratch) / "challenge"):
                     found = preview_rescoring(services, name, rule)
                 return answer(msgspec.to_builtins(found))
+            how = {"reason": check_reason(reason)}
             scoring = rule.read_scoring(services, name)
             if folder is None and services.competition.rescores_quickly(name, **scoring):
-                return answer(msgspec.to_builtins(apply_rescoring(services, name, rule)))
-            job = queue_rescoring(services, caller, name, rule)
+                return answer(msgspec.to_builtins(apply_rescoring(services, name, rule, **how)))
+            job = queue_rescoring(services, caller, name, rule, **how)
         place = f"/api/v1/jobs/{job.id}"
         return answer({"job": describe_job(job, caller)}, 202, location=place)
 

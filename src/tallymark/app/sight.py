@@ -206,6 +206,6 @@ def speak_for(caller: Caller, agent: str | None) -> str:
     if agent is None:
         place = Place(source="agent")
         raise InvalidInput(
-            "it is not said who acts", place=place, hint="name an agent: `agent`, or --as HANDLE"
+            "it is not said who acts", place=place, hint="name an agent: `agent`, or --agent HANDLE"
         )
     return agent

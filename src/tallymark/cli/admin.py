@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="For whoever runs a server: keys, tenants, agents, invitations, backups, checks.",
+    help="Run a server: keys, tenants, agents, invitations, backups.",
 )
 keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
 tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
@@ -74,7 +74,7 @@ PerAddress = Annotated[
 Limits = Annotated[
     list[str] | None,
     typer.Option(
-        "--limit",
+        "--rate-limit",
         metavar="CLASS=COUNT",
         help="Requests a minute of each key, as in report=12000; may be given again.",
     ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.app_session import Db, tell_store
 from tallymark.cli.operator_session import JsonOption
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, suggest
@@ -145,6 +145,7 @@ def _write_days(days: float) -> str:
 def _open_app(db: str | None) -> closing[App]:
     from tallymark.app.app import App
 
+    tell_store(db)
     return closing(App(db))
 
 

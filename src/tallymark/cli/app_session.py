@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.errors import InvalidInput
+from tallymark.text import say
 
 if TYPE_CHECKING:
     from tallymark.app.competition import Competition
@@ -22,7 +24,9 @@ server_in_file: str | None = None
 Db = Annotated[
     str | None,
     typer.Option(
-        "--db", metavar="URL", help="Where results are kept; else TALLY_DB, else .tally/tally.db."
+        "--db",
+        metavar="URL",
+        help="Where results are kept; else TALLY_DB, else the nearest .tally/tally.db.",
     ),
 ]
 
@@ -42,6 +46,7 @@ InsecureLocal = Annotated[
         help="Run untrusted code without a sandbox. Only for code that you wrote.",
     ),
 ]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
 Live = Annotated[
     bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
 ]
@@ -78,12 +83,24 @@ def find_server(db: str | None, server: str | None) -> Address | None:
     return find_address(server, in_file=server_in_file)
 
 
+def tell_store(db: str | None) -> None:
+    """Say which store is used where it is that of a folder above."""
+    if db or os.environ.get("TALLY_DB") or {"--json", "-q", "--quiet"} & set(sys.argv):
+        return
+    from tallymark.store.database import DEFAULT, find_default
+
+    if (found := find_default()) != DEFAULT:
+        say(f"tally: using the store {found}", err=True)
+
+
 @contextmanager
 def open_desk(db: str | None, server: str | None) -> Iterator[Desk]:
     """Whom a command asks: what is kept here, or a server."""
     from tallymark.desk import desk
 
     address = find_server(db, server)
+    if address is None:
+        tell_store(db)
     with desk.open_local(db) if address is None else desk.open_remote(address, server) as opened:
         yield opened
 
@@ -95,6 +112,7 @@ def open_competition(
     """Challenges and attempts over a store."""
     from tallymark.app.app import App
 
+    tell_store(db)
     with closing(App(db)) as app:
         competition = app.competition(insecure_local=insecure_local, judge_model=judge_model)
         try:

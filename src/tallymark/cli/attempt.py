@@ -12,6 +12,7 @@ from tallymark.cli.app_session import (
     Db,
     InsecureLocal,
     JudgeModel,
+    Limit,
     Live,
     Reason,
     Server,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Attempts: enter, submit, withdraw, list, show; organisers report, settle, void.",
+    help="Attempts: enter, submit, withdraw, list, show, report, void.",
 )
 ChallengeArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 AttemptArgument = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
@@ -51,7 +52,10 @@ AgentOption = Annotated[
     typer.Option("--agent", metavar="HANDLE", help="Who makes the attempt.", show_default=False),
 ]
 KeyOption = Annotated[
-    str | None, typer.Option("--key", help="Said twice with the same key, it is done once.")
+    str | None,
+    typer.Option(
+        "--idempotency-key", metavar="KEY", help="Repeated with the same key, it is done only once."
+    ),
 ]
 _MOST_CASES = 20
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -215,7 +219,7 @@ def settle(
 def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: Limit = 20,
     live: Live = False,
     db: Db = None,
     server: Server = None,
@@ -432,6 +436,10 @@ def list_lines(attempt: Attempt) -> list[str]:
         ]
     ]
     lines += [f"  {line}" for line in align(rows, [False, True, False, False])]
+    weighed = outcome.details.get("dimension_score")
+    if parts and outcome.score is not None and weighed not in (None, outcome.score):
+        made = format_digits(outcome.score)
+        lines.append(f"  the total is {format_digits(weighed)}; by the challenge's rule, {made}")
     lines += _list_cases(outcome.details.get("evaluation") or {})
     told = (outcome.details.get("scorer") or {}).get("details") or {}
     numbers = [(name, format_digits(value)) for name, value in told.items() if _is_number(value)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_desk
+from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput, NotReady
 from tallymark.text import StyledLine, Table, align, format_moment, format_number, say, wrap_lines
@@ -59,6 +60,7 @@ def check(
     folder: FolderArgument,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
+    quiet: Quiet = False,
     as_json: JsonOption = False,
 ) -> None:
     """Try a challenge as its competitors will, honest and not.
@@ -76,11 +78,13 @@ def check(
     if as_json:
         print_json(report.to_dict())
     else:
-        for each in report.findings:
+        shown = [each for each in report.findings if not quiet or each.level == "problem"]
+        for each in shown:
             detail = f": {each.detail}" if each.detail else ""
             mark, style = _MARKS[each.level]
             say(StyledLine(f"{mark:<8} {each.what}{detail}", style))
-        say(f"\n{folder}: " + ("ready to publish" if report.ok else "not ready"))
+        ready = "ready to publish" if report.ok else "not ready"
+        say(*([""] if shown else []), f"{folder}: {ready}")
     if not report.ok:
         raise typer.Exit(1)
 
@@ -116,7 +120,7 @@ def publish(
     if challenge.kind == "versus":
         say(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red")
     elif find_evaluator(challenge.evaluator.type).reported:
-        say(f"Report: tally attempt report {challenge.name} --agent NAME --metric ...")
+        say(f"Report: tally attempt report {challenge.name} --agent NAME --metric succeeded=true")
     else:
         say(f"Enter: tally attempt enter {challenge.name} --agent NAME")
 
@@ -298,10 +302,9 @@ def _describe_scoring(challenge: Challenge) -> str:
     scoring = challenge.scoring
     if challenge.kind == "versus" and challenge.versus is not None:
         return "verdicts in " + ", ".join(challenge.versus.categories)
+    weights = ", ".join(f"{each.key} {format_number(each.weight)}" for each in scoring.dimensions)
     if scoring.formula:
-        return f"formula {scoring.formula}"
+        return f"formula {scoring.formula}" + (f"; total: {weights}" if weights else "")
     if scoring.plugin:
         return f"plugin {scoring.plugin}"
-    if scoring.dimensions:
-        return ", ".join(f"{each.key} {format_number(each.weight)}" for each in scoring.dimensions)
-    return scoring.strategy
+    return weights or scoring.strategy

@@ -11,14 +11,18 @@ from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.run_ending import (
+    EXIT_CODES,
     Alpha,
     Gates,
     MaxErrors,
+    Quiet,
     Strict,
     Tolerance,
 )
 from tallymark.cli.streams import print_json
 from tallymark.text import StyledLine, say
+
+EPILOG = EXIT_CODES.replace("--fail-under, ", "")
 
 
 def compare(  # noqa: PLR0913, PLR0917 (options of a command)
@@ -41,13 +45,14 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     report: Annotated[
         list[Path] | None, typer.Option("--report", "-r", help="Write a report of all runs.")
     ] = None,
+    quiet: Quiet = False,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Compare runs case by case: what changed, and whether the score's difference is real."""
+    """Compare runs case by case, and say whether one is worse."""
     from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
-    from tallymark.runs.reports.comparison_report import comparison_lines
+    from tallymark.runs.reports.comparison_report import comparison_lines, verdict_lines
 
     gates = Gates(None, fail_on_regression, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
@@ -61,10 +66,10 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         if as_json:
             print_json({"comparisons": [each.to_dict() for each in compared]})
         else:
-            parts = [
-                part for each in compared for part in (StyledLine(""), *comparison_lines(each))
-            ]
-            say(*parts[1:])
+            write = verdict_lines if quiet else comparison_lines
+            apart = () if quiet else (StyledLine(""),)
+            parts = [part for each in compared for part in (*apart, *write(each))]
+            say(*parts[len(apart) :])
         failures += [
             f"{each.second.id} {told}: {said.reason}"
             for each in (compared if fail_on_regression else ())

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server, tell_store
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
@@ -41,25 +41,23 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: Annotated[
         str | None, typer.Argument(metavar="[CHALLENGE]", show_default=False)
     ] = None,
-    agent_cmd: Annotated[
-        str | None,
-        typer.Option("--agent-cmd", metavar="COMMAND", help="The agent is this program."),
+    program: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Run this program as the agent.")
     ] = None,
-    agent: Annotated[
+    function: Annotated[
         str | None,
-        typer.Option("--agent", metavar="MODULE:FUNCTION", help="The agent is this function."),
+        typer.Option(metavar="REF", help="Call this Python function: file.py:name or module:name."),
     ] = None,
     answer: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="No agent: an answer that there is already."),
+        Path | None, typer.Option(metavar="FILE", help="Run nothing: submit this answer.")
     ] = None,
     attempt: Annotated[
         str | None,
         typer.Option(metavar="ATTEMPT", help="Go on with one that is open, or see its score."),
     ] = None,
-    handle: Annotated[
+    agent: Annotated[
         str | None,
-        typer.Option("--as", metavar="HANDLE", help="Who competes, if no agent's key says it."),
+        typer.Option(metavar="HANDLE", help="Who competes, if no agent's key says it."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Enter, work and check the answer; do not submit.")
@@ -76,8 +74,9 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
     memoryless: Annotated[
         bool, typer.Option("--memoryless", help="The agent keeps nothing of earlier attempts.")
     ] = False,
-    key: Annotated[
-        str | None, typer.Option(help="Said twice with the same key, it is entered once.")
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Repeated with the same key, it is entered only once."),
     ] = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
@@ -85,23 +84,27 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Let an agent compete: enter, work within the time, be seen at work, check, submit, compare.
+    """Let an agent compete: enter, work, check, submit, compare.
 
     A program gets its brief on standard input and in the folder TALLY_FOLDER, and prints its answer
     or writes it to TALLY_ANSWER; a function gets the brief and returns the answer.
     """
-    if sum(each is not None for each in (agent_cmd, agent, answer)) != 1:
-        hint = 'as in --agent-cmd "python agent.py", or --agent agent.py:solve'
-        raise InvalidInput("name one agent: --agent-cmd, --agent or --answer", hint=hint)
+    if sum(each is not None for each in (program, function, answer)) != 1:
+        hint = 'as in --program "python agent.py", or --function agent.py:solve'
+        raise InvalidInput("give one of --program, --function and --answer", hint=hint)
     if challenge is None and attempt is None:
         raise InvalidInput("it is not said which challenge", hint="see: tally challenge list")
     from tallymark.client.competing.contest import Contest, Entrance, make_agent
 
-    player = None if answer is not None else make_agent(agent_cmd, agent)
+    player = None if answer is not None else make_agent(program, function)
     with _open_client(server, db, insecure_local, judge_model) as (client, name):
         contest = Contest(client, _show_line, name, folder)
         entrance = Entrance(
-            challenge=challenge, attempt=attempt, agent=handle, memoryless=memoryless, key=key
+            challenge=challenge,
+            attempt=attempt,
+            agent=agent,
+            memoryless=memoryless,
+            key=idempotency_key,
         )
         # Who was not told whether the answer arrived types the command again.
         found = None if attempt is None else contest.find_result(attempt)
@@ -113,7 +116,11 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
             _tell(found, contest, as_json)
             return
         again = _list_options(
-            agent_cmd=agent_cmd, agent=agent, server=server, db=db, insecure_local=insecure_local
+            program=program,
+            function=function,
+            server=server,
+            db=db,
+            insecure_local=insecure_local,
         )
         with _keep_open(contest, again):
             _say_entered(contest)
@@ -153,6 +160,7 @@ def _open_client(
         insecure_local=insecure_local,
         judge_model=judge_model,
     )
+    tell_store(db)
     # A key in the environment is for another server: here nobody needs one.
     with serve_beside(Service(settings)) as address, Client(address, "") as client:
         yield client, "own"
@@ -190,10 +198,12 @@ def _write_next(contest: Contest, again: dict[str, str]) -> str:
     entered, found = contest.entered, contest.answer_file
     assert entered is not None  # noqa: S101 (who asks has entered)
     if found is not None:
-        others = {name: each for name, each in again.items() if not name.startswith("--agent")}
+        others = {
+            name: each for name, each in again.items() if name not in ("--program", "--function")
+        }
         again = {"--answer": quote(str(found)), **others}
-    words = " ".join(f"{name} {value}".strip() for name, value in again.items())
-    return f"tally compete --attempt {entered.attempt.id} {words}"
+    options = " ".join(f"{name} {value}".strip() for name, value in again.items())
+    return f"tally compete --attempt {entered.attempt.id} {options}"
 
 
 def _show_line(line: str) -> None:

@@ -49,7 +49,6 @@ EvalsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--name",
-        "-n",
         metavar="NAME",
         help="An eval of your suite: makes NAME, NAME_latency and NAME_cost known. Repeat it.",
     ),
@@ -92,7 +91,7 @@ def explain(
     file: FileOption = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A value to put in. Repeat it."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A value to put in. Repeat it."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from tallymark.cli.app_session import Db, Live, Server, open_desk
+from tallymark.cli.app_session import Db, Limit, Live, Server, open_desk
 from tallymark.cli.streams import print_csv, print_json
 from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.text import (
@@ -79,8 +79,8 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     agent: Annotated[
         str | None, typer.Option(help="Show the places around this agent instead of the top.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many places.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out so many places.")] = 0,
+    limit: Limit = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Skip this many places.")] = 0,
     live: Live = False,
     db: Db = None,
     server: Server = None,

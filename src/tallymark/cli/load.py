@@ -32,7 +32,7 @@ class _Kinds(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Kinds, no_args_is_help=True, help="Load what other tools wrote down, or tally export."
+    cls=_Kinds, no_args_is_help=True, help="Load what other tools, or tally export, wrote."
 )
 
 

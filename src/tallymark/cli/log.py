@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Limit, Server, open_desk
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, clean_line, format_moment, say
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def log(
     challenge: Annotated[str | None, typer.Option(help="Only of this challenge.")] = None,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Limit = 50,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show what organisers and admins did and why, newest first; nothing is ever taken out."""
+    """Show what organisers and admins did, and why; newest first."""
     with open_desk(db, server) as desk:
         found = desk.organising.list_log(challenge=challenge, agent=agent, limit=limit)
     if as_json:

@@ -101,13 +101,16 @@ def logout(
 
     named = name or read_profiles().current
     if named is None:
-        raise NotFound("you are not logged in anywhere", hint="tally login URL does it")
+        raise NotFound("you are not logged in anywhere", hint="log in with: tally login URL")
     gone = forget_profile(named)
     say(f"{named} is forgotten; the key still works at {gone.url} until it is revoked", err=True)
 
 
 def whoami(server: Server = None, as_json: JsonOption = False) -> None:
-    """Ask a server who you are to it; without --server, the one that you logged in to last."""
+    """Show who you are to a server.
+
+    Without --server, to the one that you logged in to last.
+    """
     from tallymark.cli import app_session
     from tallymark.client.addresses import find_address
 

@@ -9,6 +9,7 @@ import errno
 import gc
 import io
 import os
+import re
 import shlex
 import signal
 import stat
@@ -20,58 +21,94 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from tallymark import text
-from tallymark.errors import TallymarkError
+from tallymark.errors import TallymarkError, suggest
 from tallymark.text import say
 
 if TYPE_CHECKING:
     from types import FrameType
 
-COMMANDS = {
-    "init": "init:init",
-    "import": "import_:import_",
-    "validate": "validate:validate",
-    "run": "run:run",
-    "runs": "runs:app",
-    "show": "show:show",
-    "compare": "compare:compare",
-    "rescore": "rescore:rescore",
-    "score": "score:score",
-    "scorers": "scorers:scorers",
-    "schema": "validate:schema",
-    "docs": "docs:docs",
-    "doctor": "doctor:doctor",
-    "view": "view:view",
-    "compete": "compete:compete",
-    "leaderboard": "leaderboard:leaderboard",
-    "ratings": "ratings:ratings",
-    "log": "log:log",
-    "serve": "serve:serve",
-    "worker": "worker:worker",
-    "mcp": "mcp:mcp",
-    "login": "login:login",
-    "logout": "login:logout",
-    "whoami": "login:whoami",
-    "traces": "traces:app",
-    "export": "export:app",
-    "load": "load:app",
-    "rules": "rules:app",
-    "formula": "formula:app",
-    "plugin": "plugin:app",
-    "challenge": "challenge:app",
-    "attempt": "attempt:app",
-    "agent": "agent:app",
-    "versus": "versus:app",
-    "webhooks": "webhooks:app",
-    "vars": "vars_and_secrets:vars_app",
-    "secrets": "vars_and_secrets:secrets_app",
-    "admin": "admin:app",
+GROUPS = {
+    "Suites and runs": {
+        "init": "init:init",
+        "import": "import_:import_",
+        "validate": "validate:validate",
+        "run": "run:run",
+        "runs": "runs:app",
+        "show": "show:show",
+        "compare": "compare:compare",
+        "rescore": "rescore:rescore",
+        "formula": "formula:app",
+        "schema": "validate:schema",
+        "vars": "vars_and_secrets:vars_app",
+        "secrets": "vars_and_secrets:secrets_app",
+    },
+    "Traces": {
+        "score": "score:score",
+        "scorers": "scorers:scorers",
+        "traces": "traces:app",
+        "rules": "rules:app",
+        "load": "load:app",
+        "export": "export:app",
+    },
+    "Challenges": {
+        "challenge": "challenge:app",
+        "attempt": "attempt:app",
+        "compete": "compete:compete",
+        "leaderboard": "leaderboard:leaderboard",
+        "ratings": "ratings:ratings",
+        "versus": "versus:app",
+        "agent": "agent:app",
+        "plugin": "plugin:app",
+    },
+    "Servers": {
+        "view": "view:view",
+        "serve": "serve:serve",
+        "worker": "worker:worker",
+        "mcp": "mcp:mcp",
+        "login": "login:login",
+        "logout": "login:logout",
+        "whoami": "login:whoami",
+        "webhooks": "webhooks:app",
+    },
+    "Administration and help": {
+        "admin": "admin:app",
+        "log": "log:log",
+        "doctor": "doctor:doctor",
+        "docs": "docs:docs",
+    },
 }
 """Where each command is, in the order of `tally --help`."""
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+SYNONYMS = {
+    "eval": ["run"],
+    "test": ["run", "score"],
+    "list": ["runs"],
+    "ls": ["runs"],
+    "history": ["runs"],
+    "results": ["show latest", "runs"],
+    "report": ["show latest --report report.html", "attempt report"],
+    "diff": ["compare"],
+    "board": ["leaderboard"],
+    "scoreboard": ["leaderboard"],
+    "start": ["serve", "init"],
+    "server": ["serve"],
+    "ui": ["view"],
+    "open": ["view"],
+    "new": ["init", "challenge init"],
+    "lint": ["validate"],
+    "config": ["docs settings", "admin config"],
+    "settings": ["docs settings"],
+    "models": ["docs models"],
+    "signin": ["login"],
+}
+"""What other tools call a command, or what people try first."""
 _INTERRUPTED = 128 + signal.SIGINT
 _STDERR = 2
+_MOST_SUGGESTED = 4
 
 
 def _options(
@@ -79,7 +116,9 @@ def _options(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     _color: Annotated[
         bool | None,
-        typer.Option("--color/--no-color", help="Colours also in pipes, or none; said anywhere."),
+        typer.Option(
+            "--color/--no-color", help="Force or disable colours; before or after the command."
+        ),
     ] = None,
 ) -> None:
     if version:
@@ -141,13 +180,17 @@ def _open_outlet(stream: Any) -> Any:
 
 
 def _read_typed() -> None:
-    """What holds for every command: colours, width, and how hints call it and its database."""
+    """What holds for every command: colours, width, `help`, and how hints call it and its store."""
     if sys.stdout.isatty():
         text.columns = get_terminal_size().columns
     for flag, variable in (("--color", "FORCE_COLOR"), ("--no-color", "NO_COLOR")):
         if flag in sys.argv:
             sys.argv.remove(flag)
             os.environ[variable] = "1"
+    if sys.argv[1:2] == ["help"]:
+        sys.argv[1:] = [*sys.argv[2:], "--help"]
+    elif sys.argv[1:] == ["version"]:
+        sys.argv[1:] = ["--version"]
     typed = os.path.realpath(sys.argv[0])
     found = (os.path.realpath(f"{folder}/tally") for folder in os.get_exec_path())
     if os.sep in sys.argv[0] and typed not in found:
@@ -161,6 +204,19 @@ def _read_typed() -> None:
             text.place = f" --db {shlex.quote(value)}"
 
 
+class _TopGroup(TyperGroup):
+    """`tally`: its help shows commands by subject, a line each and none cut short."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (its signature)
+        """Write a section for each group of commands."""
+        width = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                for name in names:
+                    said = self.commands[name].get_short_help_str(limit=1000)
+                    formatter.write(f"  {name:{width}}  {said}\n")
+
+
 def _explain_misuse(error: TyperException) -> str:
     """One sentence for a wrong option or argument; help where only a group was named."""
     said, context = error.format_message(), getattr(error, "ctx", None)
@@ -171,8 +227,36 @@ def _explain_misuse(error: TyperException) -> str:
             f"a valid {kind.partition(' ')[0]}", f"a {word}"
         )
     called = "tally" if context is None else context.command_path
-    hint = "" if said.endswith("?") else f"; see {called} --help"
-    return f"tally: {said[0].lower()}{said[1:].rstrip('.')}{hint}"
+    # Typer has a style of its own for each kind of suggestion; ours is the same for all.
+    said = re.sub(r" \(Possible options: .*\)$|\.? Did you mean .*\?$", "", said).rstrip(".")
+    close = [] if context is None else _find_close(said, context)
+    meant = " or ".join(f"'{each}'" for each in close)
+    hint = f"did you mean {meant}?" if meant else f"see {called} --help"
+    return f"tally: {said[0].lower()}{said[1:]}; {hint}"
+
+
+def _find_close(said: str, context: Any) -> list[str]:
+    """What may have been meant by a command, an option or a value that does not exist."""
+    command, called = context.command, context.command_path
+    if found := re.fullmatch(r"No such option: (-\S+)", said):
+        known = [name for each in command.params for name in (*each.opts, *each.secondary_opts)]
+        return [near] if (near := suggest(found[1], known)) else []
+    if found := re.search(r": '(.*)' is not one of (.+)$", said):
+        near = suggest(found[1], re.findall(r"'([^']+)'", found[2]))
+        return [near] if near else []
+    if not (found := re.fullmatch(r"No such command '(.*)'", said)):
+        return []
+    typed, groups = found[1], getattr(command, "commands", {})
+    if context.parent is None and typed in SYNONYMS:
+        return [f"tally {name}" for name in SYNONYMS[typed]]
+    deeper = [
+        f"{called} {name} {typed}"
+        for name, group in groups.items()
+        if typed in getattr(group, "commands", ())
+    ]
+    if 0 < len(deeper) <= _MOST_SUGGESTED:
+        return deeper
+    return [f"{called} {near}"] if (near := suggest(typed, groups)) else []
 
 
 def _has_folder() -> bool:
@@ -201,6 +285,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 20)
     app = typer.Typer(
         name="tally",
+        cls=_TopGroup,
         help="Score AI agents by your own idea of good.",
         no_args_is_help=True,
         invoke_without_command=True,
@@ -227,12 +312,13 @@ def main() -> None:
     try:
         # A command that is named is loaded alone; help, or a wrong name, wants them all.
         for name in COMMANDS.keys() & sys.argv[1:2] or COMMANDS:
-            module, _, attribute = COMMANDS[name].partition(":")
-            found = getattr(import_module(f"tallymark.cli.{module}"), attribute)
+            place, _, attribute = COMMANDS[name].partition(":")
+            module = import_module(f"tallymark.cli.{place}")
+            found = getattr(module, attribute)
             if isinstance(found, typer.Typer):
                 app.add_typer(found, name=name)
             else:
-                app.command(name)(found)
+                app.command(name, epilog=getattr(module, "EPILOG", None))(found)
         sys.exit(app(standalone_mode=False) or 0)
     except TyperException as error:
         say(_explain_misuse(error), err=True)

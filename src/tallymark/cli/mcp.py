@@ -28,7 +28,7 @@ def mcp(
     insecure_local: InsecureLocal = False,
     db: Db = None,
 ) -> None:
-    """Serve tools for agents by MCP: a client starts this and speaks with it on stdin and stdout.
+    """Serve tools for agents by MCP, on standard input and output.
 
     On your own store you are its owner; with --agent you compete in it as that agent.
     """

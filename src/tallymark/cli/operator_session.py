@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import find_server
+from tallymark.cli.app_session import find_server, tell_store
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def open_accounts(db: str | None, tenant: str) -> Iterator[tuple[AccountService,
     from tallymark.app.app import App
     from tallymark.app.callers import Caller
 
+    tell_store(db)
     with closing(App(db, tenant)) as application:
         yield application.accounts, Caller(tenant, "admin", "operator")
 
@@ -39,7 +40,9 @@ def open_organising(
     from tallymark.desk.organising import refuse_tenant
 
     address = find_server(db, server)
-    if address is not None:
+    if address is None:
+        tell_store(db)
+    else:
         refuse_tenant(tenant)
     opening = desk.open_local(db, tenant) if address is None else desk.open_remote(address, server)
     with opening as opened:

@@ -22,7 +22,7 @@ def ratings(
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show the ratings of agents and the difficulties of challenges, from the log of attempts.
+    """Show the ratings of agents and the difficulty of challenges.
 
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
     95 % intervals. Agents are listed by floor: the least strength that their results bear out.
@@ -50,7 +50,7 @@ def ratings(
         if found["frozen"]:
             say(f"Frozen, so that later attempts do not show: {list_some(found['frozen'])}.")
     else:
-        say("no rated attempts yet; enter a challenge with: tally attempt enter")
+        say("no rated attempts; make one with: tally attempt enter CHALLENGE --agent NAME")
 
 
 def _make_agent_table(found: dict[str, Any], k: int) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +10,9 @@ import typer
 from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
 from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
 from tallymark.cli.progress import show_progress
+from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.text import (
     Table,
     clean_line,
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
     from tallymark.desk.desk import Desk
+    from tallymark.desk.runs import Rescored
 
 _MOVES_SHOWN = 20
-_NOTHING_DONE = "Nothing was changed; --apply does it."
+_NOTHING_DONE = "Nothing was changed; --apply --reason TEXT does it."
 
 
 def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -46,26 +47,30 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     suite: Annotated[
         Path | None, typer.Option(help="Of a run: a suite whose checks and formula to use.")
     ] = None,
-    save: Annotated[
-        bool, typer.Option("--save", help="Of a run: keep the result as a new run.")
-    ] = False,
     plugin: Annotated[
         str | None, typer.Option(help="Of a challenge: the plugin to score by.")
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", metavar="KEY=VALUE", help="Of a challenge: for its scoring."),
+        typer.Option(
+            "--config", "-c", metavar="KEY=VALUE", help="Of a challenge: for its scoring."
+        ),
     ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--folder", metavar="DIR", help="Of a challenge: a new version of it."),
     ] = None,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Of a challenge, unless --apply: show who would move.")
-    ] = False,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Of a challenge: do it, all or nothing.")
+        bool,
+        typer.Option(
+            "--apply", help="Keep the run as a new one; change the challenge, all or nothing."
+        ),
     ] = False,
+    reason: Annotated[
+        str | None,
+        typer.Option(help="Why; kept in the log. A challenge needs one with --apply."),
+    ] = None,
+    quiet: Quiet = False,
     insecure_local: InsecureLocal = False,
     engine: EngineName = None,
     workers: Workers = None,
@@ -73,24 +78,36 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Score again by another rule: a run without asking a model, or all attempts at a challenge.
+    """Score a run, or all attempts at a challenge, by another rule.
 
-    Nothing is changed unless you say so: by --save for a run, by --apply for a challenge, whose
-    attempts keep their old scores in their history.
+    No model is asked again.
+    Without --apply it only shows what would change. With it, a run is kept beside the old one; the
+    attempts at a challenge get the new scores, and keep the old ones in their history.
     """
     given = {"formula": formula, "plugin": plugin, "config": _parse_config(config)}
     scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if preview and apply:
-        raise InvalidInput("--preview and --apply exclude each other", hint="preview first")
-    if not (preview or apply or plugin or config or folder):
+    if not (plugin or config or folder):
         with open_desk(db, server) as desk:
-            if not _is_challenge(desk, name):
-                _rescore_run(desk, name, formula, suite, save, as_json)
+            missing = _find_missing(desk, name)
+            if missing is not None:
+                if reason is not None:
+                    raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
+                try:
+                    rescored = _rescore_run(desk, name, formula, suite, apply)
+                except NotFound:
+                    if "did you mean" in missing.render():  # a challenge, misspelt
+                        raise missing from None
+                    raise
+                _tell_run(rescored, as_json, quiet)
                 return
-    if suite or save:
-        raise InvalidInput("--suite and --save are for runs, not for challenges")
+    if suite:
+        raise InvalidInput("--suite is for runs, not for challenges", hint="give --folder DIR")
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
+    if apply and not (reason or "").strip():
+        raise InvalidInput(
+            f"rescoring {name} needs a reason, which the log keeps", hint="add --reason TEXT"
+        )
     from tallymark.challenges.agent_names import label_agent
     from tallymark.desk.judging import JudgedHere
 
@@ -99,7 +116,12 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         how = JudgedHere(insecure_local=insecure_local, engine=choice)
         with show_progress("rescoring") as update:
             found = desk.challenges.rescore(
-                name, apply=apply, folder=folder, scoring=scoring, how=how, on_progress=update
+                name,
+                reason=reason if apply else None,
+                folder=folder,
+                scoring=scoring,
+                how=how,
+                on_progress=update,
             )
         names = desk.boards.names(each.agent for each in found.moves)
     labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
@@ -107,36 +129,47 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         import msgspec
 
         print_json(msgspec.to_builtins(found) | {"applied": apply})
-    else:
-        say(*_describe_rescoring(found, labels, applied=apply))
+        return
+    lines = _describe_rescoring(found, labels, applied=apply)
+    say(*(lines[-1:] if quiet else lines))
 
 
-def _is_challenge(desk: Desk, name: str) -> bool:
-    with suppress(InvalidInput):
+def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
+    """Why no challenge is called so; None where one is."""
+    try:
         desk.challenges.find(name)
-        return True
-    return False
+    except InvalidInput as error:
+        return error
+    return None
 
 
 def _rescore_run(
-    desk: Desk, run: str, formula: str | None, suite: Path | None, save: bool, as_json: bool
-) -> None:
-    from tallymark.cli.report_files import print_runs
-    from tallymark.runs.reports.summary_report import summary_lines
-
+    desk: Desk, run: str, formula: str | None, suite: Path | None, apply: bool
+) -> Rescored:
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"'
         raise InvalidInput("give --formula or --suite", hint=hint)
     with show_progress("rescoring") as update:
-        found = desk.runs.rescore(run, formula=formula, suite=suite, save=save, on_progress=update)
+        return desk.runs.rescore(run, formula=formula, suite=suite, save=apply, on_progress=update)
+
+
+def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
+    from tallymark.cli.report_files import print_runs
+    from tallymark.runs.reports.summary_report import summary_lines
+
     before, after, saved = found.before, found.after, found.saved_as
     if as_json:
         notes = list(after.rescore_notes)
         print_runs({"before": before, "after": after, "saved_as": saved, "notes": notes})
         return
+    kept = f"saved as {saved}" if saved else "not saved; --apply keeps it as a new run"
+    if quiet:
+        name = before.record.suite
+        say(f"{name}: {format_score(after.score)}, before {format_score(before.score)}; {kept}")
+        return
     say(*summary_lines(after))
     say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})")
-    say(f"Saved as {saved}" if saved else "Not saved; --save keeps it as a new run")
+    say(f"{kept[0].upper()}{kept[1:]}")
 
 
 def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:

@@ -55,12 +55,11 @@ _FLAGS: dict[str, Any] = {
         str | None,
         typer.Option("--scorer", "-s", help="A scorer: name, name(option=value) or file.py:name."),
     ],
-    "judge": Annotated[
-        str | None,
-        typer.Option("--judge", metavar="RUBRIC", help="A model judges by this rubric."),
+    "rubric": Annotated[
+        str | None, typer.Option("--rubric", help="A model judges by this rubric; see --judge.")
     ],
-    "model": Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model that judges.")
+    "judge": Annotated[
+        str | None, typer.Option("--judge", metavar="MODEL", help="The model that judges.")
     ],
     "formula": Annotated[
         str | None, typer.Option("--formula", help="Over cost, duration, tokens, errors and so on.")
@@ -78,7 +77,7 @@ _FLAGS: dict[str, Any] = {
         int | None, typer.Option("--cap-count", help="Traces that are scored a day.")
     ],
     "quiet": Annotated[
-        float | None, typer.Option("--quiet", help="Seconds without new spans before it scores.")
+        float | None, typer.Option("--idle", help="Seconds without new spans before it scores.")
     ],
     "reserve": Annotated[
         float | None, typer.Option("--reserve", help="US dollars set aside for each trace.")
@@ -95,12 +94,12 @@ def _take_flags(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def take(**given: Any) -> None:
         said = {name: value for name in _FLAGS if (value := given.pop(name)) is not None}
-        judge = {key: said.pop(key) for key in ("judge", "model") if key in said}
+        judge = {key: said.pop(key) for key in ("rubric", "judge") if key in said}
         if len(judge) == 1:
-            hint = "give --judge and --model"
+            hint = "give --rubric TEXT and --judge MODEL"
             raise InvalidInput("a judge needs a rubric and a model", hint=hint)
         if judge:
-            said["judge"] = {"rubric": judge["judge"], "model": judge["model"]}
+            said["judge"] = {"rubric": judge["rubric"], "model": judge["judge"]}
         command(rule=said, **given)
 
     by_name = inspect.Parameter.KEYWORD_ONLY
@@ -140,7 +139,7 @@ def add(
     if file is None and not rule:
         raise InvalidInput(
             f"nothing says how {name} scores",
-            hint="give --scorer, --judge and --model, --formula, or --file",
+            hint="give --scorer, --rubric and --judge, --formula, or --file",
         )
     with open_desk(db, server) as desk:
         made = desk.rules.add(name, rule if file is None else file)
@@ -290,7 +289,9 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
         typer.Option("--decision", "-d", help="scored, failed, filtered, not_drawn, capped ..."),
     ] = None,
     trace: Annotated[str | None, typer.Option("--trace", help="Only of this trace.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000)] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")
+    ] = 20,
     db: Db = None,
     server: Server = None,
     as_json: JsonOption = False,
@@ -324,8 +325,8 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     name: RuleArgument,
     since: Annotated[str, typer.Option("--since", help="7d, 2h, 2026-01-31.")],
     until: Annotated[str, typer.Option("--until", help="As --since; now.")] = "0s",
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Only say what it would come to.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would score, and score nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     engine: EngineName = None,
@@ -347,7 +348,7 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
         choice = choose_for_desk(engine, workers, desk)
         left = _find_unended(desk, name)
         made = None
-        if left is not None and choice is not None and not preview:
+        if left is not None and choice is not None and not dry_run:
             # Begun by a command that died, or waiting for a worker.
             say(f"tally: backfill {left['id']} has not ended, and is gone on with", err=True)
             made = _do_backfill(desk, choice, name, left)
@@ -357,9 +358,9 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
             _say_preview(name, said)
             if left is not None and made is None:
                 say(f"  {_describe_backfill(left)}")
-        if not preview and said.to_score:
+        if not dry_run and said.to_score:
             if as_json and not yes:
-                raise InvalidInput("a backfill is confirmed", hint="give --yes, or --preview")
+                raise InvalidInput("a backfill is confirmed", hint="give --yes, or --dry-run")
             if yes or typer.confirm("Score them?", err=True):
                 made = desk.rules.start_backfill(name, *span)
                 if choice is not None:

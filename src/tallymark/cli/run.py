@@ -22,6 +22,7 @@ from tallymark.cli.float_option import float_option
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
+    EXIT_CODES,
     Alpha,
     FailOnRegression,
     Gates,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from tallymark.runs.tally import Tally
     from tallymark.suites.suite_definition import SuiteDefinition
 
+EPILOG = EXIT_CODES
 _EVERY = 5.0
 """Seconds between lines that say how far it is."""
 _FAILURES_SHOWN = 20
@@ -80,11 +82,13 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         Path | None,
         typer.Option(help="Lines of NAME=VALUE: variables, secrets, keys; .env without it."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Ask every case so often.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Repeat every case N times.")] = None,
     only: Only = None,
     tag: Tag = None,
     failed_of: FailedOf = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Run only the first N cases.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Most requests at once.")] = None,
     timeout: Annotated[float | None, float_option(min=0.001, help="Seconds for a request.")] = None,
     retries: Annotated[int | None, typer.Option(min=0, help="Tries after the first.")] = None,
@@ -120,7 +124,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run a suite against one or more models, and score the runs by its formula.
+    """Run a suite against one or more models, and score the runs.
 
     With --server it runs here and is kept there; with --remote it also runs there.
     """
@@ -227,7 +231,7 @@ def _run_suite(
     except KeyboardInterrupt as stopped:
         for note in getattr(stopped, "__notes__", ()):
             say(f"\ntally: {note}", err=True)
-        rest = "what is done is kept; go on with: tally run"
+        rest = "what is done is kept; go on with: tally run --resume latest"
         say(
             f"\ntally: stopped; {work.tell_rest(watch.current) if watch.current else rest}",
             err=True,

@@ -11,7 +11,7 @@ import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
-from tallymark.text import StyledLine, Table, complete_command, say
+from tallymark.text import StyledLine, Table, clean_line, complete_command, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,10 +53,16 @@ MaxErrors = Annotated[
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say only the last line.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the last line.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also every case that passed, and the whole score.")
 ]
+
+EXIT_CODES = (
+    "Exit code: 0 fine, also when cases failed; 1 a gate failed (--fail-under,"
+    " --fail-on-regression, --max-errors); 2 wrong usage or input; 3 it could not be done."
+)
+"""Shown below the options of the commands that have gates."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,10 @@ class RunEnd:
         if undone:
             raise typer.Exit(3)
         if all(run.record.status == "failed" for run in runs):
-            raise WorkFailed("no case could be run; see the errors above")
+            errors = (each.error for run in whole for each in run.results if each.error)
+            first = next(errors, None) or next((run.record.error for run in runs), None)
+            why = f": {clean_line(first, 300)}" if first else ""
+            raise WorkFailed(f"no case could be run{why}")
         if failures:
             raise typer.Exit(1)
 

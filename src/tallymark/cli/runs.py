@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Limit, Server, open_desk
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import confirm, print_json
 from tallymark.text import Table, format_moment, format_money, format_score, say
@@ -39,7 +39,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     min_score: Annotated[float | None, typer.Option(help="Only scores from here on.")] = None,
     sort: Annotated[SortOption, typer.Option(help="What to sort by.")] = "created_at",
     ascending: Annotated[bool, typer.Option("--ascending", help="Lowest or oldest first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: Limit = 20,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,

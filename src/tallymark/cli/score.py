@@ -18,6 +18,7 @@ from tallymark.cli.engine_option import EngineName, Workers
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports
 from tallymark.cli.run_ending import (
+    EXIT_CODES,
     Alpha,
     Baseline,
     FailOnRegression,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.traces import Trace
 
+EPILOG = EXIT_CODES
 FieldMapping = Annotated[
     list[str] | None,
     typer.Option(
@@ -79,7 +81,7 @@ class _ScoreOptions:
     limit: int | None
     choice: CaseChoice | None
     skip_broken: bool
-    agent: str | None
+    function: str | None
     keep: bool
     whole: bool
     """Every result is wanted at the end, by a report or a baseline."""
@@ -135,14 +137,18 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     tag: Tag = None,
     failed_of: FailedOf = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only the first traces, or tests of a suite.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="Only the first N traces, or tests of a suite."),
     ] = None,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Pass over records that cannot be read.")
     ] = False,
-    agent: Annotated[
+    function: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="For suites: the agent, as file.py:name or module:name."),
+        typer.Option(
+            metavar="REF",
+            help="For suites: the function that answers, as file.py:name or module:name.",
+        ),
     ] = None,
     report: ReportPaths = None,
     baseline: Baseline = None,
@@ -186,7 +192,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(
             paths, scorer or [], formula, output, format, read_field_map(fields or ()), expected,
-            threshold, timeout, fail_under, limit, choice, skip_broken, agent, not no_keep,
+            threshold, timeout, fail_under, limit, choice, skip_broken, function, not no_keep,
             whole=bool(report) or baseline is not None,
             engine=choose_engine(engine, workers),
         )  # fmt: skip
@@ -236,7 +242,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     from tallymark.scoring import load_scorer
     from tallymark.suites.python_suites.suite_document import parse_for_scorers
 
-    _refuse({"--agent": options.agent}, "is for suites in Python files")
+    _refuse({"--function": options.function}, "is for suites in Python files")
     if not options.scorer:
         hint = "as in: tally score traces.jsonl --scorer 'contains(values=[\"refund\"])'"
         raise InvalidInput("name at least one scorer", hint=hint)
@@ -452,7 +458,7 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     runs = _run_each(suites, options, app)
     # After Ctrl-C, some suites have no run.
     gates = [_judge_suite(*each, options) for each in zip(suites, runs, strict=False)]
-    passed = not any(gates)
+    passed = all(run.passed for run in runs)
     return _ScoreOutcome(runs, gates, [], {"passed": passed}, interrupted=runs[-1].interrupted)
 
 
@@ -462,7 +468,7 @@ def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
 
     least = options.fail_under
     if least is None:
-        return [] if run.passed else [f"not every test of {run.record.suite} passed"]
+        return []
     if options.formula is None and run.record.formula == "success_pct":
         # Where the agent always failed, a scorer was never asked, and the run has none.
         never = [name for name in suite.scorer_names if name not in run.scorers]
@@ -500,8 +506,8 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
     more = {"--map": options.fields, "--skip-broken": options.skip_broken}
     _refuse({**mine, **more}, "is for traces, not for suites")
     suites = [suite for path in options.paths for suite in load_suites(Path(path))]
-    if options.agent is not None:
-        agent = load_agent(options.agent)
+    if options.function is not None:
+        agent = load_agent(options.function)
         suites = [suite.with_agent(agent) for suite in suites]
     if options.choice is not None:
         suites = _choose_tests(suites, options.choice)

@@ -56,12 +56,19 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
         if example is not None:
             _tell_keys(example, service, first)
         elif first is not None:
-            say("The key of the first administrator, shown this once:", f"  {first}", err=True)
+            say("The key of the first administrator, shown only now:", f"  {first}", err=True)
 
         def tell(listening: int) -> None:
             shown = f"[{host}]" if ":" in host else host
             what = service.app.store.shown if example is None else "an example"
             say(f"Tallymark serves {what} at http://{shown}:{listening}", err=True)
+            if first is not None and example is None:
+                say(
+                    "In another terminal, log in with that key, and invite somebody:",
+                    f"  tally login http://{shown}:{listening}",
+                    f"  tally admin invitations create --server http://{shown}:{listening}",
+                    err=True,
+                )
             say("Stop it with Ctrl-C.", err=True)
 
         serve_until_stopped(service, host=host, port=port, started=tell)

@@ -36,9 +36,9 @@ _RUNS_CODE = {
     "model": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "judge": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "score.scorer": re.compile(r"[^(]*:"),
-    "score.agent": re.compile(r""),
-    "compete.agent": re.compile(r""),
-    "compete.agent-cmd": re.compile(r""),
+    "score.function": re.compile(r""),
+    "compete.function": re.compile(r""),
+    "compete.program": re.compile(r""),
     # Where to: whoever has the cluster sees what is sent there, and says what comes back.
     "engine": re.compile(r"\s*ray\s*:", re.IGNORECASE),
 }

@@ -10,6 +10,7 @@ import typer
 from tallymark.cli.app_session import Db, Server, open_desk
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, write_reports
+from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
 from tallymark.errors import NotFound, suggest
 from tallymark.text import StyledLine, complete_command, list_some, say
@@ -26,8 +27,11 @@ def show(  # noqa: PLR0913, PLR0917 (the options of a command)
         str | None,
         typer.Option(metavar="NAME", help="Show this case: prompt, whole answer, every check."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Show at most N cases of each kind.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Show at most this many cases of each kind.")
+    ] = 20,
     report: ReportPaths = None,
+    quiet: Quiet = False,
     db: Db = None,
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -41,6 +45,10 @@ def show(  # noqa: PLR0913, PLR0917 (the options of a command)
             _show_case(loaded, _find_case(loaded, case), as_json=as_json)
         elif as_json:
             print_runs(loaded)
+        elif quiet:
+            from tallymark.runs.reports.summary_report import closing_line
+
+            say(closing_line([loaded], desk.there))
         else:
             _show_run(loaded, limit, desk.there or "")
         write_reports(report or [], [loaded])

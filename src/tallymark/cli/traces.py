@@ -47,10 +47,10 @@ FilterArgument = Annotated[
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="Its id.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")
+    int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")
 ]
 _MEASURES = "cost, duration, tokens, error, score.NAME or people.NAME."
-MeasureOption = Annotated[str, typer.Option("--measure", "-m", help=_MEASURES)]
+MeasureOption = Annotated[str, typer.Option("--measure", help=_MEASURES)]
 _WIDE = 0.05
 """An interval of scores whose ends need no more than two decimals."""
 _NOTHING = "no trace is so; all of them: tally traces list"
@@ -139,7 +139,7 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     every: Annotated[str | None, typer.Option(help="minute, hour, day or week.")] = None,
     measure: Annotated[
         str | None,
-        typer.Option("--measure", "-m", help=_MEASURES),
+        typer.Option("--measure", help=_MEASURES),
     ] = None,
     db: Db = None,
     server: Server = None,
@@ -327,7 +327,7 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 @app.command()
 def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
-    quiet: Annotated[
+    idle: Annotated[
         float | None, typer.Option(help="Seconds without spans after which a trace is settled.")
     ] = None,
     keep_days: Annotated[
@@ -353,7 +353,7 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Show or change what is kept of traces. Redaction holds for what comes from now on."""
     import msgspec
 
-    changes: dict[str, Any] = {} if quiet is None else {"quiet_s": quiet}
+    changes: dict[str, Any] = {} if idle is None else {"quiet_s": idle}
     changes |= {} if keep_days is None else {"keep_days": keep_days or None}
     changes |= {} if keep_mb is None else {"keep_mb": keep_mb or None}
     if no_redaction:

@@ -16,7 +16,7 @@ def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Suites in YAML.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Report every mistake in suites at once, and what their formulas can give."""
+    """Check suites: every mistake at once, and their formulas."""
     from tallymark.suites.suite_findings import validate as validate_suite
 
     documents, wrong = list[dict[str, Any]](), 0

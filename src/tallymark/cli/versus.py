@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, open_desk
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Limit, Server, open_desk
 from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption
 from tallymark.cli.streams import print_json
 from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.kept_submission import KeptSideSubmission, SideVerdict
 
-app = typer.Typer(no_args_is_help=True, help="Red against blue: submit, list, read again; settle.")
+app = typer.Typer(no_args_is_help=True, help="Red against blue: submit, list, read again, settle.")
 
 
 @app.command()
@@ -59,7 +59,7 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
     challenge: ChallengeArgument,
     agent: Annotated[str | None, typer.Option(metavar="HANDLE", help="Only of this one.")] = None,
     side: Annotated[Literal["red", "blue"] | None, typer.Option(help="Only of this side.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: Limit = 20,
     db: Db = None,
     server: Server = None,
     as_json: JsonOption = False,

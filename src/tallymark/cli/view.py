@@ -23,7 +23,7 @@ def view(
     ] = False,
     insecure_local: InsecureLocal = False,
 ) -> None:
-    """Look at what is kept: pages of runs, boards and agents, for you on this machine alone."""
+    """Show your own runs, boards and agents as pages in a browser."""
     import os
 
     from tallymark.app.service import Service, read_settings

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Webhooks: tell an address of runs that end, failed gates, records, failed attempts.",
+    help="Webhooks: tell an address when runs end or gates fail.",
 )
 WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -127,7 +127,9 @@ def deliveries(
     state: Annotated[
         str | None, typer.Option(help="Only those that are waiting, delivered or failed.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="At most so many.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most this many.")
+    ] = 20,
     db: Db = None,
     server: Server = None,
     as_json: JsonOption = False,

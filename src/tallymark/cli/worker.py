@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, LogFormat
+from tallymark.cli.app_session import Db, LogFormat, tell_store
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def worker(
     db: Db = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=1000, help="Jobs at the same time.")
+        int, typer.Option("--count", min=1, max=1000, help="Jobs at the same time.")
     ] = 2,
     kinds: Annotated[
         list[str] | None,
@@ -50,6 +50,7 @@ def worker(
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
+    tell_store(db)
     with closing(App(db)) as app, ExitStack() as left:
         left.callback(start_tracing(os.environ))
         workers = Workers(app, count, kinds or tuple(KINDS))

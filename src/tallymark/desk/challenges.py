@@ -81,13 +81,13 @@ class ChallengeDesk(Protocol):
         self,
         name: str,
         *,
-        apply: bool,
+        reason: str | None,
         folder: Path | None,
         scoring: Mapping[str, Any],
         how: JudgedHere,
         on_progress: Callable[[int, int | None], None] | None,
     ) -> Rescoring:
-        """All attempts by another rule, or what that would change."""
+        """All attempts by another rule; without a reason, what that would change."""
 
     def list_paused(self) -> Sequence[PausedAgent]:
         """Agents that a plugin is paused for."""
@@ -140,7 +140,7 @@ class LocalChallenges:
         self,
         name: str,
         *,
-        apply: bool,
+        reason: str | None,
         folder: Path | None,
         scoring: Mapping[str, Any],
         how: JudgedHere,
@@ -150,7 +150,8 @@ class LocalChallenges:
         with how.open(self.app) as competition:
             return competition.rescore(
                 name,
-                apply=apply,
+                apply=reason is not None,
+                reason=reason or "",
                 folder=folder,
                 on_progress=on_progress,
                 engine=how.engine,
@@ -210,7 +211,7 @@ class RemoteChallenges:
         self,
         name: str,
         *,
-        apply: bool,
+        reason: str | None,
         folder: Path | None,
         scoring: Mapping[str, Any],
         how: JudgedHere,
@@ -219,7 +220,7 @@ class RemoteChallenges:
         """All attempts by another rule, waited for where it is a job."""
         refuse_judged_here(how)
         done: Any = self.client.challenges.rescore(
-            name, preview=not apply, folder=folder, **scoring
+            name, preview=reason is None, reason=reason, folder=folder, **scoring
         )
         if not hasattr(done, "state"):
             return _read_rescoring(done)

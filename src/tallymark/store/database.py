@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from tallymark.store.driver_errors import FailureKind
 
 T = TypeVar("T")
-DEFAULT = ".tally/tally.db"
+_OWN_FOLDER = ".tally"
+DEFAULT = f"{_OWN_FOLDER}/tally.db"
 _FORMS = "write a file's path, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 _SQLITE = {"sqlite", "sqlite+pysqlite"}
 _POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}
@@ -344,8 +345,10 @@ class Database:
     def _change_schema(self, work: Callable[[Connection], None]) -> None:
         path = self.address.path
         try:
-            if path is not None:
+            if path is not None and not path.parent.is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True)
+                if path.parent.name == _OWN_FOLDER:
+                    (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
         except OSError as error:
             raise WorkFailed(
                 f"the folder of {self.address.shown} cannot be made: {error.strerror}",
@@ -506,7 +509,7 @@ def _ping_on_news(dialect: Dialect) -> None:
 
 def parse_address(text: str | None) -> DatabaseAddress:
     """The address that a user wrote; None is the default one. A wrong one is an `InvalidInput`."""
-    text = DEFAULT if text is None else text.strip()
+    text = find_default() if text is None else text.strip()
     if not text:
         raise InvalidInput("the database address is empty", hint=_FORMS)
     if "://" in text:
@@ -532,6 +535,26 @@ def parse_address(text: str | None) -> DatabaseAddress:
         shown=str(path),
         path=path.absolute(),
     )
+
+
+def find_default() -> str:
+    """The default store: this folder's, or that of the nearest folder above which has one.
+
+    The search ends below the home folder, where a store that was made by mistake would take in
+    every project. A store above counts only if it is the user's own: in a folder that others may
+    write to, somebody else could have put one there.
+    """
+    here = Path.cwd()
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 (which fails where there is no home)
+    if not os.path.lexists(here / DEFAULT):
+        for folder in here.parents:
+            if folder in (home, home.parent):
+                break
+            path = folder / DEFAULT
+            with suppress(OSError):  # there is none, or it cannot be seen
+                if path.stat().st_uid == path.parent.stat().st_uid == os.getuid():
+                    return os.path.relpath(path)
+    return DEFAULT
 
 
 def _find_file(url: URL) -> str:

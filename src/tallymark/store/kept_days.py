@@ -45,7 +45,7 @@ def read_days(texts: Iterable[str]) -> dict[str, float | None]:
         if kind not in known:
             near = suggest(kind, known)
             hint = f"did you mean {near!r}?" if near else f"there is {', '.join(known)}"
-            own = "tally traces settings says it of traces"
+            own = "for traces, see: tally traces settings"
             raise InvalidInput(
                 f"nothing is kept that is called {kind!r}", hint=own if kind == "traces" else hint
             )

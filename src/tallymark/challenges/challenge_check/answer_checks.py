@@ -52,6 +52,7 @@ def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
     yield _check_junk(trial, "empty answers", empty_answers(trial.challenge))
     noise = random_answers(trial.challenge, reference, count)
     yield _check_junk(trial, "random answers", noise)
+    yield from _check_paid_nothing(trial)
 
 
 def _check_reference(trial: Trial) -> Iterator[CheckFinding]:
@@ -103,6 +104,19 @@ def _check_junk(trial: Trial, what: str, answers: Iterable[tuple[str, Any]]) -> 
     if fared["draw"]:
         return CheckFinding("warning", what, f"{_list_some(fared['draw'])} would be a draw")
     return CheckFinding("ok", what, f"none of {len(fared['loss'])} passes")
+
+
+def _check_paid_nothing(trial: Trial) -> Iterator[CheckFinding]:
+    """An answer that is no good may still earn points for being fast, or for using little."""
+    evaluation = trial.evaluation(None, SEEDS[0])
+    outcome = trial.outcome(evaluation, SEEDS[0])
+    if any(evaluation.dimensions.values()) or not outcome.score or outcome.score < 0:
+        return
+    paid = [key for key, score in outcome.dimensions.items() if score]
+    if paid:
+        said = f"an empty answer that is submitted at once earns {_format_score(outcome)}, for"
+        hint = "write scoring, formula: floor(total * correctness / 1000)"
+        yield CheckFinding("warning", "scoring", f"{said} {' and '.join(paid)} alone; {hint}")
 
 
 def check_scoring(trial: Trial) -> Iterator[CheckFinding]:

@@ -80,6 +80,7 @@ class AsyncChallenges(AsyncResource):
         self,
         name: str,
         *,
+        reason: str | None = None,
         preview: bool = False,
         folder: Path | None = None,
         strategy: wire.Strategy | None = None,
@@ -91,13 +92,13 @@ class AsyncChallenges(AsyncResource):
     ) -> wire.Rescored | JobState:
         """All attempts by another rule, or by a new version of its files; what is not named stays.
 
-        A job, where it takes long.
+        It needs a reason, which the log keeps, unless it is a preview. A job, where it takes long.
         """
         rule = {"strategy": strategy, "plugin": plugin, "formula": formula}
         call = Call(
             method="POST",
             path=write_path("challenges", name, "rescore"),
-            params={"preview": preview},
+            params=leave_out_none(preview=preview, reason=reason),
             body=pack(folder) if folder else leave_out_none(**rule, config=config, weights=weights),
             content_type=_PACKED if folder else "application/json",
             **options,

@@ -117,6 +117,10 @@ def lay_brief(brief: Brief) -> None:
     files = dict(_check_data(brief.data))
     folder, data = brief.path, brief.path / "data"
     try:
+        own = next((each for each in folder.parents if each.name == ".tally"), None)
+        if own is not None and not own.exists():  # as the store makes it
+            own.mkdir(parents=True)
+            (own / ".gitignore").write_text("*\n", encoding="utf-8")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()

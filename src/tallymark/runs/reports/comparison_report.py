@@ -63,12 +63,17 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     for kind, title in CHANGE_KINDS.items():
         lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
-    said = verdict(comparison)
-    style = "bold red" if said.outcome == "worse" else "bold" if said.passes else "bold yellow"
-    lines += wrap_lines(f"{said.title}: {said.reason}", style)
+    lines += verdict_lines(comparison)
     for warning in comparison.warnings:
         lines += wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines
+
+
+def verdict_lines(comparison: Comparison) -> Iterator[StyledLine]:
+    """Whether the second run is worse, and why."""
+    said = verdict(comparison)
+    style = "bold red" if said.outcome == "worse" else "bold" if said.passes else "bold yellow"
+    yield from wrap_lines(f"{said.title}: {said.reason}", style)
 
 
 def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:

@@ -128,7 +128,8 @@ def _read(found: Any, connection: Connection, name: str) -> TenantSettings:
     if not found:
         known = list(connection.scalars(select(table.c.tenant)))
         close = suggest(name, [*known, DEFAULT])
-        hint = f"did you mean {close!r}?" if close else "make it with: tally admin tenants create"
+        make = f"make it with: tally admin tenants create {name}"
+        hint = f"did you mean {close!r}?" if close else make
         raise NotFound(f"there is no tenant {name!r}", hint=hint)
     return msgspec.convert(found[0], TenantSettings)
 

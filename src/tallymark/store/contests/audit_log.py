@@ -69,9 +69,9 @@ def write_entry(
 
 
 def name_actor() -> str:
-    """For what is nobody's in particular, unless somebody does it through a server."""
+    """Who acts through a server; a command on one's own store is the organiser's."""
     actor = find_actor()
-    return SYSTEM if actor is None else actor.name
+    return ORGANISER if actor is None else actor.name
 
 
 def make_row(entry: AuditEntry, actor: Actor | None) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def make_suite(given: object) -> Suite:
 def _require_agent(suite: Suite, given: Agent | None) -> Agent:
     agent = suite.agent if given is None else given
     if agent is None:
-        hint = "write run(suite, agent=...) or Suite(..., agent=...), or give tally score --agent"
+        hint = "write run(suite, agent=...) or Suite(..., agent=...), or tally score --function REF"
         raise InvalidInput(f"suite {suite.name!r} has no agent to run", hint=hint)
     if not callable(agent):
         raise InvalidInput(
