@@ -119,10 +119,10 @@ class Players:
             verified=nth == 2,
         )
 
-        def ask(*content: object, agent: str = agent) -> Any:
+        def ask(operation: str, *content: object, agent: str = agent) -> Any:
             if key is None:
                 return None
-            return IdempotentRequest(self.store.tenant, agent, key, *content)
+            return IdempotentRequest(self.store.tenant, agent, key, operation, *content)
 
         match kind:
             case "enter":

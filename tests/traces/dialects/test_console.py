@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o-mini"}
 def print_spans(formatter: Callable[[ReadableSpan], str] | None = None, noise: str = "") -> str:
     """Two traces as the SDK prints them, with what the program itself prints between."""
     out = io.StringIO()
-    told = {"formatter": formatter} if formatter else {}
+    told: Any = {"formatter": formatter} if formatter else {}
     provider = TracerProvider(resource=Resource({"service.name": "desk"}))
     provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=out, **told)))
     tracer = provider.get_tracer("desk")
@@ -47,7 +48,7 @@ def print_spans(formatter: Callable[[ReadableSpan], str] | None = None, noise: s
 
 
 def write_line(span: ReadableSpan) -> str:
-    return span.to_json(indent=None) + "\n"
+    return f"{span.to_json(indent=None)}\n"
 
 
 NOISE = "answering\n{'a': 1}\n{\n  not json\n}\n}\n"
