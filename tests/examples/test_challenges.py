@@ -44,9 +44,12 @@ def test_there_are_examples_of_every_evaluator_that_needs_no_model() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_every_example_passes_its_check_without_a_warning(folder: Path) -> None:
+def test_every_example_passes_its_check_and_is_warned_of_nothing_but_paying_for_speed(
+    folder: Path,
+) -> None:
     report = check_challenge(folder, samples=3)
-    assert {each.level for each in report.findings} == {"ok"}, report.findings
+    warned = [each for each in report.findings if each.level != "ok"]
+    assert all("for speed alone" in each.detail for each in warned), warned
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
