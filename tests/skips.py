@@ -26,6 +26,7 @@ SKIPS = {
     "this user may open too few descriptors": "its hard limit is below 4,096",
     "chromium is not installed": "a report is opened in a browser only where there is one",
     "nothing is compiled here": "there is no C compiler, or Python's headers are not installed",
+    "this Python is not installed": "a wheel is tried with those that are",
     "measures through /proc": "only Linux has it",
 }
 """The reason that a test gives, and what is behind it."""
