@@ -20,6 +20,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from tallymark import text
@@ -72,6 +73,13 @@ COMMANDS = {
 """Where each command is, in the order of `tally --help`."""
 _INTERRUPTED = 128 + signal.SIGINT
 _STDERR = 2
+
+
+class _InOrder(TyperGroup):
+    """Lists commands and groups in one order, where Typer would put all groups last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return [name for name in COMMANDS if name in self.commands]
 
 
 def _options(
@@ -201,6 +209,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 20)
     app = typer.Typer(
         name="tally",
+        cls=_InOrder,
         help="Score AI agents by your own idea of good.",
         no_args_is_help=True,
         invoke_without_command=True,
