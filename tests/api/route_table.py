@@ -92,6 +92,14 @@ ROUTES = (
     Row("GET", "/runs/{run}/events", TEAM, does=False),
     Row("POST", "/runs/{run}/cancel", ORGANISERS, does=False),
     Row(
+        "PATCH",
+        "/runs/{run}",
+        ORGANISERS,
+        {"name": "nightly"},
+        wrong=({}, {"name": ""}, {"name": "x" * 201}, {"name": 5}, {"suite": "x"}, []),
+    ),
+    Row("DELETE", "/runs/{run}", ORGANISERS, does=False),
+    Row(
         "POST",
         "/runs/{run}/rescore",
         ORGANISERS,
@@ -153,6 +161,7 @@ ROUTES = (
         {"closed": False, **REASON},
         wrong=({}, REASON, {"closed": 1, **REASON}, {"frozen": True}, {"open": True, **REASON}),
     ),
+    Row("DELETE", "/challenges/secret", ORGANISERS, query="?reason=a+test", does=False),
     Row(
         "POST",
         "/challenges/speed/rescore",

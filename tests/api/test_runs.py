@@ -46,6 +46,31 @@ def test_a_run_that_waits_can_be_cancelled(server: Server) -> None:
     assert (told.status_code, told.json()["run"]["status"]) == (200, "cancelled"), told.text
 
 
+def test_a_run_is_named_and_deleted_by_organisers_and_the_log_tells(server: Server) -> None:
+    run = {"suite": "s", "model": "m", "results": [{"case": "a", "status": "passed"}]}
+    made = server.v1("rita", "POST", "/runs", json={"run": run}).json()["run"]["id"]
+    path = f"/runs/{made}"
+    assert server.v1("rita", "DELETE", path).status_code == 403
+    named = server.v1("alice", "PATCH", path, json={"name": "nightly"}).json()
+    assert named["run"]["id"] == made
+    deleted = server.v1("alice", "DELETE", f"{path}?reason=a+wrong+prompt")
+    assert (deleted.status_code, deleted.json()["run"]["id"]) == (200, made)
+    assert server.v1("alice", "DELETE", path).status_code == 404
+    assert server.v1("alice", "GET", path).status_code == 404
+    told, renamed = server.v1("alice", "GET", "/audit?limit=2").json()["items"]
+    assert (told["event"], renamed["event"]) == ("run deleted", "run renamed")
+    assert told["note"]["reason"] == "a wrong prompt"
+    assert told["actor"] not in ("operator", "system")
+
+
+def test_a_run_that_waits_is_not_deleted(server: Server) -> None:
+    server.service.workers.stop()
+    queued = start(server).json()["run"]["id"]
+    refused = server.v1("alice", "DELETE", f"/runs/{queued}")
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == f"run {queued} waits for a worker; cancel it first"
+
+
 def test_what_is_sent_is_tallied_again_and_differences_are_told(server: Server) -> None:
     run = {
         "suite": "s",

@@ -73,6 +73,13 @@ STORIES: dict[str, tuple[str, ...]] = {
         "rescore latest --suite other.yaml --apply",
         "runs --limit 1",
         "~ rescore latest",
+        "runs rename latest nightly",
+        "~ runs rename nothing nightly",
+        "runs --limit 2",
+        "runs delete latest",
+        "runs delete latest latest~1 --yes --reason 'a test'",
+        "runs",
+        "runs delete nothing --yes",
     ),
     "new runs": (
         "run suite.yaml --threads 1",

@@ -134,6 +134,45 @@ class RunsConformance:
         store.create_run(a_run("r1"))
         assert [run_id for run_id in ("r1", "r2") if store.result_keys(run_id)] == ["r2"]
 
+    def test_a_run_that_was_deleted_is_told_of_by_the_log_alone(self, store: Store) -> None:
+        store.create_run(a_run("r1", status="completed"))
+        store.add_results("r1", many(3))
+        store.remove_run("r1", at=5.0, reason="a wrong prompt")
+        assert store.runs() == []
+        with pytest.raises(InvalidInput, match="no run"):
+            store.remove_run("r1", at=6.0)
+        (entry,) = store.audit_log.entries()
+        assert (entry.at, entry.event, entry.actor) == (5.0, "run deleted", "operator")
+        known = a_run("r1")
+        told = {"run": "r1", "suite": known.suite, "model": known.model}
+        assert entry.note == told | {"reason": "a wrong prompt"}
+
+    def test_a_run_that_has_ended_can_be_named(self, store: Store) -> None:
+        store.create_run(a_run("r1", status="completed", tags={"branch": "main"}))
+        for name in ("nightly", " weekly\n "):
+            store.rename_run("r1", name, at=5.0)
+        assert store.run("r1").tags == {"branch": "main", "name": "weekly"}
+        notes = [each.note for each in store.audit_log.entries()]
+        assert notes[0] == {"run": "r1", "before": "nightly", "after": "weekly"}
+        for wrong in ("", " ", "x" * 201):
+            with pytest.raises(InvalidInput, match="1 to 200 characters"):
+                store.rename_run("r1", wrong, at=6.0)
+
+    @pytest.mark.parametrize(("status", "why"), [("running", "is held by"), ("queued", "waits")])
+    def test_a_run_that_goes_on_is_neither_deleted_nor_renamed(
+        self, store: Store, status: Any, why: str
+    ) -> None:
+        store.create_run(a_run("r1", status=status))
+        for act in (store.remove_run, lambda run, at: store.rename_run(run, "x", at=at)):
+            with pytest.raises(InvalidInput, match=why):
+                act("r1", at=5.0)
+        assert store.run("r1").tags == a_run("r1").tags
+        assert store.audit_log.entries() == []
+        if status == "running":
+            store.add_results("r1", many(1))  # it is still held by who runs it
+            store.save_run(replace(store.run("r1"), status="completed"))
+            store.remove_run("r1", at=6.0)
+
     @pytest.mark.parametrize(
         ("filters", "found"),
         [

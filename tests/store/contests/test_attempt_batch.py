@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ from tallymark.store.contests.attempt_items import (
     Wait,
     Withdraw,
 )
+from tallymark.store.contests.batch_memory import BatchMemory
 from tallymark.store.contests.idempotency import IdempotentRequest
 
 CHALLENGES = ("sums", "quota", "frozen")
@@ -382,3 +383,18 @@ def test_the_log_names_who_asked_for_each(contest: Store) -> None:
     logs = [contest.attempts.audit(each.id) for each in answers if isinstance(each, Attempt)]
     actors = [[each.actor for each in log] for log in logs]
     assert actors == [["service-1", "service-1", "system"], ["bob", "bob", "system"]]
+
+
+def test_a_challenge_that_goes_before_it_is_locked_is_entered_by_nobody(
+    contest: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = BatchMemory.lock_challenges
+
+    def lock_late(memory: BatchMemory, keys: Iterable[int]) -> None:
+        for table in ("challenge_versions", "challenges"):
+            memory._statements.run(f"DELETE FROM {table} WHERE tenant = ?", contest.tenant)
+        lock(memory, keys)
+
+    monkeypatch.setattr(BatchMemory, "lock_challenges", lock_late)
+    with pytest.raises(NotFound, match="there are no challenges yet"):
+        contest.attempts.enter("sums", "alice", at=1.0, seed=1)
