@@ -356,7 +356,8 @@ def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[Style
     marked = text if text.isascii() else _mark_wide(text)
     # Where the halves of a character come on two lines, the first line has both.
     width = get_columns() - (_SECOND_HALF in marked)
-    for line in wrap(marked, width, subsequent_indent=" " * indent):
+    # Names are full of hyphens, and a name that is broken cannot be copied.
+    for line in wrap(marked, width, subsequent_indent=" " * indent, break_on_hyphens=False):
         yield StyledLine(line.replace(_SECOND_HALF, ""), style)
 
 

@@ -148,8 +148,9 @@ def test_a_pull_request_that_is_worse_is_told_so_in_one_comment_and_fails(
     assert forge.comments[1].startswith("<!-- tallymark: smoke -->\n### ✅ `smoke` is not worse")
     (tmp_path / "answers.jsonl").write_text(HELLO.replace(': "hello"', ': "off"', 1))
     unsure = run_job(kind, forge, tmp_path, "warmer")
-    assert unsure.returncode == 0, unsure.stderr
-    assert "### ⚠️ `smoke` may be worse than its base, or it is luck" in forge.comments[1]
+    assert unsure.returncode == 1, unsure.stderr
+    assert "### ❌ `smoke` may be worse than its base, or it is chance" in forge.comments[1]
+    assert "**Inconclusive**: the score fell by 8.33" in forge.comments[1]
     (tmp_path / "answers.jsonl").write_text(RUDE)
     worse = run_job(kind, forge, tmp_path, "warmer")
     assert worse.returncode == 1, worse.stderr

@@ -228,9 +228,10 @@ def test_a_scored_file_is_a_run_like_any_other(folder: Path) -> None:
     assert [(each["case"], each["kind"]) for each in document["comparison"]["changes"]] == [
         ("refund[t-1]", "broken")
     ]
-    # One of two traces that fails can be chance, so it is no regression.
-    assert worse.returncode == 0
-    assert {line.partition(" ")[0] for line in worse.stderr.splitlines()} == {"wrote"}
+    # One of two traces that fails can be chance, so it is inconclusive, and the gate fails.
+    assert worse.returncode == 1
+    assert {line.partition(" ")[0] for line in worse.stderr.splitlines()} == {"wrote", "tally:"}
+    assert "tally: inconclusive against the baseline" in worse.stderr
     check_reports(second, "refund[t-1]", "refund[t-2]")
 
     assert [(run["id"], run["model"]) for run in tally.json("runs")["runs"]] == [
@@ -281,7 +282,7 @@ def test_a_baseline_is_compared_with_every_trace_kept_or_not(folder: Path) -> No
     assert Path("x.csv").read_text().count(",desk[t-") == 2 * 120  # `case` and `name`
     worse = score("t.jsonl", "-s", "contains(values=['perhaps'])", *gate)
     assert worse.returncode == 1
-    said = f"tally: worse than the baseline {first['id']}: the score fell by 75.00; luck"
+    said = f"tally: worse than the baseline {first['id']}: the score fell by 75.00, more than"
     assert worse.stderr.startswith(said)
 
 
@@ -522,7 +523,10 @@ def test_a_signal_prints_the_results_so_far(tmp_path: Path, signal: str, code: i
     assert "what is done is kept; out.csv is not written\n" in done.stderr
     assert not (tmp_path / "out.csv").exists()
     assert "Success Rate: 100.0% (1 passed, 0 failed, 1 not run)\n" in done.stdout
-    assert ", cancelled (desk on python/stop_eval:agent)\n  stopped by hand\n" in done.stdout
+    assert (
+        ", cancelled (desk on python/stop_eval:agent)\n  1 of 2 not run (stopped by hand)\n"
+        in done.stdout
+    )
     assert "cancelled" in Tally(tmp_path)("runs").stdout
 
 

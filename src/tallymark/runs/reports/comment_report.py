@@ -51,10 +51,12 @@ def _write_headline(suite: str, comparison: Comparison | None, failures: Sequenc
     said = None if comparison is None else verdict(comparison)
     if said is not None and said.outcome == "worse":
         return f"❌ {named} is worse than its base"
+    if said is not None and not said.passes:
+        return f"{'❌' if failures else '⚠️'} {named} may be worse than its base, or it is chance"
     if failures:
         return f"❌ {named} does not pass its gate"
     if said is None:
         return f"✅ {named}"
     if said.outcome == "inconclusive":
-        return f"⚠️ {named} may be worse than its base, or it is chance"
+        return f"⚠️ {named}: inconclusive, but no more than the tolerance was lost"
     return f"✅ {named} is {'better' if said.outcome == 'better' else 'not worse'} than its base"
