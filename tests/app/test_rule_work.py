@@ -256,7 +256,9 @@ def test_a_scorer_that_fails_is_no_zero(lone: Desk) -> None:
     lone.load([make_trace(1)])
     lone.settle()
     (failed,) = lone.rules.decisions("broken")
-    assert failed.reason == "raising raised ValueError: not today"
+    assert (
+        failed.reason == "raising raised ValueError: not today (at rule_scorers.py:17 in raising)"
+    )
     assert lone.values("broken") == [None]
 
 

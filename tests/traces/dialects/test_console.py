@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from opentelemetry.sdk.resources import Resource
@@ -22,12 +21,17 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund"}
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o-mini"}
 
 
-def print_spans(formatter: Callable[[ReadableSpan], str] | None = None, noise: str = "") -> str:
+def write_spread(span: ReadableSpan) -> str:
+    return f"{span.to_json()}\n"  # as the exporter does where nobody says how
+
+
+def print_spans(formatter: Callable[[ReadableSpan], str] = write_spread, noise: str = "") -> str:
     """Two traces as the SDK prints them, with what the program itself prints between."""
     out = io.StringIO()
-    told: Any = {"formatter": formatter} if formatter else {}
     provider = TracerProvider(resource=Resource({"service.name": "desk"}))
-    provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=out, **told)))
+    provider.add_span_processor(
+        SimpleSpanProcessor(ConsoleSpanExporter(out=out, formatter=formatter))
+    )
     tracer = provider.get_tracer("desk")
     for order in (17, 18):
         asked = [{"role": "user", "content": f"Refund order {order}"}]
