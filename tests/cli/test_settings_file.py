@@ -51,6 +51,23 @@ def test_the_nearest_file_counts(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "typed", "told"),
+    [
+        ("[runs]\nlimti = 2", "runs", "[runs] has no option 'limti'; did you mean 'limit'?"),
+        ("[runs.delete]\nyes = true", "runs delete x", "[runs.delete] has no option 'yes'"),
+        ("[challenge]\nlimit = 2", "challenge list", "'challenge' has no command 'limit'"),
+    ],
+)
+def test_a_command_with_commands_has_its_options_in_tables_of_their_own(
+    folder: Path, text: str, typed: str, told: str
+) -> None:
+    write(folder, text)
+    done = Tally(folder)(*typed.split())
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("dbb = 'x'", "there is no command 'dbb'; did you mean 'db'?"),

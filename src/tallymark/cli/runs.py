@@ -10,6 +10,7 @@ import typer
 from tallymark.cli.app_session import Db, Limit, Server, open_desk
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import confirm, print_json
+from tallymark.errors import InvalidInput
 from tallymark.text import Table, format_moment, format_money, format_score, say
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List runs, newest first; delete or rename one that has ended."""
-    if context.invoked_subcommand is not None:
+    if (command := context.invoked_subcommand) is not None:
+        _refuse_options(context, command)
         return
     since = None if days is None else time.time() - days * 86_400
     from tallymark.desk.runs import RunQuery
@@ -71,6 +73,17 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
         say("no run is so; all of them: tally runs")
     else:
         say("no runs; start one with: tally run suite.yaml")
+
+
+def _refuse_options(context: typer.Context, command: str) -> None:
+    """What is typed before a command is of the list; a --db there would be passed over."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            raise InvalidInput(
+                f"{option.opts[-1]} stands before {command!r}",
+                hint=f"write the options of a command behind it: tally runs {command} ...",
+            )
 
 
 @app.command()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _FOR_ALL = ("db", "judge")
 _AT_TOP = (*_FOR_ALL, "server")
-_TYPED_ONLY = ("insecure-local", "help", "server")
+_TYPED_ONLY = ("insecure-local", "help", "server", "yes")
 """Who takes a wall away says so each time; a file that came with a project must not."""
 _RUNS_CODE = {
     "model": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
@@ -79,14 +79,20 @@ class SettingsFile:
         if not isinstance(table, dict):
             hint = f"write [{place}] above its options"
             raise InvalidInput(f"{self.path}: {place} must be a table", hint=hint)
-        if isinstance(command, TyperGroup):
-            for name in table.keys() - command.commands:
-                raise self._refuse(f"{place!r} has no command", name, command.commands)
-            return {
-                name: self._map(each, table.get(name, {}), f"{place}.{name}")
-                for name, each in command.commands.items()
-            }
         options = dict(_list_options(command.params))
+        if not isinstance(command, TyperGroup):
+            return self._map_options(command, options, table, place)
+        own = {name: value for name, value in table.items() if name not in command.commands}
+        for name in own if not options else ():
+            raise self._refuse(f"{place!r} has no command", name, command.commands)
+        return self._map_options(command, options, own, place) | {
+            name: self._map(each, table.get(name, {}), f"{place}.{name}")
+            for name, each in command.commands.items()
+        }
+
+    def _map_options(
+        self, command: Any, options: dict[str, TyperOption], table: dict[str, Any], place: str
+    ) -> dict[str, Any]:
         given = {f"{place}.{name}": value for name, value in table.items()}
         for name in self.tables.keys() & options & set(_FOR_ALL) - table.keys():
             given[name] = self.tables[name]

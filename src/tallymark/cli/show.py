@@ -36,7 +36,7 @@ def show(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show a run: its score and how it came about, its cases and their checks."""
+    """Show a run: its score, how it came about, and its cases."""
     check_reports(report or [])
     with open_desk(db, server) as desk:
         with show_progress("loading"):
