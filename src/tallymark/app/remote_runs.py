@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tallymark.app.jobs import cancel_job, mark_cancelled
 from tallymark.app.remote_suites import RemoteRules
-from tallymark.app.runs import RunOptions, RunService
+from tallymark.app.runs import RunOptions, RunService, choose_part
 from tallymark.errors import Conflict, InvalidInput, NotFound, WorkFailed
 from tallymark.runs.ongoing_run import derive_id, make_id
 from tallymark.runs.record import RunRecord
@@ -221,7 +221,9 @@ class RemoteRuns:
 
     def _make_record(self, suite: FilledSuite, model: str, group: str, wish: RunWish) -> RunRecord:
         definition = suite.definition
-        total = count_planned(suite, self._make_options(wish).limits)
+        options = self._make_options(wish)
+        total = count_planned(suite, options.limits)
+        part = {} if wish.limit is None else choose_part(definition, suite, options)[1]
         prompt = {} if definition.prompt is None else {"prompt": definition.prompt}
         return RunRecord(
             id=make_id("r"),
@@ -236,5 +238,5 @@ class RemoteRuns:
             formula=str(suite.formula),
             total=total,
             # No folder: nothing of this machine belongs to the run.
-            tags={**definition.tags, "limit": wish.limit, "epochs": wish.epochs, **prompt},
+            tags={**definition.tags, "limit": wish.limit, "epochs": wish.epochs, **prompt, **part},
         )

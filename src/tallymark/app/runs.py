@@ -157,7 +157,7 @@ class RunService:
             raise InvalidInput("no model is named", hint=hint)
         limits, part = options.limits, dict[str, Any]()
         if options.choice is not None or limits.cases is not None:
-            limits, part = _choose_part(definition, suite, options)
+            limits, part = choose_part(definition, suite, options)
         total = count_planned(suite, limits)
         if not total:
             raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
@@ -249,7 +249,7 @@ class RunService:
         options = replace_fields(options, limits=limits)
         suite = self.resolve_like(record, definition, options)
         if isinstance(kept.get("chosen"), dict):
-            limits, _ = _choose_part(definition, suite, options, kept["chosen"])
+            limits, _ = choose_part(definition, suite, options, kept["chosen"])
         # A name with a secret in it was stored redacted; the suite knows the real one.
         hidden = {suite.redact(each): each for each in suite.models}
         name = hidden.get(record.model, record.model)
@@ -374,7 +374,7 @@ class RunService:
         return ongoing.make_run(StoredResults(self.app.store, record, ongoing.keys))
 
 
-def _choose_part(
+def choose_part(
     definition: SuiteDefinition,
     suite: FilledSuite,
     options: RunOptions,
