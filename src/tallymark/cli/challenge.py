@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Challenges: start, check, publish, list, show; close, freeze, rename, delete.",
+    help="Challenges: start, check, publish, show, close, rename, delete.",
 )
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
@@ -260,7 +260,9 @@ def delete(
 @app.command()
 def rename(
     name: NameArgument,
-    new: Annotated[str, typer.Argument(help="Its new name, which is its address too.")],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="Its new name, which is its address too.")
+    ],
     reason: Reason,
     db: Db = None,
     server: Server = None,
