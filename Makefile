@@ -91,7 +91,7 @@ $(PEERS)/.done: $(INPUTS) bench/peers.txt
 	  promptfoo@$(PROMPTFOO) || echo "promptfoo cannot be installed: it is not compared with"
 	@touch $@
 
-# Every page at two widths and in both themes, of a store made by the examples; needs chromium.
+# Every page at five widths and in both themes, of a store made by the examples; needs chromium.
 screenshots: $(VENV)/.dev
 	@$(BIN)/python -m scripts.screenshots
 
