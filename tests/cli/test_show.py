@@ -31,7 +31,7 @@ def test_without_a_run_it_is_the_latest_and_every_case_has_its_checks(tally: Tal
     shown = tally("show").stdout
     assert "asked: Greet.\n      answered: hello\n      ✓ match\n" in shown
     run = tally.json("runs")["runs"][0]["id"]
-    assert shown.endswith(f"one case with its whole answer: tally show {run} --case refund\n")
+    assert shown.endswith(f"look closer: tally show {run} --case refund\n")
 
 
 def test_a_case_is_shown_with_its_whole_answer(tally: Tally) -> None:

@@ -61,7 +61,7 @@ def _show_run(run: Run, limit: int, there: str) -> None:
     some = run.of_status("failed", 1) or run.of_status("error", 1) or run.of_status("passed", 1)
     if some:
         typed = f"tally show {run.record.id} --case {shlex.quote(some[0].name)}{there}"
-        hint = complete_command(f"one case with its whole answer: {typed}")
+        hint = complete_command(f"look closer: {typed}")
         lines += [StyledLine(""), StyledLine(hint, "bold")]
     say(*lines)
 
