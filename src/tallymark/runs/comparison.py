@@ -299,7 +299,8 @@ def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> Regre
         )
     why = f"the score needs cases that were not chosen ({_list_cases(part)})" if part else ""
     none = "neither run has a score"
-    return RegressionVerdict("not_worse", True, f"{why or none}, and no case that passed fails now")
+    reason = f"{why or none}, and no case that passed fails now"
+    return RegressionVerdict("inconclusive", True, reason)
 
 
 def _say_worse(reason: str) -> RegressionVerdict:
@@ -318,7 +319,7 @@ def _judge_by_score(
     allowed = rule.allowed_loss(before)
     fell = f"the score fell by {format_score(-change)}" if change < -rounding else ""
     if change >= -allowed - rounding:
-        return _judge_small_loss(comparison, allowed, fell, lost)
+        return _judge_small_loss(comparison, rule, allowed, fell, lost)
     if rule.strict:
         return _say_worse(f"{fell}, and --strict allows no drop")
     over = f"{fell}, more than the tolerance of {format_score(allowed)}" if allowed else fell
@@ -341,7 +342,7 @@ def _judge_by_score(
 
 
 def _judge_small_loss(
-    comparison: Comparison, allowed: float, fell: str, lost: Sequence[str]
+    comparison: Comparison, rule: RegressionRule, allowed: float, fell: str, lost: Sequence[str]
 ) -> RegressionVerdict:
     """Of a score that fell by no more than the tolerance, if at all: is that enough to say so?"""
     ends = comparison.score.difference.interval
@@ -357,11 +358,15 @@ def _judge_small_loss(
         rose = format_score(comparison.score.difference.value)
         sure = f"95 % interval {format_score(ends.low)} to {format_score(ends.high)}"
         return RegressionVerdict("better", True, f"the score rose by {rose} ({sure})")
-    if not lost or (ends is not None and ends.low >= -allowed):
+    # --strict asks whether anything got lower, which needs no test.
+    if rule.strict or (ends is not None and ends.low >= -allowed):
         return RegressionVerdict("not_worse", True, told)
-    return RegressionVerdict(
-        "inconclusive", True, f"{told}, but cases that passed fail now: {_list_cases(lost)}"
-    )
+    results = format_count(comparison.score.difference.units, "result")
+    larger = f" of more than {format_score(allowed)}" if allowed else ""
+    why = f"{results} cannot rule out a loss{larger}"
+    if lost:
+        why = f"cases that passed fail now: {_list_cases(lost)}"
+    return RegressionVerdict("inconclusive", True, f"{told}, but {why}")
 
 
 def _list_cases(names: Sequence[str], most: int = 3) -> str:
