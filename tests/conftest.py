@@ -14,10 +14,14 @@ from tests.effort import USUAL
 from tests.rewritten_tests import compile_once
 from tests.skips import refuse_skip
 
-# A shell starts its background commands with SIGINT ignored, and what they start inherits that:
-# tests that interrupt a command would wait for ever.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts its background commands with SIGINT ignored, and nohup with SIGHUP ignored; what
+# they start inherits that, and tests that send these signals would wait for ever.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # Each worker has one core; before numpy is loaded, whose threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
