@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tallymark"
 _NAMED = re.compile(rf"(?<![\w/.-])tally (?={'|'.join(sorted(COMMANDS))}\b)")
 _ENDS = re.compile(
-    r"[`\n;]|(?<!\.)\.(?= |$)|,(?= )| \(|\)$| && | # | \| |  | or: | goes on| and (?=tally )"
+    r"[`\n;]|(?<!\.)\.(?= |$)|,(?= )| \(|\)$| && | # | \| | > |  | or: | goes on| and (?=tally )"
 )
 _TYPED = re.compile(r"((^|\n) *|[:`(] ?|&& )$")
 """What stands before a command that is typed as it stands."""
@@ -44,10 +44,13 @@ STANDS_FOR = {
     ),
     **dict.fromkeys(("ATTEMPT", "attempt.id", "entered.attempt.id"), "a1"),
     "done.id": "a2",
-    **dict.fromkeys(("RUN", "large[0]", "record.id", "run", "run.id"), "latest"),
+    **dict.fromkeys(("RUN", "large[0]", "record.id", "run", "run.id", "run.record.id"), "latest"),
+    "case": " --case math",
+    "shlex.quote(some[0].name)": "math",
+    "shlex.quote(str(path))": "promptfooconfig.yaml",
     "started.records[0].id": "latest",
     "' '.join((each.id for each in records))": "latest latest",
-    **dict.fromkeys(("desk.there", "there or ''"), ""),
+    **dict.fromkeys(("desk.there", "there", "there or ''"), ""),
     **dict.fromkeys(("DIR", "folder"), "my-tests"),
     "FILE": "{file}",
     "args[0]": "traces.jsonl",
@@ -222,6 +225,11 @@ def prepare(folder: Path) -> None:
     ]
     (folder / "traces.jsonl").write_text(
         '{"id": "t-1", "input": "Where is it?", "output": "On its way."}\n', encoding="utf-8"
+    )
+    (folder / "promptfooconfig.yaml").write_text(
+        "prompts: [Say hello.]\nproviders: [echo]\n"
+        "tests: [{assert: [{type: contains, value: hello}]}]\n",
+        encoding="utf-8",
     )
     shutil.copy(ROOT / "examples" / "agent_eval.py", folder)
     for line in lines:

@@ -25,7 +25,8 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_every_command_is_on_the_page() -> None:
-    assert set(find_commands()) == set(COMMANDS)
+    # `tally runs` alone lists them: it is a command and a group.
+    assert {*find_commands(), "runs"} == set(COMMANDS)
 
 
 def find_commands(*group: str) -> list[str]:

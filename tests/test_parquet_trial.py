@@ -42,5 +42,7 @@ def test_what_is_refused_is_told_in_the_words_of_the_reader(tmp_path: Path) -> N
         try_parquet(path, ATTEMPTS.columns)
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(InvalidInput, match="is a folder without a Parquet file; tally export"):
+    with pytest.raises(
+        InvalidInput, match="is a folder without a Parquet file; give a file that `tally export`"
+    ):
         try_parquet(empty, ATTEMPTS.columns)

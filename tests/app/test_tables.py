@@ -287,7 +287,10 @@ def set_column(name: str, values: Any) -> Change:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda table: table.drop_columns(["agent"]), "has no column 'agent'; tally export writes"),
+        (
+            lambda table: table.drop_columns(["agent"]),
+            "has no column 'agent'; give a file that `tally export`",
+        ),
         (set_column("score", pa.array(["5", "6"])), "'score' holds string, not numbers"),
         (set_column("score", pa.array([1.0, math.nan])), "row 2: 'score' is nan; null says that"),
         (set_column("submitted_at", pa.array([1, 2])), "holds int64, not timestamps with a time"),

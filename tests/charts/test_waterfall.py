@@ -14,7 +14,7 @@ def test_pieces_hang_where_they_begin_and_end() -> None:
     chart = draw_waterfall("Trace", pieces, format_seconds)
     (plan,) = find(chart, "rect", "model")
     assert (plan["x"], plan["width"], plan["y"]) == ("25%", "50%", "49")
-    assert texts(chart)[:2] == ["0 ms", "2.00 s"]
+    assert texts(chart)[:2] == ["0 s", "2.00 s"]
     assert chart.rows[1] == ("plan", "0.50 s", "1.50 s", "1.00 s")
 
 

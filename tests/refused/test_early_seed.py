@@ -56,7 +56,17 @@ def test_the_command_tells_the_seed_with_the_score_and_not_before(tmp_path: Path
     folder_with(tmp_path / "dice", DICE, {"generate.py": GENERATE})
     tally = Tally(tmp_path)
     tally("challenge", "publish", "dice")
-    enter = ("attempt", "enter", "dice", "--agent", "alice", "--key", "k", "--data", "files")
+    enter = (
+        "attempt",
+        "enter",
+        "dice",
+        "--agent",
+        "alice",
+        "--idempotency-key",
+        "k",
+        "--data",
+        "files",
+    )
     told = [tally.json(*enter), tally.json(*enter)]  # the second is the answer of the first
     attempt = told[0]["id"]
     told += [tally.json("attempt", "show", attempt), tally.json("attempt", "list", "dice")]

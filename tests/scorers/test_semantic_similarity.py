@@ -110,7 +110,7 @@ def test_a_missing_library_is_a_sentence_before_anything_is_scored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
-    with pytest.raises(ScorerError, match=r"needs wordllama; .* 'tallymark\[semantic\]'"):
+    with pytest.raises(ScorerError, match=r'needs wordllama; .*"tallymark\[semantic\]"'):
         load_scorer("semantic_similarity")
     load_scorer("semantic_similarity", model="https://example.org/v1/embeddings", model_name="m")
 

@@ -82,7 +82,7 @@ def _refuse_options(context: typer.Context, command: str) -> None:
         if source is not None and source.name == "COMMANDLINE":
             raise InvalidInput(
                 f"{option.opts[-1]} stands before {command!r}",
-                hint=f"write the options of a command behind it: tally runs {command} ...",
+                hint=f"write it after {command!r}",
             )
 
 

@@ -19,7 +19,7 @@ from referencing.exceptions import Unresolvable
 
 from tallymark.errors import InvalidInput
 from tallymark.scorers.timed_regex import TIME_LIMIT, compile_regex
-from tallymark.text import shorten
+from tallymark.text import format_number, shorten
 
 MAX_SHOWN = 5
 _OF_SCHEMAS = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -72,7 +72,8 @@ class SchemaValidator:
             message = f"the schema refers to {error.ref!r}, which it does not have"
             raise InvalidInput(message) from None
         except TimeoutError:
-            return [("$", f"the patterns of the schema take more than {TIME_LIMIT:g} s to match")]
+            limit = format_number(TIME_LIMIT)
+            return [("$", f"the patterns of the schema take more than {limit} s to match")]
         return [(shorten(error.json_path), shorten(error.message)) for error in errors]
 
 

@@ -52,7 +52,8 @@ def read(store: Store, query: str) -> list[Any]:
 
 def assert_whole(store: Store, answered: list[str]) -> None:
     """Every answered report is there, scored once; all else follows from what is there."""
-    asked = {key for (key,) in read(store, "SELECT key FROM idempotency WHERE tenant = :tenant")}
+    keys = read(store, "SELECT key FROM idempotency WHERE tenant = :tenant")
+    asked = {key.removeprefix("report ") for (key,) in keys}
     assert set(answered) <= asked
     states = Counter(
         state for (state,) in read(store, "SELECT state FROM attempts WHERE tenant = :tenant")

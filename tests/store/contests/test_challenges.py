@@ -66,8 +66,8 @@ def test_an_older_version_can_be_published_again(contest: Store) -> None:
 def test_publishing_is_written_down(contest: Store) -> None:
     contest.challenges.publish(a_challenge(version="v2"), b"", at=5.0)
     assert contest.challenges.audit("sums") == [
-        AuditEntry(at=0.0, actor="system", event="published", after="v1"),
-        AuditEntry(at=5.0, actor="system", event="published", before="v1", after="v2"),
+        AuditEntry(at=0.0, actor="organiser", event="published", after="v1"),
+        AuditEntry(at=5.0, actor="organiser", event="published", before="v1", after="v2"),
     ]
 
 

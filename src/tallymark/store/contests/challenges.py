@@ -370,8 +370,8 @@ class Challenges(TenantRows):
                 if connection.scalar(select(exists().where(tried.c.challenge_id == kept.id))):
                     raise Conflict(
                         f"challenge {name!r} has attempts, from which ratings are derived",
-                        hint=f"close it: tally challenge close {name}; with visibility: private"
-                        " in its challenge.yaml, the public does not see it",
+                        hint=f"close it: tally challenge close {name} --reason TEXT; with"
+                        " visibility: private in its challenge.yaml, the public does not see it",
                     )
             _refuse_in_track(connection, self._tenant, name)
             for each in metadata.tables.values():
