@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tallymark"
 _NAMED = re.compile(rf"(?<![\w/.-])tally (?={'|'.join(sorted(COMMANDS))}\b)")
 _ENDS = re.compile(
-    r"[`\n;]|(?<!\.)\.(?= |$)|,(?= )| \(|\)$| && | # | \| | > |  | or: | goes on| and (?=tally )"
+    r"[`\n;]|(?<!\.)\.(?= |$)|,(?= )| \(|\)$| && | # | \| |  | or: | goes on| and (?=tally )"
 )
 _TYPED = re.compile(r"((^|\n) *|[:`(] ?|&& )$")
 """What stands before a command that is typed as it stands."""
@@ -98,7 +98,7 @@ def command_tree() -> Any:
 
 def parse(hint: Hint) -> None:
     """Raises what the command would say; of one that is only named, its options must exist."""
-    words = shlex.split(fill_in(hint.words))
+    words = shlex.split(fill_in(hint.words).partition(" > ")[0])
     command, called, rest = command_tree(), words[:1], words[1:]
     while rest and getattr(command, "commands", None):
         if rest[0] not in command.commands:
