@@ -31,10 +31,10 @@ if tally doctor >/dev/null 2>&1; then
   try 'tally attempt show a8 | head -n 6'
 
   title '7. What if only speed counted? See who would move; nothing is changed.'
-  try 'tally rescore log-detective --preview --formula speed'
+  try 'tally rescore log-detective --formula speed'
 else
   printf '%s\n' 'Challenges run code that is not trusted, so this part is left out: see tally doctor.'
 fi
 
 title 'Done. demo-report.html is the run as one file. To open the pages on all of this:'
-printf '%s\n' ".venv/bin/tally view --open --db $TALLY_DB" 'Or a store that lives, with boards that move: .venv/bin/tally serve --demo'
+printf '%s\n' ".venv/bin/tally view --open --db $TALLY_DB" 'Or an example server with boards that move: .venv/bin/tally serve --demo'

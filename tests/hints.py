@@ -144,6 +144,14 @@ def find_hints(text: str, place: str) -> Iterator[Hint]:
         yield Hint(place, words.strip(), typed)
 
 
+def in_examples() -> Iterator[Hint]:
+    """Commands of the demo and the tour; only their options are looked at."""
+    for path in sorted((ROOT / "examples").glob("*.sh")):
+        text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+        for words in re.findall(r"\btally (?:[a-z]+ )+[^\n|;&$'\"()]*", text):
+            yield Hint(path.name, words.strip(), typed=False)
+
+
 def in_sources() -> Iterator[Hint]:
     """Commands in the texts of our own code; what is filled in is `<expression>`."""
     for path in sorted(SOURCE.rglob("*.py")):

@@ -102,7 +102,12 @@ def test_what_is_not_played_is_there() -> None:
 
 def told_commands() -> Sequence[object]:
     """Every command in docs, messages and pages, once for each place that tells it."""
-    told = {*hints.in_docs(), *hints.in_sources(), *hints.in_templates()}
+    told = {
+        *hints.in_docs(),
+        *hints.in_examples(),
+        *hints.in_sources(),
+        *hints.in_templates(),
+    }
     in_order = sorted(told, key=lambda each: (each.place, each.words, each.typed))
     return [pytest.param(each, id=f"{each.place}:{each.words[:60]}") for each in in_order]
 

@@ -145,7 +145,7 @@ def test_a_pull_request_that_is_worse_is_told_so_in_one_comment_and_fails(
     assert forge.comments == {}
     same = run_job(kind, forge, tmp_path, "warmer")
     assert same.returncode == 0, same.stderr
-    assert forge.comments[1].startswith("<!-- tallymark: smoke -->\n### ✅ `smoke` is not worse")
+    assert forge.comments[1].startswith("<!-- tallymark: smoke -->\n### ⚠️ `smoke`: inconclusive")
     (tmp_path / "answers.jsonl").write_text(HELLO.replace(': "hello"', ': "off"', 1))
     unsure = run_job(kind, forge, tmp_path, "warmer")
     assert unsure.returncode == 1, unsure.stderr

@@ -54,7 +54,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
     from tallymark.runs.reports.comparison_report import comparison_lines, verdict_lines
 
-    gates = Gates(None, fail_on_regression, alpha, tolerance, strict, max_errors)
+    gates = Gates(None, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
     check_reports(report or [])
     with open_desk(db, server) as desk:
@@ -72,7 +72,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
             say(*parts[len(apart) :])
         failures += [
             f"{each.second.id} {told}: {said.reason}"
-            for each in (compared if fail_on_regression else ())
+            for each in (compared if gates.fail_on_regression else ())
             if not (said := verdict(each)).passes
             for told in ("is worse" if said.outcome == "worse" else "is inconclusive",)
         ]

@@ -155,7 +155,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             "--retries": retries,
         }
         refuse_for_remote({**given, **kept_here, "--engine": engine, "--workers": workers})
-    gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
+    gates = Gates(fail_under, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     if report:
         check_reports(report)

@@ -79,8 +79,8 @@ class Gates:
     def check(self, baseline: str | None) -> None:
         """Refuses what can be no gate, before anything runs."""
         for option, asked in (
-            ("--fail-on-regression", self.fail_on_regression),
             ("--strict", self.strict),
+            ("--fail-on-regression", self.fail_on_regression),
         ):
             if asked and baseline is None:
                 raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")

@@ -174,7 +174,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     """
     from tallymark.traces.flat_records import read_field_map
 
-    gates = Gates(fail_under, fail_on_regression, alpha, tolerance, strict, max_errors)
+    gates = Gates(fail_under, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     check_reports(report or [])
     suites = [path.endswith(".py") for path in paths]
