@@ -275,3 +275,14 @@ def test_a_trace_survives_being_written_and_read(trace: Trace) -> None:
 @given(traces)
 def test_a_walk_reaches_every_span_of_any_trace_once(trace: Trace) -> None:
     assert sorted(id(span) for _, span in trace.walk()) == sorted(map(id, trace.spans))
+
+
+@pytest.mark.parametrize("order", ["rtci", "ictr", "tcir", "crit"])
+def test_what_a_tool_does_is_no_question_in_whatever_order_spans_come(order: str) -> None:
+    spans = {
+        "r": Span(span_id="r", name="agent", input="Q"),
+        "t": Span(span_id="t", parent_id="r", span_type="tool", input="ARGS"),
+        "c": Span(span_id="c", parent_id="t", name="inner", input="ARGS"),
+        "i": Span(span_id="i", parent_id="c", name="innermost", input="ARGS"),
+    }
+    assert Trace(spans=[spans[each] for each in order]).first_input == "Q"

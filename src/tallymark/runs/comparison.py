@@ -300,7 +300,8 @@ def verdict(comparison: Comparison, rule: RegressionRule | None = None) -> Regre
     why = f"the score needs cases that were not chosen ({_list_cases(part)})" if part else ""
     none = "neither run has a score"
     reason = f"{why or none}, and no case that passed fails now"
-    return RegressionVerdict("inconclusive", True, reason)
+    ran = not comparison.second.missing and not comparison.second.errors
+    return RegressionVerdict("inconclusive", ran, reason)
 
 
 def _say_worse(reason: str) -> RegressionVerdict:
@@ -346,13 +347,12 @@ def _judge_small_loss(
 ) -> RegressionVerdict:
     """Of a score that fell by no more than the tolerance, if at all: is that enough to say so?"""
     ends = comparison.score.difference.interval
-    unrun = [change.name for change in comparison.of_kind("error_now")]
-    missing = comparison.second.missing
+    errors, missing = comparison.second.errors, comparison.second.missing
     within = f", within the tolerance of {format_score(allowed)}" if fell else ""
     told = f"{fell or 'the score did not fall'}{within}"
-    if missing or unrun:
-        left = f"{format_count(missing, 'result')} of the second run did not run"
-        why = left if missing else f"cases could not run: {_list_cases(unrun)}"
+    if missing or errors:
+        how = "did not run" if missing else "could not run"
+        why = f"{format_count(missing or errors, 'result')} of the second run {how}"
         return RegressionVerdict("inconclusive", True, f"{told}, but {why}")
     if ends is not None and ends.low > 0 and not fell:
         rose = format_score(comparison.score.difference.value)

@@ -64,9 +64,9 @@ syslog umount umount2 unshare userfaultfd vhangup
 """
 _SAFE_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Is it a terminal, how wide, bytes waiting, blocking or not, closed at exec or not."""
-_SAFE_FCNTLS = (0, 1, 2, 3, 4, 1024 + 6, 1024 + 7, 1024 + 8)
-"""Duplicate, flags, and a pipe's size: not who gets a signal, nor leases on files."""
-_LOCK_FCNTLS = (5, 6, 7, 36, 37, 38)
+_SAFE_FCNTLS = (0, 1, 2, 3, 4, 5, 36, 1024 + 6, 1024 + 7, 1024 + 8)
+"""Duplicate, flags, who holds a lock, and a pipe's size: not who gets a signal, nor leases."""
+_LOCK_FCNTLS = (6, 7, 37, 38)
 """Locks on files, which seem to succeed and do nothing: by a lock on a file that others can open,
 such as the null device, code would leave notes for its next call and for other sandboxes. What
 can only be opened here needs none, so SQLite and the like work."""

@@ -7,7 +7,7 @@ check, and `uniqueItems` compares by hash instead of pairwise. Nothing is fetche
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any
@@ -25,6 +25,10 @@ MAX_SHOWN = 5
 _OF_SCHEMAS = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 """Keywords that map names of somebody's choice to schemas."""
 _OF_DATA = {"const", "default", "enum", "examples"}
+_MOST_SECONDS = 5.0
+"""Processor time for one check; a megabyte of ordinary JSON takes less than that."""
+_SLOW_PATTERNS = f"the patterns of the schema take more than {format_number(TIME_LIMIT)} s to match"
+_until = ContextVar("until", default=0.0)
 _left = ContextVar("left", default=0.0)
 """Seconds of processor time that the check under way may still spend on patterns."""
 
@@ -51,13 +55,14 @@ class SchemaValidator:
                 "the schema has both patternProperties and unevaluatedProperties",
                 hint="use additionalProperties beside patternProperties",
             )
-        safe = {
+        safe = kind.VALIDATORS | {
             "pattern": _check_pattern,
             "patternProperties": _check_pattern_properties,
             "additionalProperties": _check_additional_properties,
             "uniqueItems": _check_unique,
         }
-        self._validator = jsonschema.validators.extend(kind, safe)(schema, registry=REGISTRY)
+        limited = {word: _limit(check) for word, check in safe.items()}
+        self._validator = jsonschema.validators.extend(kind, limited)(schema, registry=REGISTRY)
 
     def problems(self, value: object) -> list[str]:
         """The first few things in a value that the schema does not accept."""
@@ -66,14 +71,16 @@ class SchemaValidator:
     def findings(self, value: object, most: int) -> list[tuple[str, str]]:
         """The first `most` of them, each with its place in the value."""
         _left.set(TIME_LIMIT)
+        _until.set(time.thread_time() + _MOST_SECONDS)
         try:
             errors = list(islice(self._validator.iter_errors(value), most))
         except Unresolvable as error:
             message = f"the schema refers to {error.ref!r}, which it does not have"
             raise InvalidInput(message) from None
-        except TimeoutError:
-            limit = format_number(TIME_LIMIT)
-            return [("$", f"the patterns of the schema take more than {limit} s to match")]
+        except TimeoutError as error:
+            return [("$", str(error))]
+        except (RecursionError, OverflowError, ValueError) as error:
+            return [("$", f"it cannot be checked against the schema: {shorten(str(error))}")]
         return [(shorten(error.json_path), shorten(error.message)) for error in errors]
 
 
@@ -91,13 +98,30 @@ def _list_keywords(schema: object) -> Iterator[tuple[str, Any]]:
                 yield from _list_keywords(value)
 
 
+def _limit(check: Callable[..., Any]) -> Callable[..., Any]:
+    """A keyword that gives up when the whole check has taken too long.
+
+    Alternatives that refer to each other take time that grows with the power of the depth.
+    """
+
+    def limited(*given: Any) -> Any:
+        if time.thread_time() > _until.get():
+            limit = format_number(_MOST_SECONDS)
+            raise TimeoutError(f"the check against the schema takes more than {limit} s")
+        return check(*given)
+
+    return limited
+
+
 def _search(pattern: str, text: str) -> bool:
     search, left = compile_regex(pattern), _left.get()
     if left <= 0:
-        raise TimeoutError
+        raise TimeoutError(_SLOW_PATTERNS)
     began = time.thread_time()
     try:
         return search(text, left)
+    except TimeoutError:
+        raise TimeoutError(_SLOW_PATTERNS) from None
     finally:
         _left.set(left - (time.thread_time() - began))
 

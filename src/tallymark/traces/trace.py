@@ -287,15 +287,19 @@ def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
     These are the spans outside of tool calls. Where none of them has an input, a model call inside
     a tool comes nearest: a server of tools traces its own work below the call that it serves.
     """
-    tools: set[str | None] = set()
+    tools = {span.span_id for span in spans if span.span_type == "tool"}
+    # Spans are listed in any order, so what is below a tool is found level by level.
+    more = len(tools)
+    while more:
+        below = {span.span_id for span in spans if span.parent_id and span.parent_id in tools}
+        more = len(below - tools)
+        tools |= below
     inside: list[int] = []
     for place, span in enumerate(spans):
-        if span.span_type == "tool" or (span.parent_id and span.parent_id in tools):
-            tools.add(span.span_id)
-            if span.span_type == "generation":
-                inside.append(place)
-        else:
+        if span.span_type != "tool" and not (span.parent_id and span.parent_id in tools):
             yield place
+        elif span.span_type == "generation":
+            inside.append(place)
     yield from inside
 
 

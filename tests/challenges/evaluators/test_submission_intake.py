@@ -144,6 +144,34 @@ def test_a_pattern_cannot_be_made_to_run_long(schema: dict[str, Any], value: Any
     assert find_schema_problems(value, schema) == [TOO_LONG]
 
 
+def nest(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"child": value}
+    return value
+
+
+def test_alternatives_cannot_be_made_to_run_long() -> None:
+    again = {"child": {"$ref": "#"}}
+    one = {"type": "object", "properties": again | {"a": {"type": "string"}}}
+    other = {"type": "object", "properties": again, "required": ["b"]}
+    schema = {"oneOf": [{"type": "string"}, one, other]}
+    assert find_schema_problems(nest(60), schema) == [
+        "$: the check against the schema takes more than 5 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [({"multipleOf": 0.5}, 10**400), ({"uniqueItems": True}, ["\ud800", "a", "a"])],
+)
+def test_a_value_that_cannot_be_checked_is_a_problem_of_the_value(
+    schema: dict[str, Any], value: Any
+) -> None:
+    (problem,) = find_schema_problems(value, schema)
+    assert problem.startswith("$: it cannot be checked against the schema: ")
+
+
 def test_patterns_beside_unevaluated_properties_are_refused() -> None:
     schema = {"allOf": [{"patternProperties": {SLOW: {}}}], "unevaluatedProperties": False}
     with pytest.raises(InvalidInput, match="both patternProperties and unevaluatedProperties"):

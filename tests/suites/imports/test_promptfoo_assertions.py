@@ -187,3 +187,10 @@ def test_the_judge_of_an_assertion_or_a_test_judges_it(tmp_path: Path) -> None:
 )
 def test_cells_of_a_csv(cell: str, assertion: dict[str, Any]) -> None:
     assert read_csv_assertion(cell) == assertion
+
+
+def test_an_assertion_that_stands_alone_is_not_lost(tmp_path: Path) -> None:
+    alone = {"type": "javascript", "value": "false"}
+    tests = [make_test("a") | {"assert": alone}, make_test("b") | {"assert": "file://a.js"}]
+    made = import_text(tmp_path, config(tests))
+    assert [list(check) for each in made.evals for check in each["checks"]] == [["todo"], ["todo"]]

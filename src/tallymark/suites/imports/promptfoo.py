@@ -16,7 +16,11 @@ from typing import Any
 from tallymark.documents.source import read_source
 from tallymark.errors import InvalidInput, Place, Problem
 from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried
-from tallymark.suites.imports.promptfoo_assertions import TestContext, read_csv_assertion
+from tallymark.suites.imports.promptfoo_assertions import (
+    TestContext,
+    list_assertions,
+    read_csv_assertion,
+)
 from tallymark.suites.imports.promptfoo_templates import (
     Render,
     make_render,
@@ -244,7 +248,10 @@ class _Config:
             tests = list(self._read_tests(as_mapping(scenario).get("tests"), scenario))
             for row, test in product(rows, tests):
                 vars_ = {**as_mapping(row.get("vars")), **as_mapping(test.get("vars"))}
-                asserts = [*as_list(row.get("assert")), *as_list(test.get("assert"))]
+                asserts = [
+                    *list_assertions(row.get("assert")),
+                    *list_assertions(test.get("assert")),
+                ]
                 both = {**row, **test, "vars": vars_, "assert": asserts}
                 self.made.locate(both, str(self.path), 0)
                 yield both
@@ -363,8 +370,12 @@ class _Config:
         self, test: Test, values: dict[str, Any], options: dict[str, Any], prompts: list[str]
     ) -> dict[str, Any]:
         render = make_render(values, self.stored - values.keys())
-        own = [] if options.get("disableDefaultAsserts") else as_list(self.default.get("assert"))
-        listed = [self._resolve(each) for each in [*own, *as_list(test.get("assert"))]]
+        own = (
+            []
+            if options.get("disableDefaultAsserts")
+            else list_assertions(self.default.get("assert"))
+        )
+        listed = [self._resolve(each) for each in [*own, *list_assertions(test.get("assert"))]]
         threshold = test.get("threshold", self.default.get("threshold"))
         self.made.locate(listed, *self.made.find_place(test))
         # The judge of the default test is that of the suite.

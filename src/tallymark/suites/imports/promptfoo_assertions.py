@@ -18,7 +18,7 @@ from tallymark.scoring import load_scorer
 from tallymark.suites.imports import text_patterns as patterns
 from tallymark.suites.imports.imported_suite import Check, ImportedSuite, NotCarried, merge_checks
 from tallymark.suites.imports.promptfoo_templates import Render, write_as_javascript
-from tallymark.traces.lenient_json import as_list, as_mapping
+from tallymark.traces.lenient_json import as_mapping
 
 _MOST_COMBINED = 8
 _OTHER_JUDGE = "your own judge (metadata.judge) may find otherwise"
@@ -101,7 +101,7 @@ class TestContext:
             why = "they change no verdict"
             self.made.leave_out(None, f"the named scores (`metric`) of assertions: {why}")
         if assertion["type"] == "assert-set":
-            return self.carry(as_list(assertion.get("assert")), assertion.get("threshold"))
+            return self.carry(list_assertions(assertion.get("assert")), assertion.get("threshold"))
         if "transform" in assertion:
             raise NotCarried("its transform is a program")
         if unknown := [key for key in assertion if key not in _KEYS]:
@@ -115,6 +115,11 @@ class TestContext:
         if note := _NOTES.get(kind):
             self.made.leave_out(assertion, f"the verdict of {kind}: {note}")
         return carry(_Assertion(assertion, self))
+
+
+def list_assertions(given: Any) -> list[Any]:
+    """What `assert` holds: a list, or one thing that stands alone."""
+    return given if isinstance(given, list) else [] if given is None else [given]
 
 
 def _weighs_nothing(assertion: Any) -> bool:
