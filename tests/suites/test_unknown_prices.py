@@ -30,7 +30,7 @@ SUITE = "evals: [{{name: a, prompt: hi, checks: [{check}]}}]\nscore: {formula}"
 def test_whose_price_is_known(model: str, known: bool) -> None:
     suite = load(SUITE.format(check="", formula="success_pct / total_cost"))
     said = list(find_unknown_prices(suite, [model]))
-    start = f"nobody knows what {model} costs, and the formula needs total_cost, so it has no value"
+    start = f"the price of {model} is unknown: the formula's total_cost has no value"
     assert [each.startswith(start) for each in said] == ([] if known else [True])
 
 
@@ -39,8 +39,8 @@ def test_whose_price_is_known(model: str, known: bool) -> None:
     [
         ("success_pct", "", None),
         ("success_pct - judge_cost - total_tokens", "", None),
-        ("a_cost * 2", "", "the formula needs a_cost"),
-        ("success_pct", "max_cost: 1", "a check needs it: max_cost"),
+        ("a_cost * 2", "", "the formula's a_cost has no value"),
+        ("success_pct", "max_cost: 1", "the check max_cost cannot be done"),
     ],
 )
 def test_only_where_a_cost_is_needed(formula: str, check: str, needed: str | None) -> None:
@@ -53,3 +53,9 @@ def test_a_suite_that_says_the_price_knows_it() -> None:
     text = SUITE.format(check="", formula="total_cost")
     suite = load(f"metadata: {{pricing: {{input: 1, output: 1}}}}\n{text}")
     assert list(find_unknown_prices(suite, ["echo/x"])) == []
+
+
+def test_a_budget_needs_prices_too() -> None:
+    suite = load(SUITE.format(check="", formula="success_pct"))
+    (said,) = find_unknown_prices(suite, ["ollama/llama3"], has_budget=True)
+    assert "--budget stops nothing unless its answers report their cost" in said

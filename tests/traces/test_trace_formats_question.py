@@ -77,6 +77,20 @@ WRITTEN: dict[str, tuple[str, Any]] = {
             ],
         },
     ),
+    "spans that say their kind": (
+        "jsonl",
+        {"trace_id": "1", "spans": [{"kind": "TOOL", "input": ARGUMENTS}, MODEL]},
+    ),
+    "an MCP call before the model": (
+        "otlp",
+        json.loads(
+            as_json(span(1, 3, mcp__method__name="tools/call", input__value=ARGUMENTS), OTEL_MODEL)
+        ),
+    ),
+    "a tool that is only named": (
+        "otlp",
+        json.loads(as_json(span(1, 3, tool__name="refund", input__value=ARGUMENTS), OTEL_MODEL)),
+    ),
     "tools before the model": ("jsonl", {"trace_id": "1", "spans": [TOOL, MODEL]}),
     "a question beside the spans": (
         "jsonl",
@@ -251,3 +265,25 @@ def test_a_server_of_tools_is_asked_what_its_model_is_asked(tmp_path: Path, read
         as_json(span(name="http"), {**OTEL_TOOL, "parentSpanId": "0" * 15 + "1"}, inside)
     )
     assert read_one(tmp_path, read, document, "otlp").first_input == ASKED
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        {"tool_name": "refund", "input": ARGUMENTS},
+        {"tool_input": ARGUMENTS, "input": ARGUMENTS},
+        {"span_type": "retrieval", "input": "order 17"},
+    ],
+)
+def test_neither_an_untyped_tool_nor_a_search_asks(
+    tmp_path: Path, read: Read, before: dict[str, Any]
+) -> None:
+    record = {"trace_id": "1", "spans": [before, MODEL]}
+    assert read_one(tmp_path, read, record, "jsonl").first_input == ASKED
+
+
+def test_a_record_of_a_tool_call_asks_nothing(tmp_path: Path, read: Read) -> None:
+    record = {"type": "tool", "name": "refund", "input": ARGUMENTS, "output": "done"}
+    trace = read_one(tmp_path, read, record, "records")
+    assert trace.first_input == ""
+    assert trace.tool_names == ["refund"]

@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,8 @@ from tallymark.errors import InvalidInput
 from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tallymark.app.runs import RunOptions
     from tallymark.desk.desk import Desk
     from tallymark.desk.workplace import Work
@@ -93,7 +96,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     timeout: Annotated[float | None, float_option(min=0.001, help="Seconds for a request.")] = None,
     retries: Annotated[int | None, typer.Option(min=0, help="Tries after the first.")] = None,
     budget: Annotated[
-        float | None, float_option(min=0, metavar="USD", help="Stop before more is spent.")
+        float | None, float_option(min=1e-6, metavar="USD", help="Stop before more is spent.")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="The model for llm_judge checks.")] = None,
     record: Annotated[
@@ -193,11 +196,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             if remote:
                 from tallymark.cli.remote_run import run_there
 
-                definition = _load(suite or Path(), model or [], options)
+                definition = _load(suite or Path(), model or [], options, gates)
                 runs = run_there(desk, definition, suite or Path(), model or [], options, watch)
             else:
                 work.check()
-                runs = _run_suite(work, suite, resume, model or [], options, watch)
+                load = partial(_load, suite or Path(), model or [], options, gates)
+                runs = _run_suite(work, load, resume, model or [], options, watch)
         kept = remote or hand_over(work, runs)
         short = [None if fail_under is None else find_shortfall(run, fail_under) for run in runs]
         there = desk.there if kept else None
@@ -210,7 +214,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 def _run_suite(
     work: Work,
-    suite: Path | None,
+    load: Callable[[], SuiteDefinition],
     resume: str | None,
     models: list[str],
     options: RunOptions,
@@ -222,7 +226,7 @@ def _run_suite(
             if (finished := work.find_finished(resume)) is not None:
                 return [finished]
             return [runs.resume(resume, work.fill_in(options), watch)]
-        definition = _load(suite or Path(), models, options)
+        definition = load()
         if definition.used_vars:
             options = work.fill_in(options)
             for problem in runs.find_unfilled(definition, options):
@@ -248,7 +252,7 @@ def _find_suite(desk: Desk, suite: Path | None, resume: str | None) -> str:
     return load_suite(suite).name
 
 
-def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinition:
+def _load(suite: Path, models: list[str], options: RunOptions, gates: Gates) -> SuiteDefinition:
     """The suite, and what is to be said of it before it runs."""
     from tallymark.suites.suite_file import load_suite
     from tallymark.suites.templates import refuse_unknown
@@ -261,10 +265,16 @@ def _load(suite: Path, models: list[str], options: RunOptions) -> SuiteDefinitio
     for warning in definition.warnings:
         say(f"tally: {warning}", err=True)
     chosen = models or definition.models
-    if "_cost" in definition.formula and any(map(_SPENDS, chosen)):
+    if gates.fail_on_regression and len(chosen) > 1:
+        raise InvalidInput(
+            f"--fail-on-regression compares one model with the baseline, not {len(chosen)}",
+            hint=f"run one model at a time, as in: tally run {suite} -m {chosen[0]} --baseline RUN",
+        )
+    has_budget = options.limits.budget is not None
+    if (has_budget or "_cost" in definition.formula) and any(map(_SPENDS, chosen)):
         from tallymark.suites.unknown_prices import HINT, find_unknown_prices
 
-        for message in find_unknown_prices(definition, chosen):
+        for message in find_unknown_prices(definition, chosen, has_budget=has_budget):
             say(f"tally: {message}; {HINT}", err=True)
     return definition
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tallymark.runs.record import CaseResult, RunRecord
 
 RunEnding = Literal["finished", "budget", "hopeless", "stopped", "late", "broken"]
-_ENDING_WORDS: Mapping[RunEnding, str] = {
+ENDING_WORDS: Mapping[RunEnding, str] = {
     "budget": "the budget is spent",
     "hopeless": "the model refused every case so far",
     "stopped": "stopped by hand",
@@ -138,7 +138,7 @@ class OngoingRun:
             summary = outcome(self.formula, self.tally, undefined=self._undefined, interval=kept)
             record = replace(self.record, **summary, finished_at=time.time())
             status = final_status(record, stopped=self.ending != "finished")
-            said = _ENDING_WORDS.get(self.ending) if status == "cancelled" else None
+            said = ENDING_WORDS.get(self.ending) if status == "cancelled" else None
             self.record = replace(record, status=status, error=said)
             try:
                 if self._keeper is not None:

@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 HINT = "set metadata.pricing"
 
 
-def find_unknown_prices(suite: SuiteDefinition, models: Iterable[str]) -> Iterator[str]:
-    """A sentence for each of these models that makes the score, or a check, miss a cost."""
+def find_unknown_prices(
+    suite: SuiteDefinition, models: Iterable[str], *, has_budget: bool = False
+) -> Iterator[str]:
+    """A sentence for each of these models that makes the score, a check or a budget miss a cost."""
     named = [] if suite.parsed is None else suite.parsed.names
     costs = [name for name in named if name.endswith("_cost") and name != "judge_cost"]
     kinds = {spec.kind for each in suite.evals for spec in each.all_checks()}
-    if suite.pricing is not None or not (costs or "max_cost" in kinds):
+    if suite.pricing is not None or not (costs or "max_cost" in kinds or has_budget):
         return
-    needed = f"the formula needs {costs[0]}" if costs else "a check needs it: max_cost"
+    if costs:
+        lacks = f"the formula's {costs[0]} has no value"
+    elif "max_cost" in kinds:
+        lacks = "the check max_cost cannot be done"
+    else:
+        lacks = "--budget stops nothing"
     for model in models:
         if not has_templates(model) and not _may_be_priced(model):
-            yield (
-                f"nobody knows what {model} costs, and {needed}, "
-                "so it has no value unless the answers tell their cost"
-            )
+            yield f"the price of {model} is unknown: {lacks} unless its answers report their cost"
 
 
 def _may_be_priced(model: str) -> bool:

@@ -198,6 +198,11 @@ def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
         return spans
     said = parse_messages(answer, "assistant") if _is_message(answer) else []
     asked = _find_first(record, _ASKED)
+    if (found := _find_type(record)) and found[1] == "tool":
+        name = record.get("tool_name", record.get("name"))
+        return [
+            {**_make_tool_span({"name": name, "input": asked, "result": answer}, "call"), **spent}
+        ]
     if isinstance(asked, list) and any("role" in as_mapping(each) for each in asked):
         messages, asked = parse_messages(asked), None
     told = as_list(_find_first(record, _CALLS))
@@ -320,9 +325,16 @@ def _name_step(step: Mapping[str, Any], otherwise: str | None) -> Record:
     if not span.keys() & {"span_id", "spanId"} and (named := as_label(span.get("id")) or otherwise):
         span.pop("id", None)
         span["span_id"] = named
-    kind = (as_label(span.get("type")) or "").lower()
-    kind = _TYPES.get(kind, kind)
-    if not span.keys() & {"span_type", "spanType"} and kind in _SPAN_TYPES:
-        del span["type"]
-        span["span_type"] = kind
+    if not span.keys() & {"span_type", "spanType"} and (found := _find_type(span)):
+        key, span["span_type"] = found
+        del span[key]
     return span
+
+
+def _find_type(step: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key that says what kind of span a step is, and the kind."""
+    for key in ("type", "kind"):
+        said = (as_label(step.get(key)) or "").lower()
+        if (kind := _TYPES.get(said, said)) in _SPAN_TYPES:
+            return key, kind
+    return None

@@ -35,6 +35,8 @@ from tallymark.traces.otel_libraries import translate
 from tallymark.traces.trace import Span, SpanType
 
 _TOOL_NAME = ("gen_ai.tool.name", "tool.name", "mcp.tool.name", "traceloop.entity.name")
+_NAMES_TOOL = _TOOL_NAME[:3]
+"""A span with one of these is a tool call, whatever else it says; an entity may be anything."""
 _TOOL_INPUT = (
     *("gen_ai.tool.call.arguments", "tool_arguments", "input.value"),
     *("tool.parameters", "traceloop.entity.input"),
@@ -214,7 +216,11 @@ def find_span_type(otel: OtelSpan) -> SpanType:
     )
     if operation:
         return _OPERATIONS.get(operation, "span")
-    if attributes.get("traceloop.span.kind") == "tool" or "gen_ai.tool.name" in attributes:
+    if (
+        attributes.get("traceloop.span.kind") == "tool"
+        or attributes.get("mcp.method.name") == "tools/call"
+        or any(name in attributes for name in _NAMES_TOOL)
+    ):
         return "tool"
     if attributes.get("logfire.span_type") == "log":
         return "event"

@@ -284,23 +284,34 @@ class Trace(
 def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
     """The places of the spans whose input may be the user's question, the likeliest first.
 
-    These are the spans outside of tool calls. Where none of them has an input, a model call inside
-    a tool comes nearest: a server of tools traces its own work below the call that it serves.
+    These are the spans outside of tool calls. Where none of them has an input, the query of a
+    retrieval comes nearest, then a model call inside a tool: a server of tools traces its own work
+    below the call that it serves.
     """
-    tools = {span.span_id for span in spans if span.span_type == "tool"}
+    tools = {span.span_id for span in spans if _is_tool(span)}
     # Spans are listed in any order, so what is below a tool is found level by level.
     more = len(tools)
     while more:
         below = {span.span_id for span in spans if span.parent_id and span.parent_id in tools}
         more = len(below - tools)
         tools |= below
+    retrievals: list[int] = []
     inside: list[int] = []
     for place, span in enumerate(spans):
-        if span.span_type != "tool" and not (span.parent_id and span.parent_id in tools):
-            yield place
+        if not _is_tool(span) and not (span.parent_id and span.parent_id in tools):
+            if span.span_type == "retrieval":
+                retrievals.append(place)
+            else:
+                yield place
         elif span.span_type == "generation":
             inside.append(place)
+    yield from retrievals
     yield from inside
+
+
+def _is_tool(span: Span) -> bool:
+    """True for a tool call, also where the record names the tool but not the type of the span."""
+    return span.span_type == "tool" or span.tool_name is not None or span.tool_input is not None
 
 
 def sum_known(parts: Iterable[T | None]) -> T | None:

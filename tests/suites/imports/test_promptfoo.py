@@ -330,6 +330,18 @@ def test_whatever_a_configuration_holds_it_is_a_suite_or_one_sentence(
     load_source(Source(write_yaml(made.document), "imported.yaml"))
 
 
+def test_options_of_a_scenario_hold_for_its_tests(tmp_path: Path) -> None:
+    text = """
+        prompts: ["Say {{x}}"]
+        providers: [echo]
+        scenarios:
+          - config: [{vars: {x: "a"}, options: {prefix: "Please: "}}]
+            tests: [{options: {suffix: "!"}, assert: [{type: contains, value: "a"}]}]
+    """
+    made = import_text(tmp_path, text)
+    assert made.evals[0]["prompt"] == "Please: Say a!"
+
+
 def test_a_variable_may_be_a_file(tmp_path: Path) -> None:
     text = """
         prompts: ["Write about {{topic}}"]

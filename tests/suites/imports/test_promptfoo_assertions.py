@@ -115,11 +115,15 @@ def test_a_case_whose_assertions_are_not_all_carried_over_never_passes(tmp_path:
         make_test("yes", contains, javascript, threshold=0.5),
         make_test("yes", contains),
         make_test("yes", assertScoringFunction="file://score.js"),
+        make_test("yes", {"type": "assert-set", "assert": [contains], "transform": "output.x"}),
+        make_test("yes", {"type": "assert-set", "assert": [contains], "config": {"x": 1}}),
+        make_test("yes", contains, provider={"id": "echo", "transform": "output.x"}),
     ]
     made = import_text(tmp_path, config(tests))
     statuses = [result.status for result in run_imported(made)]
-    assert statuses == ["error", "error", "failed", "error", "error", "passed", "error"]
-    assert made.count_unfinished() == 6
+    assert statuses[:7] == ["error", "error", "failed", "error", "error", "passed", "error"]
+    assert statuses[7:] == ["error", "error", "error"]
+    assert made.count_unfinished() == 9
     assert run_imported(made)[0].error == (
         "a check is still to be written: the assertion javascript (promptfooconfig.yaml:1): "
         "there is no check like it"

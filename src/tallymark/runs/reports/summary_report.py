@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 
+from tallymark.runs.ongoing_run import ENDING_WORDS
 from tallymark.runs.problems import (
     list_exchange,
     list_problems,
@@ -106,7 +107,12 @@ def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
         # Asked again, the same code of the user's fails the same way.
         own = record.errors and record.model.startswith("python/")
         what = "fix the agent, then ask again" if own else "ask again what did not run"
-        return f"{said}; {what}: tally run --resume {record.id}"
+        budget = ""
+        if record.error == ENDING_WORDS["budget"]:
+            # A budget is that of the whole run, so it must be more than what is spent.
+            spent = sum(record.metrics.get(name) or 0.0 for name in ("total_cost", "judge_cost"))
+            what, budget = "go on with a larger budget", f" --budget {2 * spent:.2g}"
+        return f"{said}; {what}: tally run --resume {record.id}{budget}"
     wrong = run.of_status("failed", 1) or run.of_status("error", 1)
     case = f" --case {shlex.quote(wrong[0].name)}" if wrong else ""
     return f"{said}; look closer: tally show {record.id}{case}{there or ''}"

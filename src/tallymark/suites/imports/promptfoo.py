@@ -247,12 +247,15 @@ class _Config:
             rows = list(self._read_tests(as_mapping(scenario).get("config"), scenario))
             tests = list(self._read_tests(as_mapping(scenario).get("tests"), scenario))
             for row, test in product(rows, tests):
-                vars_ = {**as_mapping(row.get("vars")), **as_mapping(test.get("vars"))}
+                merged = {
+                    key: {**as_mapping(row.get(key)), **as_mapping(test.get(key))}
+                    for key in ("vars", "options")
+                }
                 asserts = [
                     *list_assertions(row.get("assert")),
                     *list_assertions(test.get("assert")),
                 ]
-                both = {**row, **test, "vars": vars_, "assert": asserts}
+                both = {**row, **test, **merged, "assert": asserts}
                 self.made.locate(both, str(self.path), 0)
                 yield both
         if not self.config.get("tests") and not scenarios:
@@ -387,6 +390,10 @@ class _Config:
         if "assertScoringFunction" in {**self.default, **test}:
             why = "it is a program that decides what passes"
             checks += self.made.leave_out_check(test, "a test's assertScoringFunction", why)
+        provider = test.get("provider", self.default.get("provider"))
+        if "transform" in as_mapping(provider):
+            why = "it is a program that changes every answer"
+            checks += self.made.leave_out_check(test, "the transform of a test's provider", why)
         checks += self.everywhere
         entry: dict[str, Any] = {}
         if isinstance(test.get("description"), str):

@@ -52,6 +52,7 @@ _KEYS = (
     *("type", "value", "threshold", "weight", "metric", "provider", "rubricPrompt"),
     *("description", "reason"),
 )
+_KEYS_OF_SET = ("type", "assert", "threshold", "weight", "metric", "description")
 _LISTS = ("contains-all", "contains-any", "icontains-all", "icontains-any")
 
 
@@ -100,12 +101,14 @@ class TestContext:
         if "metric" in assertion:
             why = "they change no verdict"
             self.made.leave_out(None, f"the named scores (`metric`) of assertions: {why}")
-        if assertion["type"] == "assert-set":
-            return self.carry(list_assertions(assertion.get("assert")), assertion.get("threshold"))
         if "transform" in assertion:
             raise NotCarried("its transform is a program")
-        if unknown := [key for key in assertion if key not in _KEYS]:
+        is_set = assertion["type"] == "assert-set"
+        known = _KEYS_OF_SET if is_set else _KEYS
+        if unknown := [key for key in assertion if key not in known]:
             raise NotCarried(f"there is nothing like its {unknown[0]}")
+        if is_set:
+            return self.carry(list_assertions(assertion.get("assert")), assertion.get("threshold"))
         kind = assertion["type"].removeprefix("not-")
         carry = _KINDS.get(kind)
         if carry is None:
