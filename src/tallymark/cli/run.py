@@ -189,6 +189,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         if only or tag or failed_of:
             choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
             options = replace(options, choice=choice)
+        load = partial(_load, suite or Path(), model or [], options, gates)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             # A bar when someone looks at the terminal, else lines.
             lines = BarWatch() if sys.stderr.isatty() else PlainWatch()
@@ -196,11 +197,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             if remote:
                 from tallymark.cli.remote_run import run_there
 
-                definition = _load(suite or Path(), model or [], options, gates)
-                runs = run_there(desk, definition, suite or Path(), model or [], options, watch)
+                runs = run_there(desk, load(), suite or Path(), model or [], options, watch)
             else:
                 work.check()
-                load = partial(_load, suite or Path(), model or [], options, gates)
                 runs = _run_suite(work, load, resume, model or [], options, watch)
         kept = remote or hand_over(work, runs)
         short = [None if fail_under is None else find_shortfall(run, fail_under) for run in runs]
