@@ -220,3 +220,11 @@ def test_a_suite_that_shares_keys_with_another_tool_is_one(tmp_path: Path) -> No
     path.write_text("prompts: ['{{q}}']\nproviders: []\nevals: [{vars: {q: 1}, checks: []}]")
     with pytest.raises(InvalidInput, match="unknown key 'providers'"):
         load_suite(path)
+
+
+def test_a_key_at_the_wrong_place_is_told_where_it_belongs() -> None:
+    text = "vars: {a: 1}\nevals:\n  - {prompt: hi, contains: x}\n"
+    with pytest.raises(InvalidInput) as caught:
+        load_source(Source(text, "s.yaml"))
+    said = [problem.hint for problem in caught.value.problems]
+    assert said == ["write it as metadata.vars", "write it as checks: [{contains: ...}]"]

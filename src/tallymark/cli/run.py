@@ -305,7 +305,7 @@ def _set_environment(
     options: RunOptions, env_file: Path | None, given: dict[str, str], *, quiet: bool
 ) -> RunOptions:
     """Takes keys of models from the env file that was named, or else from `.env` here."""
-    from tallymark.suites.env_file import DOTENV, SHORTEST_KEY, set_environment
+    from tallymark.suites.env_file import DOTENV, find_keys, set_environment
 
     ambient: dict[str, str] = {}
     if env_file is None and Path(DOTENV).is_file():
@@ -316,8 +316,11 @@ def _set_environment(
     keys = set_environment(given or ambient, os.environ, keys_only=env_file is None)
     if keys and not quiet:
         say(f"tally: read from {env_file or DOTENV}: {', '.join(keys)}", err=True)
-    hidden = {name: key for name, key in keys.items() if len(key) >= SHORTEST_KEY}
-    return replace(options, ambient=ambient, hidden=hidden)
+    urls = [name for name in ambient if name.endswith(("_BASE_URL", "_HOST", "_ENDPOINT"))]
+    if ignored := [name for name in urls if name not in os.environ]:
+        what = f"{DOTENV} does not set {', '.join(ignored)}, which says where keys are sent"
+        say(f"tally: {what}; add --env-file {DOTENV} if you trust it", err=True)
+    return replace(options, ambient=ambient, hidden=find_keys(os.environ))
 
 
 class PlainWatch:

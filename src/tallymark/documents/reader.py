@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,9 +194,14 @@ def to_plain(node: Node, reader: Reader) -> Any:
     return value
 
 
-def report_unknown_key(at: ScalarNode, known: Iterable[str], reader: Reader) -> None:
-    """Report a key that is in no table, with the nearest one that is."""
+def report_unknown_key(
+    at: ScalarNode, known: Iterable[str], reader: Reader, elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """Report a key that is in no table, with the nearest one, or the place it belongs to."""
     keys = list(known)
+    if elsewhere is not None and (where := elsewhere.get(at.text)) is not None:
+        reader.wrong(at, f"unknown key '{at.text}'", f"write it as {where}")
+        return
     # A file with a million wrong keys would spend its time on hints that nobody sees.
     near = None if reader.full else suggest(at.text.replace("-", "_"), keys)
     hint = f"did you mean '{near}'?" if near else f"the keys here are {', '.join(keys)}"

@@ -286,6 +286,8 @@ class RecordShape(Shape):
     rules: dict[str, Any] = field(default_factory=dict)
     """What `also` demands, as JSON Schema, as far as that can say it."""
 
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    """Keys that people write here, with the place where they belong."""
     required: list[str] = field(init=False)
     """The keys that must be there."""
 
@@ -305,7 +307,7 @@ class RecordShape(Shape):
                 if value is not MISSING:
                     values[key] = value
             elif not key.startswith("x-"):
-                report_unknown_key(at, self.keys, reader)
+                report_unknown_key(at, self.keys, reader, self.elsewhere)
                 misspelt = True
         lacking = [key for key in self.required if key not in values]
         if not misspelt:  # else what is missing is most likely there under another name

@@ -13,7 +13,7 @@ from tallymark.suites.checks.check_types import CHECK_TYPES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_KINDS = (*CHECK_TYPES, "or")
+CHECK_KEYS = (*CHECK_TYPES, "or")
 _OR_HELP = "Alternatives, of which at least one must pass."
 
 
@@ -27,7 +27,7 @@ class CheckShape(Shape):
         }
         return {
             **RecordShape("", {**checks, "or": Key(ListShape(CHECK, 1), _OR_HELP)}).schema(),
-            "anyOf": [{"required": [kind]} for kind in _KINDS],
+            "anyOf": [{"required": [kind]} for kind in CHECK_KEYS],
         }
 
 
@@ -75,9 +75,9 @@ def _read_checks(node: MappingNode, reader: Reader) -> Iterator[CheckSpec]:
             yield from _read_specs(key, at, value, reader)
             reader.path.pop()
         elif not key.startswith("x-"):
-            report_unknown_key(at, _KINDS, reader)
+            report_unknown_key(at, CHECK_KEYS, reader)
     if not known:
-        reader.wrong(node, "expected a check", f"the checks are {', '.join(_KINDS)}")
+        reader.wrong(node, "expected a check", f"the checks are {', '.join(CHECK_KEYS)}")
 
 
 def _read_specs(kind: str, at: ScalarNode, value: Node, reader: Reader) -> Iterator[CheckSpec]:

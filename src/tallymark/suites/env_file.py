@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DOTENV = ".env"
-SHORTEST_KEY = 8
+_SHORTEST_KEY = 8
 """Characters of a key that is kept out of reports; a shorter one is a word such as `none`."""
 _KEY = re.compile(
     r"[A-Z0-9_]+_API_KEY|TALLY_HTTP_KEY|HF_TOKEN"
@@ -62,6 +62,15 @@ def set_environment(
     new = {name: value for name, value in wanted.items() if value and name not in environment}
     environment.update(new)
     return {name: value for name, value in new.items() if _KEY.fullmatch(name)}
+
+
+def find_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The keys of models that no output may show: a suite could ask for them as variables."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if _KEY.fullmatch(name) and len(value) >= _SHORTEST_KEY
+    }
 
 
 def _read_value(text: str) -> str | None:

@@ -21,7 +21,7 @@ from tallymark.documents.shapes import (
 from tallymark.formula.formula_names import make_name_schema
 from tallymark.scoring import Expected
 from tallymark.suites.checks.check_definition import CheckSpec
-from tallymark.suites.checks_format import CHECKS
+from tallymark.suites.checks_format import CHECK_KEYS, CHECKS
 from tallymark.suites.datasets import read_dataset
 from tallymark.suites.suite_definition import Eval, Turn
 from tallymark.suites.templates import has_templates
@@ -144,6 +144,13 @@ EVAL = RecordShape(
                 },
             },
         ],
+    },
+    elsewhere={
+        **{kind: f"checks: [{{{kind}: ...}}]" for kind in CHECK_KEYS},
+        "assert": "checks",
+        "dataset": "cases_from",
+        "data": "cases_from",
+        "input": "prompt",
     },
 )
 

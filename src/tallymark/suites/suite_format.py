@@ -129,6 +129,15 @@ SUITE = RecordShape(
             "A formula over success, cost, latency and named evals; success_pct without it.",
         ),
     },
+    elsewhere={
+        **{key: f"metadata.{key}" for key in METADATA.keys},
+        "models": "metadata.model",
+        "providers": "metadata.model",
+        "dataset": "cases_from in an eval",
+        "data": "cases_from in an eval",
+        "tests": "evals",
+        "formula": "score.formula",
+    },
     rules={
         "anyOf": [
             {"required": ["prompts"]},
