@@ -115,7 +115,7 @@ def test_a_command_that_is_proposed_asks_the_database_that_was_typed(tally: Tall
     again = tally("run", "down.yaml", "--db=an other.db", "-q").stdout
     assert again.endswith(" --db 'an other.db'\n")
     none = tally("runs", "--suite", "none", "--db", "an other.db")
-    assert none.stdout == "no run is so; all of them: tally runs --db 'an other.db'\n"
+    assert none.stdout == "no run matches; all of them: tally runs --db 'an other.db'\n"
     here = tally("run", "down.yaml", "-m", "echo/x", "-q", env={"TALLY_DB": "an other.db"})
     assert "--db" not in here.stdout
 

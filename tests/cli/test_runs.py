@@ -29,7 +29,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_said(
 ) -> None:
     asked = tally("runs", "delete", "rone")
     assert asked.returncode == 2
-    assert "Delete the run rone, s with m?; give --yes" in asked.stderr
+    assert "Delete the run rone, s with m?; add --yes" in asked.stderr
     assert tally("runs", "delete", "rone", "rtwo", "--yes").returncode == 0
     assert store.runs() == []
 

@@ -300,7 +300,7 @@ def trace_line(number: int) -> str:
     ("arguments", "code", "said"),
     [
         (["--fail-under", "0.5"], 0, ""),
-        (["--fail-under", "0.51"], 1, "tally: contains is 0.5; wanted is 0.51\n"),
+        (["--fail-under", "0.51"], 1, "tally: the mean of contains is 0.5; wanted is 0.51\n"),
         (["--fail-under", "50", "--formula", "success_pct"], 0, ""),
         (
             ["--fail-under", "51", "--formula", "success_pct"],

@@ -137,6 +137,9 @@ class RunsConformance:
     def test_a_run_that_was_deleted_is_told_of_by_the_log_alone(self, store: Store) -> None:
         store.create_run(a_run("r1", status="completed"))
         store.add_results("r1", many(3))
+        for other in ("latest", "r"):  # which may mean another run a moment later
+            with pytest.raises(InvalidInput, match="is not the whole id of a run; delete r1"):
+                store.remove_run(other, at=4.0)
         store.remove_run("r1", at=5.0, reason="a wrong prompt")
         assert store.runs() == []
         with pytest.raises(InvalidInput, match="no run"):

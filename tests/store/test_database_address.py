@@ -112,6 +112,11 @@ def test_the_home_folders_store_is_not_for_all_below_it(
     assert parse_address(None).shown == ".tally/tally.db"
     monkeypatch.chdir(project)
     assert parse_address(None).shown == ".tally/tally.db"
+    link = project.parent / "link"
+    link.symlink_to(project)
+    monkeypatch.setenv("HOME", str(link))
+    monkeypatch.chdir(project / "sub" / "deep")
+    assert parse_address(None).shown == ".tally/tally.db"
 
 
 def test_somebody_elses_store_above_is_not_taken(

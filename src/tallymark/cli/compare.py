@@ -20,6 +20,7 @@ from tallymark.cli.run_ending import (
     Tolerance,
 )
 from tallymark.cli.streams import print_json
+from tallymark.errors import InvalidInput
 from tallymark.text import StyledLine, say
 
 EPILOG = EXIT_CODES.replace("--fail-under, ", "")
@@ -61,6 +62,9 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         rule = RegressionRule(alpha, tolerance, strict)
         with show_progress("comparing"):
             loaded = [desk.runs.load(run, traces=bool(report)) for run in runs]
+            ids = [run.record.id for run in loaded]
+            if twice := next((each for each in ids if ids.count(each) > 1), None):
+                raise InvalidInput(f"{twice} is given twice", hint="name two different runs")
             compared = compare_all(loaded, formula=formula, rule=rule)
         failures = [each for run in loaded[1:] for each in gates.find_unrun(run)]
         if as_json:

@@ -140,7 +140,9 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("give a suite, or --resume RUN", hint=hint)
     if suite is not None and suite.suffix == ".py":
         raise InvalidInput(
-            f"{suite} is a suite in Python", hint=f"run it with: tally score {suite}"
+            f"{suite} is Python; tally run takes a suite in YAML",
+            hint=f"an agent is a model: tally run suite.yaml -m python/{suite}:NAME; "
+            f"run a suite written in Python with: tally score {suite}",
         )
     if resume is not None:
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})

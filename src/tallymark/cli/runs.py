@@ -70,7 +70,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     elif found:
         say(_make_table(found))
     elif any(each is not None for each in (suite, model, status, group, days, min_score)):
-        say("no run is so; all of them: tally runs")
+        say("no run matches; all of them: tally runs")
     else:
         say("no runs; start one with: tally run suite.yaml")
 

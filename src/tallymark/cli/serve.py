@@ -24,7 +24,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
         int, typer.Option(min=0, max=64, help="Threads for jobs; 0 leaves them to tally worker.")
     ] = 2,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Serve an example that lives, and ends with the server.")
+        bool, typer.Option("--demo", help="Serve a live example with data; nothing of it is kept.")
     ] = False,
     log_format: LogFormat = None,
     judge_model: JudgeModel = None,

@@ -37,7 +37,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     import typer
 
     if not yes and not sys.stdin.isatty():
-        raise InvalidInput(f"nobody is there to answer: {question}", hint="give --yes")
+        raise InvalidInput(f"this needs a terminal or --yes: {question}", hint="add --yes")
     return yes or typer.confirm(question, err=True)
 
 

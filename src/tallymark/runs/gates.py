@@ -81,8 +81,11 @@ def read_tolerance(tolerance: float | str, score: float) -> float:
 
 def find_weak_scorers(run: Run, at_least: float) -> list[str]:
     """The scorers whose mean is not enough; one that only gives labels has none to be weak."""
+    # Scores are from 0 to 1, so who wants 80 has the run's score in mind.
+    hint = "; for the score of the run, add --formula success_pct" if at_least > 1 else ""
     return [
-        f"{name} is {_write_mean(each.mean, at_least)}; wanted is {format_number(at_least)}"
+        f"the mean of {name} is {_write_mean(each.mean, at_least)}; wanted is "
+        f"{format_number(at_least)}{hint}"
         for name, each in run.scorers.items()
         if not (each.labels if each.mean is None else reaches(each.mean, at_least))
     ]

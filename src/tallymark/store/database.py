@@ -545,14 +545,16 @@ def find_default() -> str:
     write to, somebody else could have put one there.
     """
     here = Path.cwd()
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 (which fails where there is no home)
+    # `Path.home` fails where there is none. What the current folder is called has no links in it.
+    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111
     if not os.path.lexists(here / DEFAULT):
         for folder in here.parents:
             if folder in (home, home.parent):
                 break
             path = folder / DEFAULT
             with suppress(OSError):  # there is none, or it cannot be seen
-                if path.stat().st_uid == path.parent.stat().st_uid == os.getuid():
+                # Of a link its own owner counts: anybody can point one to the user's files.
+                if path.lstat().st_uid == path.parent.lstat().st_uid == os.getuid():
                     return os.path.relpath(path)
     return DEFAULT
 

@@ -521,11 +521,14 @@ class Store:
     def remove_run(self, wanted: str, *, at: float, reason: str = "") -> RunRecord:
         """Removes a run that has ended, with its results and reviews; the log says who did it.
 
-        `wanted` is as `run` takes it.
+        `wanted` is its whole id: `latest`, or the start of an id, may soon mean another run.
         """
 
         def work(connection: Connection) -> RunRecord:
             record, _ = run_rows.take_ended(connection, self.tenant, wanted)
+            if record.id != wanted:
+                message = f"{wanted!r} is not the whole id of a run"
+                raise InvalidInput(message, hint=f"delete {record.id}, if that is the one you mean")
             run_rows.delete(connection, self.tenant, record.id)
             facts = {"run": record.id, "suite": record.suite, "model": record.model}
             self._log(connection, "run deleted", at, facts, reason)

@@ -246,7 +246,11 @@ def test_the_last_line_says_what_did_not_run() -> None:
     record, results = parts(finished(RunRecord(id="r1", suite="s", model="m"), passed))
     cut = Run(replace(record, total=3, status="cancelled", error="the budget is spent"), results)
     said = "s: 100.00, 1 passed, 2 of 3 not run (the budget is spent)"
-    assert closing_line([cut]) == f"{said}; ask again what did not run: tally run --resume r1"
+    assert closing_line([cut]) == f"{said}; go on with a larger budget: tally run --resume r1"
+    paid = [CaseResult(case="a", status="passed", cost=0.25)]
+    record, results = parts(finished(RunRecord(id="r1", suite="s", model="m"), paid))
+    cut = Run(replace(record, total=3, status="cancelled", error="the budget is spent"), results)
+    assert closing_line([cut]).endswith("tally run --resume r1 --budget 0.5")
     whole = Run(replace(record, id="r2", score=50.0), results)
     assert closing_line([whole, cut]).startswith("2 runs, the best by m: 100.00; 1 run cut short")
 
