@@ -43,6 +43,8 @@ from tallymark.store import Store, open_store
 from tallymark.web.pages.keys import KEYS
 from tallymark.web.site import PAGES
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture(scope="module")
 def address(app: App) -> Iterator[str]:

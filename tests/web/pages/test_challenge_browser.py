@@ -14,6 +14,8 @@ from tests.web.page_samples import NOW, fill_contests, play
 from tallymark.app.app import App
 from tallymark.challenges.versus.pairings import Ruling
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
@@ -105,7 +107,6 @@ def test_a_wrong_formula_is_told_at_its_column_and_the_last_order_stays(
         assert page.get_attribute("#what-if-formula", "aria-invalid") == "false"
 
 
-@pytest.mark.proof
 def test_red_against_blue_is_live_and_its_frozen_matrix_is_not(app: App, page: Page) -> None:
     """The samples' clock stands still: what comes later was played after the freeze."""
     versus = app.store.versus
