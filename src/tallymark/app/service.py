@@ -21,7 +21,7 @@ from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.own_traces import read_endpoint, start_tracing
-from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
+from tallymark.app.proxy import Proxy, read_proxy_settings
 from tallymark.app.publishing import Publishing
 from tallymark.app.readiness import measure_disks
 from tallymark.app.remote_runs import RemoteRuns
@@ -62,7 +62,7 @@ class ServiceSettings:
     policy: Policy | None = None
     judge_model: str | None = None
     rules: RemoteRules = field(default_factory=RemoteRules)
-    proxy: ProxySignIn | None = None
+    proxy: Proxy | None = None
     cors: tuple[str, ...] = ()
     """Other sites whose pages may use the API in a browser."""
 
@@ -210,8 +210,8 @@ class Service:
         return self.settings.demo is not None
 
     @property
-    def proxy(self) -> ProxySignIn | None:
-        """Who else says who somebody is."""
+    def proxy(self) -> Proxy | None:
+        """The proxy in front, whose word on users and addresses is taken."""
         return self.settings.proxy
 
     @cached_property
