@@ -214,6 +214,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn calls it so)
         self._service.live.end()
         self._service.workers.stop_taking()
+        self._service.app.store.end_soon()
         # As uvicorn does, but for raising the signal again at the end: who was told to stop, and
         # did, has not failed.
         if self.should_exit and sig == signal.SIGINT:

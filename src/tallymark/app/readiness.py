@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TallymarkError
-from tallymark.left_behind import NotFinished, call_in_thread
+from tallymark.left_behind import call_in_thread
 from tallymark.sandbox.policy import choose_policy
 from tallymark.store.schema import SchemaChanged
 from tallymark.store.statement_limits import limit_statements
@@ -59,6 +59,8 @@ class Readiness:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._looks: dict[str, asyncio.Task[Part]] = {}
+        """Those under way: whoever asks meanwhile is told what they find."""
         self._written = -math.inf
         """When the database was last written to: strangers may ask often, and writing is costly."""
 
@@ -75,11 +77,15 @@ class Readiness:
     async def _look(self, name: str) -> Part:
         if name == "database" and time.monotonic() - self._written < _FRESH_S:
             return Part(name, "ok")
-        look = partial(_LOOKS[name], self._service)
-        try:
-            found = await call_in_thread(look, seconds=DEADLINES_S[name], owner=self)
-        except NotFinished as error:
-            return Part(name, f"the look at it {error}", "see the log", f"{name} {error}")
+        look = self._looks.get(name)
+        if look is None or look.done() or look.get_loop() is not asyncio.get_running_loop():
+            work = call_in_thread(partial(_LOOKS[name], self._service))
+            look = self._looks[name] = asyncio.create_task(work)
+        done, _ = await asyncio.wait({look}, timeout=DEADLINES_S[name])
+        if not done:
+            said = f"no answer within {DEADLINES_S[name]:g} s"
+            return Part(name, said, "see what keeps it", said)
+        found = look.result()
         if name == "database" and not found.fails:
             self._written = time.monotonic()
         return found

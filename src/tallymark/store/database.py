@@ -196,22 +196,23 @@ class Database:
         The work may so be done twice, and must come to the same.
         """
         self.look(create=True)
-
-        def once() -> T:
-            with self._take_turn():
-                connection = self.engine.connect().execution_options(**{BEGIN: "write"})
-                with connection, connection.begin() as transaction:
-                    done = work(connection)
-                    if is_rehearsal():
-                        transaction.rollback()
-                    return done
-
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
-        return self._retry(once, {"busy", "lost"})
+        return self._retry(lambda: self._write_once(work), {"busy", "lost"})
+
+    def _write_once(self, work: Callable[[Connection], T]) -> T:
+        with self._take_turn():
+            connection = self.engine.connect().execution_options(**{BEGIN: "write"})
+            with connection, connection.begin() as transaction:
+                done = work(connection)
+                if is_rehearsal():
+                    transaction.rollback()
+                return done
 
     def check_writing(self) -> None:
         """Writes something that nobody reads; raises what keeps that from being done."""
-        self.write(lambda connection: write_probe(connection, self.address.shown))
+        self.require()
+        probe = partial(write_probe, shown=self.address.shown)
+        self._retry(lambda: self._write_once(probe), set())
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:

@@ -148,8 +148,9 @@ def _stop_waiting(engine: Engine, ending: Ending) -> None:
 
     @event.listens_for(engine, "do_connect")
     def _connect(_: Dialect, __: ConnectionPoolEntry, given: Any, named: dict[str, Any]) -> Any:
-        if ending.has_begun:
-            named = {**named, "connect_timeout": 2}  # the least that the driver takes
+        most = 0.0 if ending.has_begun else statement_seconds.get()
+        if most < float(named["connect_timeout"]):
+            named = {**named, "connect_timeout": max(2, int(most))}  # the driver takes no less
         return Bounded.connect(*given, **named)
 
     @event.listens_for(engine, "connect")

@@ -164,7 +164,6 @@ class Store:
 
     def check(self) -> None:
         """Raises what keeps the database from being read or written."""
-        self._database.require()
         self._database.check_writing()
 
     def end_soon(self) -> None:
