@@ -77,7 +77,7 @@ Limits = Annotated[
     typer.Option(
         "--rate-limit",
         metavar="CLASS=COUNT",
-        help="Requests a minute of each key, as in report=12000; may be given again.",
+        help="Requests a minute of each owner, as in report=12000; may be given again.",
     ),
 ]
 
