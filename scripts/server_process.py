@@ -18,7 +18,7 @@ from tallymark.app.callers import Caller
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
 from tallymark.store import Store
 
-ADMIN_KEY = "tly_" + "p" * 43
+ADMIN_KEY = "tly_proof-0123456789-abcdefghijklmnopqrstuvwxyz"
 TALLY = str(Path(sys.executable).with_name("tally"))
 _LISTENS = re.compile(r" at (http://\S+)")
 _TICKS = os.sysconf("SC_CLK_TCK")

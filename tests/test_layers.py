@@ -42,6 +42,7 @@ LEVELS = {
     "web": 9,
     "mcp": 9,
     "desk": 9,
+    "connections": 9,
     "server": 10,
     "cli": 11,
     # Beside the rooms: what users import to test their own scorers and suites.

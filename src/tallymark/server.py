@@ -43,7 +43,9 @@ from tallymark.api import (
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
+from tallymark.app.proxy import BehindProxy
 from tallymark.app.service import Service
+from tallymark.connections import ConnectionLimits, make_limits
 from tallymark.errors import WorkFailed
 from tallymark.mcp import endpoint as mcp
 from tallymark.web.site import make_site
@@ -110,7 +112,8 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
-    return Envelope(wrapped, note=service.note_request, hosts=hosts)
+    server: ASGIApp = Envelope(wrapped, note=service.note_request, hosts=hosts)
+    return server if service.proxy is None else BehindProxy(server, service.proxy)
 
 
 def make_api(service: Service) -> FastAPI:
@@ -211,6 +214,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn calls it so)
         self._service.live.end()
         self._service.workers.stop_taking()
+        self._service.app.store.end_soon()
         # As uvicorn does, but for raising the signal again at the end: who was told to stop, and
         # did, has not failed.
         if self.should_exit and sig == signal.SIGINT:
@@ -224,11 +228,15 @@ def serve(
     host: str,
     port: int,
     started: Callable[[int], None] | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> None:
     """Serves until SIGINT or SIGTERM. `started` is told the port, once it listens."""
+    proxy = service.proxy
+    limits = limits or make_limits(proxy.trusts if proxy is not None else lambda _: False)
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
-        config = _configure(make_server(service, hosts=name_hosts(port) if service.own else None))
+        app = make_server(service, hosts=name_hosts(port) if service.own else None)
+        config = _configure(app, http=limits, ws="none")
         server = _Server(config, service)
         if started is not None:
             _tell_when_started(server, lambda: started(port))
@@ -255,7 +263,7 @@ def serve_beside(service: Service) -> Iterator[str]:
             thread.join()
 
 
-def _configure(app: ASGIApp) -> uvicorn.Config:
+def _configure(app: ASGIApp, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_level="warning",
@@ -264,6 +272,7 @@ def _configure(app: ASGIApp) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_S,
+        **more,
     )
 
 

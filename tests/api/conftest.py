@@ -25,7 +25,7 @@ from tallymark.server import make_server
 from tallymark.store.webhooks.webhook_tables import webhook_deliveries
 from tallymark.store.webhooks.webhooks import Webhook, make_secret
 
-ADA = "tly_" + "a" * 43
+ADA = "tly_ada-0123456789-abcdefghijklmnopqrstuvwxyz-a"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
 
 
@@ -167,10 +167,10 @@ def publish(server: Server, **fields: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def listening(server: Server) -> Iterator[str]:
+def listening(server: Server, **more: Any) -> Iterator[str]:
     """The same application on loopback: its lifespan is the test client's."""
     config = uvicorn.Config(
-        make_server(server.service), port=0, log_level="critical", lifespan="off"
+        make_server(server.service), port=0, log_level="critical", lifespan="off", **more
     )
     real = uvicorn.Server(config)
     started = threading.Event()

@@ -54,6 +54,7 @@ def test_what_fails_is_said_without_where_it_is(
         monkeypatch.setattr(type(shared.service.workers), "is_alive", False)
     if part == "disk":
         monkeypatch.setenv("TALLY_MIN_FREE_MB", "999999999")
+    shared.service.readiness.forget()
     found = shared.ask("nobody", "GET", "/readyz")
     assert found.status_code == 503
     (problem,) = found.json()["errors"]

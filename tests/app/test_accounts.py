@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,7 +237,7 @@ def test_the_first_start_makes_a_key_and_no_other_does(accounts: AccountService)
 
 
 def test_the_first_key_can_be_given(accounts: AccountService) -> None:
-    given = "tly_" + "k" * 32
+    given = "tly_0123456789abcdefghijklmnopqrstuv"
     assert accounts.ensure_admin_key(given) is None
     assert accounts.authenticate(given).role == "admin"
     assert accounts.ensure_admin_key(given) is None
@@ -252,8 +253,23 @@ def test_a_first_key_that_cannot_be_one_is_refused_unquoted(
     assert given not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "words", ["a" * 32, "password" * 5, "password1password2password3password4", "0123456789" * 4]
+)
+def test_a_first_key_that_is_easy_to_guess_is_refused(accounts: AccountService, words: str) -> None:
+    with pytest.raises(InvalidInput, match="TALLY_ADMIN_KEY is easy to guess"):
+        accounts.ensure_admin_key(f"tly_{words}")
+
+
+@pytest.mark.parametrize("letters", ["0123456789", "0123456789abcdef"])
+def test_random_keys_are_taken(accounts: AccountService, letters: str) -> None:
+    dice = random.Random(7)
+    for length in (32, 64, 400):
+        accounts.ensure_admin_key("tly_" + "".join(dice.choices(letters, k=length)))
+
+
 def test_a_given_key_that_was_revoked_stays_so(accounts: AccountService, admin: Caller) -> None:
-    given = "tly_" + "k" * 32
+    given = "tly_0123456789abcdefghijklmnopqrstuv"
     accounts.ensure_admin_key(given)
     accounts.revoke_key(admin, accounts.authenticate(given).key_id or "")
     with pytest.raises(InvalidInput, match="is revoked"):

@@ -24,7 +24,7 @@ class Clock:
 
 
 def caller(key: str | None = "key_1", role: str = "viewer", address: str = "192.0.2.7") -> Caller:
-    return Caller("default", role, "x", key_id=key, address=address)  # type: ignore[arg-type]
+    return Caller("default", role, "x", owner=key, key_id=key, address=address)  # type: ignore[arg-type]
 
 
 def use_up(limits: RateLimits, who: Caller, route_class: RouteClass = "work") -> int:

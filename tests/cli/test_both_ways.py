@@ -25,7 +25,7 @@ from tests.cli import contest_stories
 from tests.cli.tally_process import Tally
 from tests.golden.masks import MASKS, MEASURED, Mask, Masker
 
-KEY = "tly_" + "b" * 43
+KEY = "tly_both-9876543210-zyxwvutsrqponmlkjihgfedcba-b"
 SUITE = """
 metadata: {name: greet, model: echo/me}
 evals:

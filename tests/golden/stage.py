@@ -147,6 +147,7 @@ def _lay(folder: Path, names: list[str]) -> None:
             shutil.copytree(source, target)
         elif source.suffix == ".gz":
             target.with_suffix("").write_bytes(gzip.decompress(source.read_bytes()))
+            open_store(str(target.with_suffix("")), upgrade=True).close()
         else:
             shutil.copy(source, target)
 

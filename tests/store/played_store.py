@@ -9,7 +9,7 @@ from tests.store.contest_samples import quick_store
 from tests.traces.otlp_samples import START, as_json, model_call, span, tool_call
 
 from tallymark.app.traces import TraceIntake
-from tallymark.store import Store
+from tallymark.store import Store, open_store
 from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.store.webhooks.announcements import EVENTS
@@ -22,6 +22,7 @@ STORED = Path(__file__).parents[1] / "golden" / "stored" / "tally.db.gz"
 def make_played(path: Path) -> Path:
     """Challenges, attempts, a frozen board, runs, traces, jobs and a secret."""
     path.write_bytes(gzip.decompress(STORED.read_bytes()))
+    open_store(str(path), upgrade=True).close()
     with quick_store(f"sqlite:///{path}") as store:
         fill(store)
     return path

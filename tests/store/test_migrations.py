@@ -39,7 +39,7 @@ def make_old(url: str, version: str) -> None:
 @pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004", "0005"])
 def test_a_database_of_an_earlier_version_gets_what_it_lacks(empty_url: str, version: str) -> None:
     make_old(empty_url, version)
-    with open_store(empty_url) as store:
+    with open_store(empty_url, upgrade=True) as store:
         assert store.vars() == {"kept": "safe"}
         store.create_run(FULL_RUN)
         store.challenges.publish(a_challenge(), b"files", at=0.0)
@@ -56,7 +56,7 @@ def test_runs_of_before_leases_that_never_ended_are_interrupted_and_go_on(empty_
         names = f"{columns}, metrics, passed, failed, errors, total, tags, definition"
         connection.exec_driver_sql(f"INSERT INTO runs ({names}) VALUES ({values}, '{{}}', '')")
     engine.dispose()
-    with open_store(empty_url) as store:
+    with open_store(empty_url, upgrade=True) as store:
         assert store.run("latest").status == "interrupted"
         store.claim_run("old")
         assert store.run("latest").status == "running"
@@ -116,7 +116,7 @@ def test_matches_of_before_are_made_anew_from_the_attempts(empty_url: str, versi
             sequence = f"pg_get_serial_sequence('{table}', '{key}')"
             connection.exec_driver_sql(f"SELECT setval({sequence}, 100)")
     engine.dispose()
-    with open_store(empty_url) as store:
+    with open_store(empty_url, upgrade=True) as store:
         assert [(each.agent, each.result, each.first) for each in store.ratings.matches()] == [
             ("charlie", "win", True),
             ("alice", "loss", True),
@@ -214,7 +214,7 @@ def test_a_schema_made_at_once_is_what_all_migrations_make(
     at_once, migrated = two_urls
     make_old(migrated, version)
     for url in two_urls:
-        with open_store(url) as store:
+        with open_store(url, upgrade=True) as store:
             store.set_var("kept", "safe")
     described = describe_schema(at_once)
     assert described == describe_schema(migrated)
@@ -230,7 +230,7 @@ def test_a_schema_made_at_once_is_what_all_migrations_make(
     ],
 )
 def test_a_schema_that_differs_would_be_seen(empty_url: str, change: str) -> None:
-    with open_store(empty_url) as store:
+    with open_store(empty_url, upgrade=True) as store:
         store.create_run(FULL_RUN)
         before = describe_schema(empty_url)
         with store._database.engine.begin() as connection:
@@ -274,7 +274,7 @@ def test_attempts_of_before_get_the_level_that_they_were_believed_at(empty_url: 
                     f" VALUES ({key}, 'default', {sent})"
                 )
             )
-    with open_store(empty_url) as store:
+    with open_store(empty_url, upgrade=True) as store:
         store.set_var("kept", "safe")
     with engine.connect() as connection:
         found = connection.execute(text("SELECT trajectory_level FROM attempts ORDER BY key"))

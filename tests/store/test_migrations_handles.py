@@ -79,7 +79,7 @@ def fill_old(url: str) -> None:
 def store(empty_url: str) -> Any:
     make_old(empty_url, "0004")
     fill_old(empty_url)
-    with open_store(empty_url) as opened:
+    with open_store(empty_url, upgrade=True) as opened:
         yield opened
 
 

@@ -22,7 +22,7 @@ import pytest
 from tests.store.contest_samples import a_challenge, an_outcome, play, quick_store
 from tests.store.run_samples import a_run
 
-from tallymark.store import Store
+from tallymark.store import Store, open_store
 from tallymark.store.schema import CURRENT, list_versions
 
 RELEASED = Path(__file__).with_name("released")
@@ -79,8 +79,7 @@ import os, sys
 from tallymark.store import open_store
 
 os.write(1, b".")
-with open_store(sys.argv[1]) as store:
-    store._database.look()
+open_store(sys.argv[1], upgrade=True).close()
 """
 
 
@@ -109,6 +108,7 @@ def begin_opening(url: str) -> subprocess.Popen[bytes]:
 
 
 def tell_the_same(url: str, version: str, said: dict[str, Any]) -> None:
+    open_store(url, upgrade=True).close()
     with quick_store(url) as store:
         report = store.check_all()
         assert [str(each) for each in report.differences] == []

@@ -32,7 +32,10 @@ def test_the_program_expects_the_last_migration() -> None:
 
 def test_migrations_make_what_the_tables_declare(empty_url: str) -> None:
     make_old(empty_url, "0001")
-    with open_store(empty_url) as store, store._database.engine.connect() as connection:
+    with (
+        open_store(empty_url, upgrade=True) as store,
+        store._database.engine.connect() as connection,
+    ):
         assert schema_version(connection) == CURRENT
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "version_table": VERSION_TABLE}
@@ -95,12 +98,12 @@ def test_a_migration_that_fails_leaves_the_old_schema(
     with monkeypatch.context() as patch:
         patch.setattr("sqlalchemy.sql.ddl.SchemaGenerator.visit_index", fail)
         with pytest.raises(OSError, match="out of luck"):
-            open_store(empty_url)
+            open_store(empty_url, upgrade=True)
     engine = create_engine(parse_address(empty_url).url)
     with engine.connect() as connection:
         assert schema_version(connection) == "0001"
     engine.dispose()
-    with open_store(empty_url) as store:
+    with open_store(empty_url, upgrade=True) as store:
         assert store.vars() == {"kept": "safe"}
 
 

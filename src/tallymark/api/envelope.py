@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tallymark.api.problems import MEDIA_TYPE, describe_problem, refuse
 from tallymark.app.server_logs import current_request
 from tallymark.errors import Problem
+from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
 from tallymark.traces.span_limits import LIMITS
 from tallymark.watched_work import watch
 
@@ -87,6 +88,7 @@ class Envelope:
         request_id = _read_id(headers.get(b"x-request-id")) or f"{_START}{next(_NUMBERS):08x}"
         scope["tally.request_id"] = request_id
         current_request.set(request_id)
+        statement_seconds.set(REQUEST_SECONDS)
         if (
             self._hosts is not None
             and headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts

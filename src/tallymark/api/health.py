@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 from tallymark.api.access import find_service
 from tallymark.api.answers import answer
 from tallymark.api.api_route import PROBLEMS
-from tallymark.app.readiness import find_parts
 from tallymark.errors import Problem, WorkFailed
 
 router = APIRouter(tags=["health"])
@@ -24,9 +23,9 @@ async def is_alive() -> Response:
 
 
 @router.get("/readyz", responses={503: PROBLEMS[503]})
-def is_ready(request: Request) -> Response:
+async def is_ready(request: Request) -> Response:
     """What it needs is there: database, sandbox, workers, room on the disk."""
-    parts = find_parts(find_service(request))
+    parts = await find_service(request).readiness.find_parts()
     failed = [each for each in parts if each.fails]
     if failed:
         # Where the database is, is not for whoever reaches this.

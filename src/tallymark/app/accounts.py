@@ -62,6 +62,8 @@ MAY_MAKE: dict[Role, tuple[Role, ...]] = {
 _INVITED_S = 14 * 86_400.0
 _LONGEST_OVERLAP_S = 30 * 86_400.0
 _SHORTEST_GIVEN = 32
+_FEWEST_CHARACTERS = 8
+"""Different ones, in a key that was given; of 32 random digits nearly all have that many."""
 _LONGEST_KEY = 512
 _MOST_SEEN = 10_000
 
@@ -568,6 +570,12 @@ def _check_given(text: str) -> None:
             f"the key in {ADMIN_VARIABLE} cannot be used",
             hint=f"give {PREFIX} and at least {_SHORTEST_GIVEN} more characters, as from:"
             f" echo {PREFIX}$(openssl rand -hex 32)",
+        )
+    thirds = [rest[at : at + 3] for at in range(len(rest) - 2)]
+    if len(set(rest)) < _FEWEST_CHARACTERS or len(set(thirds)) < len(thirds) * 2 / 3:
+        raise InvalidInput(
+            f"the key in {ADMIN_VARIABLE} is easy to guess: it repeats few characters or words",
+            hint=f"make one: echo {PREFIX}$(openssl rand -hex 32)",
         )
 
 

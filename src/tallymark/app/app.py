@@ -22,13 +22,16 @@ class App:
 
     db: str | None = None
     tenant: str = "default"
+    upgrade: bool = False
+    """Whether tables of an older version are brought up to date; else they are refused."""
     _root: App | None = field(default=None, init=False, repr=False)
     """The one that has the database open, where this one shares it."""
 
     @cached_property
     def store(self) -> Store:
         """Opened when first used."""
-        return open_store(self.db or os.environ.get("TALLY_DB"), tenant=self.tenant)
+        where = self.db or os.environ.get("TALLY_DB")
+        return open_store(where, tenant=self.tenant, upgrade=self.upgrade)
 
     def close(self) -> None:
         """Lets go of the store, if it was used."""

@@ -1,7 +1,8 @@
 """Rate limits: how often whoever asks may ask, by class of routes.
 
-A bucket for each key (or address, where there is no key) and class of routes holds as many requests
-as a minute allows, and fills again evenly. Buckets are in memory, each server's own: they protect a
+There is a bucket for each class of routes and each owner with a role (for each agent of an owner,
+or each address where there is no key). It holds as many requests as a minute allows, and fills
+again evenly. Buckets are in memory, each server's own: they protect a
 server, and count nothing that must be exact.
 """
 
@@ -153,11 +154,10 @@ def group_address(address: str | None) -> str:
 
 
 def _name_bucket(caller: Caller, route_class: RouteClass) -> str:
-    if caller.key_id is not None and route_class != "sign-in":
-        return caller.key_id
-    if caller.owner is not None and route_class != "sign-in":
-        return f"{caller.tenant} {caller.owner}"  # by a proxy, without a key
-    return group_address(caller.address)
+    if caller.owner is None or route_class == "sign-in":
+        return group_address(caller.address)
+    # Not by the key: whoever rotates theirs would have a new bucket.
+    return f"{caller.tenant} {caller.role} {caller.owner} {caller.agent or ''}"
 
 
 def _describe(route_class: RouteClass, most: int, left: float) -> Allowance:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TallymarkError
+from tallymark.left_behind import call_in_thread
 from tallymark.sandbox.policy import choose_policy
+from tallymark.store.schema import SchemaChanged
+from tallymark.store.statement_limits import limit_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
 WITHOUT_VARIABLE = "TALLY_READY_WITHOUT"
 FREE_VARIABLE = "TALLY_MIN_FREE_MB"
 _FREE_MB = 100
+DEADLINES_S = {"database": 3.0, "sandbox": 10.0, "workers": 3.0, "disk": 3.0}
+"""Whoever asks is told so when a look takes longer. The first look at a sandbox starts one."""
+_FRESH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +50,45 @@ class Part:
         return self.hint is not None
 
 
-def find_parts(service: Service) -> list[Part]:
-    """All of them, as they are now."""
-    looks: tuple[Callable[[Service], Part], ...]
-    looks = (_look_at_database, _look_at_sandbox, _look_at_workers, _look_at_disk)
-    without = {each.strip() for each in os.environ.get(WITHOUT_VARIABLE, "").split(",")}
-    found = [look(service) for look in looks]
-    return [Part(each.name, "off") if each.name in without else each for each in found]
+class Readiness:
+    """What a server needs, looked at when somebody asks.
+
+    The looks have threads of their own, so that requests which wait for a database keep nobody from
+    hearing that it does not answer.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._looks: dict[str, asyncio.Task[Part]] = {}
+        """Those under way: whoever asks meanwhile is told what they find."""
+        self._written = -math.inf
+        """When the database was last written to: strangers may ask often, and writing is costly."""
+
+    def forget(self) -> None:
+        """Look at everything anew."""
+        self._written = -math.inf
+
+    async def find_parts(self) -> list[Part]:
+        """All of them, as they are now."""
+        without = {each.strip() for each in os.environ.get(WITHOUT_VARIABLE, "").split(",")}
+        found = await asyncio.gather(*(self._look(name) for name in _LOOKS))
+        return [Part(each.name, "off") if each.name in without else each for each in found]
+
+    async def _look(self, name: str) -> Part:
+        if name == "database" and time.monotonic() - self._written < _FRESH_S:
+            return Part(name, "ok")
+        look = self._looks.get(name)
+        if look is None or look.done() or look.get_loop() is not asyncio.get_running_loop():
+            work = call_in_thread(partial(_LOOKS[name], self._service))
+            look = self._looks[name] = asyncio.create_task(work)
+        done, _ = await asyncio.wait({look}, timeout=DEADLINES_S[name])
+        if not done:
+            said = f"no answer within {DEADLINES_S[name]:g} s"
+            return Part(name, said, "see what keeps it", said)
+        found = look.result()
+        if name == "database" and not found.fails:
+            self._written = time.monotonic()
+        return found
 
 
 def _look_at_database(service: Service) -> Part:
@@ -54,7 +96,11 @@ def _look_at_database(service: Service) -> Part:
     try:
         if service.own and not store.exists:
             return Part("database", "ok")  # the first write makes it
-        store.check()
+        with limit_statements(DEADLINES_S["database"]):
+            store.check()
+    except SchemaChanged as error:
+        said = "another version of Tallymark changed the tables"
+        return Part("database", said, "end this server and start that version", str(error))
     except TallymarkError as error:
         said = "it cannot be read or written"
         return Part("database", said, "see the log; bring the database back", str(error))
@@ -90,6 +136,14 @@ def _look_at_disk(service: Service) -> Part:
             detail = f"{name} has {free:,} bytes free, of {least:,} at least"
             return Part("disk", "it is nearly full", hint, detail)
     return Part("disk", "ok")
+
+
+_LOOKS: dict[str, Callable[[Service], Part]] = {
+    "database": _look_at_database,
+    "sandbox": _look_at_sandbox,
+    "workers": _look_at_workers,
+    "disk": _look_at_disk,
+}
 
 
 def read_least_free(environment: Mapping[str, str]) -> int:

@@ -21,9 +21,9 @@ from tallymark.app.limits import RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.own_traces import read_endpoint, start_tracing
-from tallymark.app.proxy_sign_in import ProxySignIn, read_proxy_settings
+from tallymark.app.proxy import Proxy, read_proxy_settings
 from tallymark.app.publishing import Publishing
-from tallymark.app.readiness import measure_disks
+from tallymark.app.readiness import Readiness, measure_disks
 from tallymark.app.remote_runs import RemoteRuns
 from tallymark.app.remote_suites import RemoteRules
 from tallymark.app.reviews import ReviewService
@@ -37,6 +37,7 @@ from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.sandbox.policy import choose_policy
+from tallymark.store.statement_limits import limit_statements
 from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from tallymark.store import Store
 
 CORS_VARIABLE = "TALLY_CORS_ORIGINS"
+_COUNT_SECONDS = 3.0
+"""Whoever reads the metrics does not wait longer for a count of jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,8 @@ class ServiceSettings:
     """What an operator may say."""
 
     db: str | None = None
+    upgrade: bool = False
+    """Whether tables of an older version are brought up to date; else they are refused."""
     workers: int = 2
     """Threads that do jobs in this process; 0 leaves them to `tally worker`."""
     own: bool = False
@@ -62,7 +67,7 @@ class ServiceSettings:
     policy: Policy | None = None
     judge_model: str | None = None
     rules: RemoteRules = field(default_factory=RemoteRules)
-    proxy: ProxySignIn | None = None
+    proxy: Proxy | None = None
     cors: tuple[str, ...] = ()
     """Other sites whose pages may use the API in a browser."""
 
@@ -197,7 +202,7 @@ class Service:
     @cached_property
     def app(self) -> App:
         """The default tenant's, whose database the others share."""
-        return App(self.settings.db)
+        return App(self.settings.db, upgrade=self.settings.upgrade)
 
     @property
     def own(self) -> bool:
@@ -210,8 +215,8 @@ class Service:
         return self.settings.demo is not None
 
     @property
-    def proxy(self) -> ProxySignIn | None:
-        """Who else says who somebody is."""
+    def proxy(self) -> Proxy | None:
+        """The proxy in front, whose word on users and addresses is taken."""
         return self.settings.proxy
 
     @cached_property
@@ -255,7 +260,8 @@ class Service:
 
     def _count_jobs(self) -> Mapping[str, float]:
         found = Counter[str]()
-        with suppress(TallymarkError):  # a database that is away has its own alarm
+        # A database that is away has its own alarm.
+        with suppress(TallymarkError), limit_statements(_COUNT_SECONDS):
             for (_, state), count in self.app.store.job_queue.count().items():
                 found[state] += count
         return found
@@ -264,6 +270,11 @@ class Service:
         """Counts a request that was answered, and writes it to the log where that is wanted."""
         self.metrics.note_request(scope, status, seconds)
         log_request(scope, status, seconds)
+
+    @cached_property
+    def readiness(self) -> Readiness:
+        """Whether the server can do its work."""
+        return Readiness(self)
 
     @cached_property
     def span_bytes(self) -> ByteBudget:
@@ -298,7 +309,7 @@ class Service:
         )
 
     def open(self) -> None:
-        """Makes or brings up to date what is stored, and begins to work."""
+        """Makes the database if it is not there, and begins to work."""
         if self.own and not self.app.store.exists:
             return  # whoever only looks makes nothing
         self.app.store.prepare()
@@ -328,6 +339,7 @@ class Service:
 
     def close(self) -> None:
         """Finishes or hands back what runs, and lets go of everything."""
+        self.app.store.end_soon()
         if self.settings.demo is not None:
             self.settings.demo.stop()
         if self.settings.workers:

@@ -44,7 +44,7 @@ async def _find_caller(service: Service, request: Request) -> Caller:
                 service.limits.check(nobody, "sign-in")
                 raise
         return known
-    if service.proxy is not None:
+    if service.proxy is not None and "tally.through_proxy" in request.scope:
         known = service.proxy.find_caller(request.headers, address)
         if known is not None:
             return known

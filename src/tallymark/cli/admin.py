@@ -41,6 +41,7 @@ app.add_typer(tenants_app, name="tenants")
 app.add_typer(agents_app, name="agents")
 app.add_typer(admin_invitations.app, name="invitations")
 for _command in (
+    admin_store.upgrade,
     admin_store.backup,
     admin_store.restore,
     admin_store.check,
@@ -76,7 +77,7 @@ Limits = Annotated[
     typer.Option(
         "--rate-limit",
         metavar="CLASS=COUNT",
-        help="Requests a minute of each key, as in report=12000; may be given again.",
+        help="Requests a minute of each owner, as in report=12000; may be given again.",
     ),
 ]
 

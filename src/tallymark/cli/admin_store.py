@@ -1,4 +1,4 @@
-"""`tally admin backup`, `restore`, `check`, `prune` and `config`: for whoever runs a server."""
+"""`tally admin upgrade`, `backup`, `restore`, `check`, `prune`, `config`: for server operators."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 BackupPath = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="The file of the backup.")
 ]
+
+
+def upgrade(db: Db = None) -> None:
+    """Bring the tables of an older version up to date. End its servers and workers first.
+
+    tally serve does so too. No other command changes tables, and an older version cannot use the
+    new ones: take a backup first.
+    """
+    from tallymark.app.app import App
+    from tallymark.store.schema import CURRENT
+
+    tell_store(db)
+    with closing(App(db, upgrade=True)) as app:
+        app.store.require()
+        say(f"{app.store.shown} has the tables of this version (schema {CURRENT}).")
 
 
 def backup(

@@ -46,6 +46,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
         settings = read_settings(
             os.environ,
             db=db if example is None else example.db,
+            upgrade=True,
             workers=workers,
             demo=example,
             judge_model=judge_model,

@@ -62,4 +62,5 @@ def worker(
                 workers.wait_until_idle(told)
             else:
                 told.wait()
+            app.store.end_soon()
             say("ending: what does not end soon goes back to the queue", err=True)

@@ -7,6 +7,7 @@ that none fails halfway because another was quicker, and its DDL can be rolled b
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import threading
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -29,16 +29,24 @@ from tallymark.store.batch_thread import BatchThread
 from tallymark.store.database_dialects import read_one_moment
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
 from tallymark.store.moments import Moment
+from tallymark.store.postgres_engine import BEGIN, POOL_SECONDS, Ending, make_postgres_engines
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.rehearsals import is_rehearsal
-from tallymark.store.schema import CURRENT, make_current, schema_version
+from tallymark.store.schema import (
+    CURRENT,
+    explain_version,
+    make_current,
+    schema_version,
+    write_probe,
+)
+from tallymark.store.statement_limits import limit_statements, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from sqlite3 import Connection as SqliteConnection
 
-    from sqlalchemy import Connection, Dialect, Engine
+    from sqlalchemy import Connection, Engine
     from sqlalchemy.pool import ConnectionPoolEntry
 
     from tallymark.store.contests.attempt_items import Answer, Item
@@ -50,11 +58,6 @@ DEFAULT = f"{_OWN_FOLDER}/tally.db"
 _FORMS = "write a file's path, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 _SQLITE = {"sqlite", "sqlite+pysqlite"}
 _POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}
-BEGIN = "tally_begin"
-"""The execution option that says how a transaction begins."""
-CONNECT_SECONDS = "10"
-_POOL_SECONDS = 30.0
-"""How long a thread waits at least for one of the connections that others are using."""
 _PAUSE = 0.02
 # A connection that broke while nobody used it is thrown away, with a traceback that helps nobody.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
@@ -76,11 +79,13 @@ class Database:
     """Safe to use from several threads. Nothing is created before the first write."""
 
     def __init__(self, address: DatabaseAddress, patience: float) -> None:
-        make = _make_postgres_engine if address.path is None else _make_sqlite_engine
         self.address = address
-        self.engine = make(address, patience)
+        self._ending = Ending()
         # Who asks briefly and often, and need not wait for a plan each time.
-        self._brief = self.engine if address.path is not None else _make_brief_engine(self.engine)
+        if address.path is not None:
+            self.engine = self._brief = _make_sqlite_engine(address, patience)
+        else:
+            self.engine, self._brief = make_postgres_engines(address.url, patience, self._ending)
         self._patience = patience
         self._ready = False
         self._lock = threading.Lock()
@@ -94,25 +99,29 @@ class Database:
         self.on_run_change: Callable[[str, str], None] | None = None
         """The same of a run: its tenant and its id."""
 
-    def look(self, *, create: bool = False) -> bool:
-        """True when our tables are there; older ones are brought up to date, `create` makes them.
+    def look(self, *, create: bool = False, upgrade: bool = False) -> bool:
+        """True when our tables are there; `create` makes them.
 
-        One thread does so; the others wait for it and then find the schema there.
+        Tables of an older version are refused, unless `upgrade` says to bring them up to date:
+        servers of that version may be using them. One thread changes tables, the others wait.
         """
         if not self._ready:
             with self._lock:
                 there = self.address.path is None or self.address.path.exists()
                 version = self._retry(self._read_version, {"busy"}) if there else None
-                wanted = create or version is not None
-                if wanted and version != CURRENT:
-                    if version is not None and "mode" in self.engine.url.query:
+                if version is None:
+                    if create:
+                        self._retry(self._migrate, {"busy"})
+                elif version != CURRENT:
+                    if not upgrade:
+                        raise explain_version(version, self.address.shown)
+                    if "mode" in self.engine.url.query:
                         raise WorkFailed(
-                            f"{self.address.shown} has the schema {version} where this version of"
-                            f" Tallymark has {CURRENT}, and it can be read but not changed",
+                            f"{self.address.shown} can be read but not upgraded",
                             hint="copy it to a folder where you may write",
                         )
                     self._retry(self._migrate, {"busy"})
-                self._ready = wanted
+                self._ready = create or version is not None
         return self._ready
 
     @contextmanager
@@ -166,7 +175,7 @@ class Database:
     def _start_reader(self) -> BatchThread:
         with self._lock:
             if self._reader is None:
-                self._reader = BatchThread(self._read_all, name="tally-reader")
+                self._reader = BatchThread(limited(self._read_all), name="tally-reader")
             return self._reader
 
     def _read_all(self, works: Sequence[Callable[[Moment], Any]]) -> list[Any]:
@@ -187,38 +196,30 @@ class Database:
         The work may so be done twice, and must come to the same.
         """
         self.look(create=True)
-
-        def once() -> T:
-            with self._take_turn():
-                connection = self.engine.connect().execution_options(**{BEGIN: "write"})
-                with connection, connection.begin() as transaction:
-                    done = work(connection)
-                    if is_rehearsal():
-                        transaction.rollback()
-                    return done
-
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
-        return self._retry(once, {"busy", "lost"})
+        return self._retry(lambda: self._write_once(work), {"busy", "lost"})
+
+    def _write_once(self, work: Callable[[Connection], T]) -> T:
+        with self._take_turn():
+            connection = self.engine.connect().execution_options(**{BEGIN: "write"})
+            with connection, connection.begin() as transaction:
+                done = work(connection)
+                if is_rehearsal():
+                    transaction.rollback()
+                return done
 
     def check_writing(self) -> None:
-        """Raises what keeps it from being written; a writer that is at it will be done soon."""
-        path = self.address.path
-        if path is not None:
-            may = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-            if not may or "mode" in self.engine.url.query:
-                raise WorkFailed(f"{self.address.shown} can be read but not written")
-            return
-        with self.read() as connection:
-            query = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
-            if connection.exec_driver_sql(query).scalar_one():
-                raise WorkFailed(f"{self.address.shown} can be read but not written")
+        """Writes something that nobody reads; raises what keeps that from being done."""
+        self.require()
+        probe = partial(write_probe, shown=self.address.shown)
+        self._retry(lambda: self._write_once(probe), set())
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
         if self._turn is None:
             yield
             return
-        if not self._turn.acquire(timeout=max(self._patience, _POOL_SECONDS)):
+        if not self._turn.acquire(timeout=max(self._patience, POOL_SECONDS)):
             raise explain_locked(self.address)
         try:
             yield
@@ -231,7 +232,7 @@ class Database:
         """From here on one thread writes the items of all others, in batches."""
         with self._lock:
             if self._writer is None:
-                self._writer = BatchThread(self._apply, name="tally-writer")
+                self._writer = BatchThread(limited(self._apply), name="tally-writer")
             return self._writer
 
     def stop_threads(self) -> None:
@@ -240,6 +241,10 @@ class Database:
             if each is not None:
                 each.close()
         self._writer = self._reader = None
+
+    def end_soon(self) -> None:
+        """From now on nobody waits long for a database that does not answer: the process ends."""
+        self._ending.begin()
 
     def close(self) -> None:
         """Does what is waiting, and lets go of every connection."""
@@ -354,7 +359,12 @@ class Database:
                 f"the folder of {self.address.shown} cannot be made: {error.strerror}",
                 hint="name another place with --db",
             ) from None
-        with self.engine.connect() as connection:
+        if path is not None and not path.exists():
+            # Truth, submissions and mail addresses are in it: it is its owner's, whatever the
+            # umask, and SQLite gives the files beside it the same permissions.
+            with suppress(OSError):  # SQLite says what is wrong
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with limit_statements(math.inf), self.engine.connect() as connection:
             # Not for the pool: a table that is rebuilt must not take its children with it.
             connection.detach()
             if path is not None:
@@ -375,7 +385,8 @@ class Database:
                 return work()
             except (SQLAlchemyError, self._driver_error) as error:
                 failure = explain_driver_error(error, self.address)
-                if failure.kind not in again or time.monotonic() >= deadline:
+                late = time.monotonic() >= deadline or self._ending.has_begun
+                if failure.kind not in again or late:
                     raise failure.error from None
             time.sleep(_PAUSE)
 
@@ -419,7 +430,7 @@ def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
         _make_read_only(path) if alone else address.url,
         hide_parameters=True,
         connect_args={"timeout": patience},
-        pool_timeout=max(patience, _POOL_SECONDS),
+        pool_timeout=max(patience, POOL_SECONDS),
     )
 
     @event.listens_for(engine, "connect")
@@ -448,63 +459,6 @@ def _make_read_only(path: Path) -> URL:
     if not changes.exists() or not (changes.stat().st_size or index.exists()):
         query["immutable"] = "1"
     return URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
-
-
-def _make_postgres_engine(address: DatabaseAddress, patience: float) -> Engine:
-    url = address.url
-    if "connect_timeout" not in url.query:
-        url = url.update_query_dict({"connect_timeout": CONNECT_SECONDS})
-    engine = create_engine(
-        url,
-        hide_parameters=True,
-        pool_pre_ping=True,  # a server that was restarted has closed what the pool still holds
-        pool_timeout=max(patience, _POOL_SECONDS),
-    )
-    _ping_on_news(engine.dialect)
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # PostgreSQL would wait for a lock for ever. LOCAL: forgotten at the end of the transaction.
-        if connection.get_execution_options().get(BEGIN) == "write":
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, int(patience * 1000))}")
-
-    return engine
-
-
-def _make_brief_engine(engine: Engine) -> Engine:
-    """Its statements are planned once, and all that a transaction reads is of one moment."""
-    brief = create_engine(
-        engine.url,
-        hide_parameters=True,
-        isolation_level="AUTOCOMMIT",  # one statement needs no transaction: see `read_once`
-        pool_pre_ping=True,
-        pool_timeout=_POOL_SECONDS,
-    )
-    _ping_on_news(brief.dialect)
-
-    @event.listens_for(brief, "connect")
-    def _set_up(connection: Any, _: ConnectionPoolEntry) -> None:
-        # By values it would plan anew what is found by an index whatever they are.
-        connection.execute("SET plan_cache_mode = force_generic_plan")
-        connection.commit()
-
-    @event.listens_for(brief, "begin")
-    def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
-
-    return brief
-
-
-def _ping_on_news(dialect: Dialect) -> None:
-    """A connection that the server closed can be read from; only then is the server asked."""
-    ping = dialect.do_ping
-
-    def do_ping(connection: Any) -> bool:
-        waiting = poll()
-        waiting.register(connection.fileno(), POLLIN)
-        return ping(connection) if waiting.poll(0) else True
-
-    dialect.do_ping = do_ping  # type: ignore[method-assign, assignment]
 
 
 def parse_address(text: str | None) -> DatabaseAddress:

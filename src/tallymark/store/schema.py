@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    update,
 )
 from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.schema import CreateColumn, CreateIndex
@@ -78,6 +80,20 @@ def make_current(connection: Connection, shown: str) -> None:
         make_version(connection, CURRENT)
     else:
         upgrade_schema(connection, version, shown)
+
+
+class SchemaChanged(WorkFailed):
+    """Another version of Tallymark changed the tables while this one used them."""
+
+
+def write_probe(connection: Connection, shown: str) -> None:
+    """Writes to the disk what changes nothing, where the tables are still those of this version."""
+    same = update(_versions).where(_versions.c.version_num == CURRENT)
+    if not connection.execute(same.values(version_num=CURRENT)).rowcount:
+        raise SchemaChanged(f"another version of Tallymark changed the tables of {shown}")
+    if connection.dialect.name == "sqlite":
+        # It leaves out rows that are as they were. This number is in the file's head, and unused.
+        connection.exec_driver_sql(f"PRAGMA user_version = {int(time.time()) % 2**31}")
 
 
 def make_version(connection: Connection, version: str) -> None:
@@ -195,6 +211,21 @@ def list_versions() -> set[str]:
     return {each.revision for each in ScriptDirectory(MIGRATIONS).walk_revisions()}
 
 
+def explain_version(version: str, shown: str) -> WorkFailed:
+    """Why tables of another version cannot be used as they are."""
+    if version in list_versions():
+        return WorkFailed(
+            f"{shown} has the tables of an older version of Tallymark (schema {version}; this one"
+            f" has {CURRENT})",
+            hint="end the servers of that version, then run: tally admin upgrade",
+        )
+    return WorkFailed(
+        f"{shown} was written by a newer version of Tallymark (schema {version}; this one"
+        f" knows {CURRENT})",
+        hint="update Tallymark, or use another database",
+    )
+
+
 def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
     """Runs the migrations that the database lacks."""
     if version == CURRENT:
@@ -204,11 +235,7 @@ def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
     from alembic.config import Config  # noqa: PLC0415
 
     if version not in list_versions():
-        raise WorkFailed(
-            f"{shown} was written by a newer version of Tallymark (schema {version}; this one"
-            f" knows {CURRENT})",
-            hint="update Tallymark, or use another database",
-        )
+        raise explain_version(version, shown)
     config = Config(attributes={"connection": connection, "version_table": VERSION_TABLE})
     # Alembic's options interpolate, so a percent sign in the path of an installation is doubled.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

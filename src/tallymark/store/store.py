@@ -77,17 +77,22 @@ _LONGEST_RUN_NAME = 200
 
 
 def open_store(
-    url: str | None = None, *, tenant: str = "default", patience: float = PATIENCE
+    url: str | None = None,
+    *,
+    tenant: str = "default",
+    patience: float = PATIENCE,
+    upgrade: bool = False,
 ) -> Store:
     """Opens the store at a file's path, `sqlite:///…` or `postgresql://…`.
 
-    An older schema is brought up to date. A database that is not there is only made by the first
-    write. `patience` is how many seconds to wait for a database that others have locked.
+    A database that is not there is only made by the first write. One with the tables of an older
+    version is refused, unless `upgrade` says to bring them up to date. `patience` is how many
+    seconds to wait for a database that others have locked.
     """
     database = Database(parse_address(url), patience)
     try:
         store = Store(database, tenant)
-        database.look()
+        database.look(upgrade=upgrade)
     except BaseException:
         database.close()
         raise
@@ -154,14 +159,16 @@ class Store:
         return {"waiting": len(writer), "batches": writer.batches, "written": writer.items}
 
     def prepare(self) -> None:
-        """Makes the database, or brings it up to date; several processes may do so at once."""
+        """Makes the database if it is not there; several processes may do so at once."""
         self._database.look(create=True)
 
     def check(self) -> None:
         """Raises what keeps the database from being read or written."""
-        with self._database.read() as connection:
-            connection.exec_driver_sql("SELECT 1")
         self._database.check_writing()
+
+    def end_soon(self) -> None:
+        """From now on nobody waits long for a database that does not answer: the process ends."""
+        self._database.end_soon()
 
     @property
     def shown(self) -> str:

@@ -149,7 +149,8 @@ class PageServer:
         if not hmac.compare_digest(visit.form.get("csrf").encode(), visit.visitor.csrf.encode()):
             raise NotAllowed("this form is of another session", hint="load the page anew")
         if not self._service.own:
-            self._service.limits.check(visit.caller, "write")
+            # Wrong keys and registrations count on their own.
+            self._service.limits.check(visit.caller, "read" if page.strangers_may_act else "write")
         act = page.actions.get(visit.form.get("do"))
         if act is None:
             raise NotFound(f"this page does nothing called {visit.form.get('do')[:40]!r}")

@@ -94,7 +94,7 @@ def find_visitor(service: Service, request: Request) -> Visitor:
         with suppress(NotSignedIn):
             known = service.accounts.resume(token, address)
             return Visitor(known.caller, known.csrf)
-    if service.proxy is not None:
+    if service.proxy is not None and "tally.through_proxy" in request.scope:
         vouched = service.proxy.find_caller(request.headers, address)
         if vouched is not None:
             return Visitor(vouched)

@@ -56,15 +56,19 @@ def gather(visit: Visit) -> SignInView:
 
 def sign_in(visit: Visit) -> Outcome:
     """With a key; an invitation becomes one, if it is said for whom."""
-    visit.service.limits.check(visit.caller, "sign-in")
     text = visit.form.require("key", "give a key or an invitation")
     if text.startswith(INVITATION):
         return _accept(visit, text)
+    service, address = visit.service, visit.caller.address
     try:
-        signed = visit.service.accounts.sign_in(text, visit.caller.address)
+        caller = service.accounts.authenticate(text, address)
     except NotSignedIn as error:
+        # Wrong keys alone count for an address: many with good keys may share it.
+        service.limits.check(visit.caller, "sign-in")
         # Said at the field: who types a wrong key is not sent to the page that asks for keys.
         raise InvalidInput(error.problems) from None
+    service.limits.check(caller, "write")
+    signed = service.accounts.sign_in(text, address)
     return Outcome(_find_next(visit), session=signed.token)
 
 
@@ -74,6 +78,7 @@ def _accept(visit: Visit, text: str) -> Outcome:
         owner, agent = form.get("owner") or None, form.get("agent") or None
         made = accounts.accept_invitation(text, owner=owner, agent=agent)
     except NotFound as error:
+        visit.service.limits.check(visit.caller, "sign-in")
         raise InvalidInput(error.problems) from None
     return _welcome(visit, made)
 

@@ -1,0 +1,149 @@
+"""Bounds on connections: silent and slow clients are disconnected, and no address may hold many.
+
+uvicorn ends idle keep-alive connections and nothing else, so this adds time limits for headers and
+bodies, and counts connections. An answer may run for hours (event streams do).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tallymark.app.limits import group_address
+
+_MOST_DESCRIPTORS = 2**20
+"""Some systems have no limit at all, and programs that close every possible descriptor."""
+_KEPT_FOR_OTHERS = 4
+"""One in so many descriptors is for the database, sandboxes and files."""
+
+
+@dataclass(kw_only=True)
+class ConnectionLimits:
+    """What one server allows; it also counts the connections that are open now."""
+
+    header_s: float = 10.0
+    """From the first moment of a connection, or of a later request on it, to the whole header."""
+    body_s: float = 30.0
+    """In each such period, `body_bytes` of an unfinished body must arrive."""
+    body_bytes: int = 1_000
+    unread_s: float = 300.0
+    """So long may a client leave an answer unread."""
+    per_address: int = 1_000
+    total: int = 10_000
+    is_proxy: Callable[[str | None], bool] = lambda _: False
+    """Trusted proxies connect for many clients, and are not counted."""
+    open: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, **given: Any) -> HttpToolsProtocol:
+        """Make the protocol of a new connection: uvicorn calls it as it would call the class."""
+        return _BoundedProtocol(self, **given)
+
+
+def make_limits(is_proxy: Callable[[str | None], bool]) -> ConnectionLimits:
+    """Limits that fit this process, whose descriptor limit is raised as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return ConnectionLimits(
+        per_address=min(2_000, wanted // 4),
+        total=wanted - wanted // _KEPT_FOR_OTHERS,
+        is_proxy=is_proxy,
+    )
+
+
+class _BoundedProtocol(HttpToolsProtocol):
+    def __init__(self, limits: ConnectionLimits, **given: Any) -> None:
+        super().__init__(**given)
+        self._limits = limits
+        self._counted: str | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Runs while a header or a body is expected."""
+        self._unread: asyncio.TimerHandle | None = None
+        self._in_body = False
+        self._body_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        limits, peer = self._limits, self.client[0] if self.client else None
+        too_many = len(self.connections) > limits.total
+        if not limits.is_proxy(peer):
+            self._counted = group_address(peer)
+            limits.open[self._counted] += 1
+            too_many = too_many or limits.open[self._counted] > limits.per_address
+        if too_many:
+            transport.abort()
+        else:
+            self._start(limits.header_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        self.resume_writing()
+        if self._counted is not None:
+            self._limits.open[self._counted] -= 1
+            if not self._limits.open[self._counted]:
+                del self._limits.open[self._counted]
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # Also what begins no request, such as empty lines: uvicorn has stopped its own timer.
+        waits = self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]
+        if waits and self._timer is None and self.timeout_keep_alive_task is None:
+            self._start(self._limits.header_s)
+
+    def on_headers_complete(self) -> None:
+        self._stop()
+        self._in_body, self._body_bytes = True, 0
+        self._start(self._limits.body_s)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._stop()
+        self._in_body = False
+        super().on_message_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        if self.transport.get_write_buffer_size():
+            # Closing waits until the client has read the rest of the last answer.
+            self.loop.call_later(self._limits.unread_s, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        self._unread = self.loop.call_later(self._limits.unread_s, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
+
+    def _start(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._look)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """Disconnect a client that was too slow; one that waits for us has time."""
+        if self._in_body and (
+            self._body_bytes >= self._limits.body_bytes
+            or self.flow.read_paused
+            or self.cycle.waiting_for_100_continue
+        ):
+            self._body_bytes = 0
+            self._start(self._limits.body_s)
+        else:
+            self.transport.abort()
