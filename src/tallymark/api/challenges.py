@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from anyio import to_thread
 from fastapi import Query, Request, Response
 from pydantic import BaseModel
 
@@ -113,9 +112,9 @@ async def publish_challenge(
             write(folder)
             return services.publishing.publish(folder, validate_only=validate_only, force=force)
 
-    kept = await to_thread.run_sync(publish)
-    at = find_service(request).clock()
-    return answer({"challenge": describe_challenge(kept, at)}, 201)
+    service = find_service(request)
+    kept = await service.run_in_thread(request.state.caller, publish)
+    return answer({"challenge": describe_challenge(kept, service.clock())}, 201)
 
 
 def _is_packed(request: Request) -> bool:
@@ -267,7 +266,7 @@ async def rescore_challenge(
         place = f"/api/v1/jobs/{job.id}"
         return answer({"job": describe_job(job, caller)}, 202, location=place)
 
-    return await to_thread.run_sync(rescore)
+    return await find_service(request).run_in_thread(caller, rescore)
 
 
 @router.get("/pauses", response_model=wire.PausePage, dependencies=[may(ORGANISERS)])

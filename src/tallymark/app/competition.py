@@ -109,6 +109,13 @@ class AttemptReport(NamedTuple):
     key: str | None = None
 
 
+class PreparedReport(NamedTuple):
+    """A report as the store takes it, and its metrics."""
+
+    item: Report
+    metrics: Metrics
+
+
 @dataclass(frozen=True, slots=True)
 class LimitedJudge:
     """A judge of red against blue, whose model has no more than it may."""
@@ -324,6 +331,24 @@ class Competition:
         return [
             settled[nth].result() if nth in settled else each for nth, each in enumerate(answers)
         ]
+
+    def prepare_reports(self, reports: Sequence[AttemptReport]) -> list[PreparedReport]:
+        """What `areport_many` sends to the writer."""
+        return [PreparedReport(self._make_report(each), each.metrics) for each in reports]
+
+    async def areport_many(
+        self, prepared: Sequence[PreparedReport]
+    ) -> list[Attempt | TallymarkError]:
+        """The same as `report_many`; waiting for the writer holds no thread."""
+        if self._must_sweep():
+            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
+        settled = {
+            nth: asyncio.wrap_future(self._settlers.put(each, prepared[nth].metrics))
+            for nth, each in enumerate(answers)
+            if isinstance(each, Attempt) and each.state == "submitted"
+        }
+        return [await settled[nth] if nth in settled else each for nth, each in enumerate(answers)]
 
     def _make_report(self, report: AttemptReport) -> Report:
         name, agent, metrics, key = report

@@ -6,15 +6,16 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.competition import Competition
+from tallymark.app.fair_threads import FairThreads, FairTurns, name_share
 from tallymark.app.jobs import JobService
 from tallymark.app.kept_pages import KeptPages
 from tallymark.app.limits import RateLimits
@@ -40,10 +41,13 @@ from tallymark.sandbox.policy import choose_policy
 from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
+    from tallymark.app.callers import Caller
     from tallymark.app.demo import Demo
     from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
+
+T = TypeVar("T")
 
 CORS_VARIABLE = "TALLY_CORS_ORIGINS"
 
@@ -271,9 +275,29 @@ class Service:
         return ByteBudget()
 
     @cached_property
+    def threads(self) -> FairThreads:
+        """Where requests do what would hold up the event loop."""
+        return FairThreads()
+
+    @cached_property
+    def bulk_turns(self) -> FairTurns:
+        """Whose part of a bulk report goes to the writer next."""
+        return FairTurns()
+
+    async def run_in_thread(
+        self, caller: Caller, work: Callable[..., T], *given: object, patient: bool = False
+    ) -> T:
+        """Do what a caller asks for in a thread of their share: see `FairThreads.run`."""
+        return await self.threads.run(name_share(caller), work, *given, patient=patient)
+
+    def iterate_in_thread(self, caller: Caller, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The same for what is streamed."""
+        return self.threads.iterate(name_share(caller), chunks)
+
+    @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
-        return LiveHub(find_ended=self.accounts.find_ended)
+        return LiveHub(find_ended=self.accounts.find_ended, threads=self.threads)
 
     @cached_property
     def what_if(self) -> WhatIfs:

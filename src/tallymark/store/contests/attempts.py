@@ -128,6 +128,10 @@ class Attempts(TenantRows):
         """Does items, for each its answer, or why it was refused."""
         return self._database.do_all(items)
 
+    async def ado_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """The same, without holding up the event loop."""
+        return await self._database.ado_all(items)
+
     def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """The same where one that is refused keeps all from being done."""
         return self._database.do_all_or_none(items)
