@@ -37,6 +37,7 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.app.jobs import describe_job
 from tallymark.app.publishing import name_places
+from tallymark.app.ratings import find_track_board
 from tallymark.app.rescoring import (
     NewRule,
     apply_rescoring,
@@ -52,7 +53,7 @@ from tallymark.app.sight import (
     list_visible_tracks,
 )
 from tallymark.challenges.challenge_folder import unpack
-from tallymark.challenges.tracks import Track
+from tallymark.challenges.tracks import Track, TrackStanding
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
@@ -347,7 +348,9 @@ def get_track_board(
 ) -> Response:
     """The board of a track, from the boards of its challenges."""
     track = find_visible_track(services, caller, name)
-    return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
+    public = is_public(caller, live)
+    lines = find_track_board(services, caller, track, public=public)
+    return _answer_track(services, track, lines, (limit, cursor, around), public)
 
 
 @router.post("/tracks/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)])
@@ -364,20 +367,21 @@ def suppose_track_board(
     track = services.publishing.read_track(body.model_dump(exclude_none=True))
     for each in track.challenges:
         find_visible(services, caller, each)
-    return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
+    public = is_public(caller, live)
+    lines = find_track_board(services, caller, track, public=public)
+    return _answer_track(services, track, lines, (limit, cursor, around), public)
 
 
 def _answer_track(
     services: TenantServices,
     track: Track,
-    limit: int,
-    cursor: str | None,
-    around: str | None,
+    lines: list[TrackStanding],
+    page: tuple[int, str | None, str | None],
     public: bool,
 ) -> Response:
+    limit, cursor, around = page
     place = read_cursor(cursor, int)
     frozen = services.store.challenges.frozen(services.now) if public else ()
-    lines = services.competition.track_board(track, public=public)
     first = place[0] if place else 0
     if around is not None:
         at = next((n for n, each in enumerate(lines) if each.agent == around), None)

@@ -79,7 +79,7 @@ from tallymark.models.reach import limit_reach
 from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
 from tallymark.store.contests.attempt_items import Finish, Verdict
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.rehearsals import is_rehearsal, rehearse
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -185,13 +185,17 @@ class Competition:
         challenge = self._rulings.find(name, anew=True).challenge
         _refuse_other_kind(challenge, "enter")
         self._expire_some()
+        seed, begins = self._draw(), True
+        how: Any = {"seed": seed, "memoryless": memoryless, "key": key}
+        if challenge.generate is not None:
+            # Making data takes a sandbox: not for who would be refused, or has an attempt open.
+            with rehearse():
+                tried = self.store.attempts.enter(name, agent, at=self._clock(), **how)
+            begins = tried.seed == seed
         # Before the clock starts: data that cannot be made cost nobody an attempt.
-        seed = self._draw()
-        public = self._load_public(challenge, seed)
-        attempt = self.store.attempts.enter(
-            name, agent, at=self._clock(), seed=seed, memoryless=memoryless, key=key
-        )
-        if (attempt.seed, attempt.version) != (seed, challenge.version):
+        public = self._load_public(challenge, seed) if begins else {}
+        attempt = self.store.attempts.enter(name, agent, at=self._clock(), **how)
+        if not begins or (attempt.seed, attempt.version) != (seed, challenge.version):
             challenge = self._rulings.find_version(attempt)
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,8 +17,8 @@ from tallymark.app.app import App
 from tallymark.app.competition import Competition
 from tallymark.app.fair_threads import FairThreads, FairTurns, name_share
 from tallymark.app.jobs import JobService
-from tallymark.app.kept_pages import KeptPages
-from tallymark.app.limits import RateLimits
+from tallymark.app.kept_pages import KeptPages, KeptTables
+from tallymark.app.limits import TABLE_COST, RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.own_traces import read_endpoint, start_tracing
@@ -103,6 +103,12 @@ class TenantServices:
     def now(self) -> float:
         """By the server's clock."""
         return self._service.clock()
+
+    def find_table(
+        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+    ) -> T:
+        """See `Service.find_table`."""
+        return self._service.find_table(caller, key, made_of, make)
 
     @cached_property
     def competition(self) -> Competition:
@@ -308,6 +314,25 @@ class Service:
     def pages(self) -> KeptPages:
         """Pages of boards as they were last answered."""
         return KeptPages()
+
+    @cached_property
+    def _tables(self) -> KeptTables:
+        return KeptTables()
+
+    def find_table(
+        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+    ) -> T:
+        """A table that takes long to make, as it was made last if nothing has changed since.
+
+        Whoever has it made is charged for that besides the request.
+        """
+
+        def make_for_caller() -> T:
+            if not self.own:
+                self.limits.check(caller, "read", TABLE_COST)
+            return make()
+
+        return self._tables.find_or_make((caller.tenant, key), made_of, make_for_caller)
 
     @cached_property
     def workers(self) -> Workers:
