@@ -274,7 +274,7 @@ def prove_worker(folder: Path, size: Size) -> str:  # noqa: ARG001
             worker.kill()
         _require(app.store.jobs.get(job).state == "running", "it was not in the middle")
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as worker:
-            done = JobService(app.store).wait(job, 150)
+            done = asyncio.run(JobService(app.store).await_end(job, 150))
             worker.terminate()
         _require(done.state == "done", "nobody went on", done.state, done.error)
         attempt = app.store.attempts.get(done.subject)

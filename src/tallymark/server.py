@@ -221,6 +221,11 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         self.should_exit = True
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # No worker takes a job any more: who waits for one is answered by what there is.
+        self._service.app.store.jobs.bell.stop()
+        await super().shutdown(sockets)
+
 
 def serve(
     service: Service,

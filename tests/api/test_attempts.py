@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,7 @@ def test_programs_are_run_by_workers_and_the_job_tells_the_score(server: Server)
     assert taken.status_code == 202, taken.text
     where = taken.headers["location"]
     assert where == f"/api/v1/jobs/{taken.json()['job']}"
-    job = server.service.tenant("default").jobs.wait(taken.json()["job"], 60)
+    job = asyncio.run(server.service.tenant("default").jobs.await_end(taken.json()["job"], 60))
     assert job.state == "done"
     assert server.ask("charlie", "GET", where).json()["job"]["state"] == "done"
     assert server.ask("bob", "GET", where).status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -17,7 +18,7 @@ def start(server: Server, **more: Any) -> Any:
 def test_a_suite_is_executed_by_a_job(server: Server) -> None:
     queued = start(server)
     assert (queued.status_code, queued.json()["run"]["status"]) == (202, "queued"), queued.text
-    job = server.service.tenant("default").jobs.wait(queued.json()["job"], 60)
+    job = asyncio.run(server.service.tenant("default").jobs.await_end(queued.json()["job"], 60))
     assert job.state == "done"
     run = server.v1("victor", "GET", f"/runs/{queued.json()['run']['id']}").json()["run"]
     assert (run["status"], run["score"], run["score_formula"]) == (
@@ -110,7 +111,7 @@ def test_runs_are_scored_again_beside_and_compared(server: Server) -> None:
 
 def test_a_suite_that_asks_something_else_says_so(server: Server) -> None:
     queued = start(server).json()
-    server.service.tenant("default").jobs.wait(queued["job"], 60)
+    asyncio.run(server.service.tenant("default").jobs.await_end(queued["job"], 60))
     other = SUITE.replace("[{prompt", "[{prompt: say ho, checks: [match: ho]}, {prompt", 1)
     path = f"/runs/{queued['run']['id']}/rescore"
     told = server.v1("alice", "POST", path, json={"suite": other}).json()

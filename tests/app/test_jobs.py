@@ -116,9 +116,9 @@ def test_waiting_ends_with_the_job(app: App, jobs: JobService) -> None:
     begun = threading.Event()
     thread = end_later(app, begun)
     begun.set()
-    assert jobs.wait(job.id, 30.0).result == "result"
+    assert asyncio.run(jobs.await_end(job.id, 30.0)).result == "result"
     thread.join()
-    assert jobs.wait(job.id, 30.0).state == "done"
+    assert asyncio.run(jobs.await_end(job.id, 30.0)).state == "done"
 
 
 def test_waiting_lets_others_go_on(app: App, jobs: JobService) -> None:
@@ -138,7 +138,7 @@ def test_waiting_lets_others_go_on(app: App, jobs: JobService) -> None:
 
 def test_waiting_ends_without_the_job(app: App, jobs: JobService) -> None:
     job = add(app)
-    assert jobs.wait(job.id, 0.0).state == "queued"
+    assert asyncio.run(jobs.await_end(job.id, 0.0)).state == "queued"
     assert asyncio.run(jobs.await_end(job.id, 0.0)).state == "queued"
     assert not app.store.jobs.bell._waiting
 
@@ -150,7 +150,7 @@ def test_a_job_that_another_process_ends_is_found_by_looking(app: App, jobs: Job
         (claimed,) = other.store.job_queue.claim(["score"], 1)
         thread = threading.Thread(target=other.store.job_queue.finish, args=(claimed, "far"))
         thread.start()
-        assert jobs.wait(job.id, 30.0).result == "far"
+        assert asyncio.run(jobs.await_end(job.id, 30.0)).result == "far"
         thread.join()
 
 
@@ -158,7 +158,7 @@ def test_a_job_that_is_cancelled_has_ended(app: App, jobs: JobService) -> None:
     job = add(app, "rescore")
     thread = threading.Thread(target=app.store.jobs.cancel, args=(job.id,))
     thread.start()
-    assert jobs.wait(job.id, 30.0).state == "cancelled"
+    assert asyncio.run(jobs.await_end(job.id, 30.0)).state == "cancelled"
     thread.join()
 
 
@@ -173,5 +173,5 @@ def test_a_job_that_is_handed_back_has_not_ended(app: App, jobs: JobService) -> 
 
     thread = threading.Thread(target=hand_back_and_end)
     thread.start()
-    assert jobs.wait(job.id, 30.0).result == "in the end"
+    assert asyncio.run(jobs.await_end(job.id, 30.0)).result == "in the end"
     thread.join()

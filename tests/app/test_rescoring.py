@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def test_weights_are_rescored_by_a_worker_as_they_would_be_at_once(
     services: TenantServices,
 ) -> None:
     job = queue_rescoring(services, ORGANISER, "maze", WEIGHTS, reason="speed matters")
-    done = services.jobs.wait(job.id)
+    done = asyncio.run(services.jobs.await_end(job.id))
     assert (done.state, done.error) == ("done", None)
     weights = {
         each.key: each.weight for each in services.store.challenges.get("maze").scoring.dimensions
@@ -57,7 +58,7 @@ def test_a_preview_by_a_worker_changes_nothing_and_tells_who_moves(
     rule = NewRule(changes={"formula": "tokens_total", "strategy": "custom"})
     at_once = preview_rescoring(services, "frugal", rule)
     job = queue_rescoring(services, ORGANISER, "frugal", rule, apply=False)
-    done = services.jobs.wait(job.id)
+    done = asyncio.run(services.jobs.await_end(job.id))
 
     assert msgspec.convert(done.result["rescoring"], Rescoring).moves == at_once.moves
     assert at_once.moved == 2
@@ -72,7 +73,7 @@ def test_what_was_looked_at_and_changed_since_is_not_rescored(services: TenantSe
     with pytest.raises(Conflict, match="changed 'frugal' since you looked"):
         apply_rescoring(services, "frugal", second, based_on=looked_at)
     job = queue_rescoring(services, ORGANISER, "frugal", second, based_on=looked_at)
-    assert services.jobs.wait(job.id).state == "failed"
+    assert asyncio.run(services.jobs.await_end(job.id)).state == "failed"
 
 
 def test_arithmetic_is_never_large_and_scoring_many_again_is(
@@ -98,6 +99,6 @@ def test_a_job_tells_how_far_it_is(
 
     monkeypatch.setattr(queue, "note_progress", look)
     monkeypatch.setattr(workers, "_NOTED_EVERY", 0.0)
-    services.jobs.wait(queue_rescoring(services, ORGANISER, "maze", WEIGHTS).id)
+    asyncio.run(services.jobs.await_end(queue_rescoring(services, ORGANISER, "maze", WEIGHTS).id))
     seen = [each.result for each in told if each is not None]
     assert {"progress": {"done": 0, "of": 4}} in seen

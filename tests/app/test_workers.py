@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import signal
 import subprocess
@@ -48,12 +49,15 @@ def app(own_url: str) -> Iterator[App]:
         yield opened
 
 
-def add(app: App, kind: str = "test", subject: str = "s1", **payload: Any) -> Job:
-    return app.store.jobs.add(NewJob(kind=kind, subject=subject, owner="alice", payload=payload))
+def add(
+    app: App, kind: str = "test", subject: str = "s1", owner: str = "alice", **payload: Any
+) -> Job:
+    return app.store.jobs.add(NewJob(kind=kind, subject=subject, owner=owner, payload=payload))
 
 
 def wait(app: App, job: Job | str) -> Job:
-    return JobService(app.store).wait(job if isinstance(job, str) else job.id, LONG)
+    name = job if isinstance(job, str) else job.id
+    return asyncio.run(JobService(app.store).await_end(name, LONG))
 
 
 def table(handle: Callable[[Task], Any], **options: Any) -> dict[str, JobKind]:
@@ -141,7 +145,7 @@ def test_no_more_at_a_time_than_there_are_workers(app: App) -> None:
             both.wait(LONG)
             go.wait(LONG)
 
-    jobs = [add(app, subject=f"s{n}") for n in (1, 2, 3)]
+    jobs = [add(app, subject=f"s{n}", owner=f"owner-{n}") for n in (1, 2, 3)]
     with work(app, handle) as workers:
         both.wait(LONG)
         assert workers.busy == 2

@@ -15,6 +15,7 @@ from tallymark.api.answers import (
     Live,
     ValidateOnly,
     answer,
+    encode,
     find_unchanged,
     make_etag,
     pick,
@@ -25,10 +26,10 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.api.boards import describe_line
 from tallymark.app.callers import Caller, check_role
-from tallymark.app.ratings import read_ratings
+from tallymark.app.ratings import RatingTable, keep_ratings
 from tallymark.app.service import TenantServices
 from tallymark.app.side_places import list_side_places
-from tallymark.app.sight import is_public, name_visible, show_owner
+from tallymark.app.sight import is_public, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -170,14 +171,15 @@ def reinstate(
 
 @router.get("/ratings", response_model=wire.Ratings, dependencies=[may(PUBLIC, "work")])
 def get_ratings(
-    request: Request,
     caller: Who,
     services: Services,
     k: Annotated[int, Query(ge=1, le=100, description="For pass@k and pass^k.")] = 3,
     live: Live = None,
 ) -> Response:
     """Strengths with intervals, Elo, and difficulties, from the log of attempts."""
-    at = find_service(request).clock()
-    shown, public = name_visible(services, caller), is_public(caller, live)
-    table = read_ratings(services.store, at=at, k=k, public=public, only=shown)
-    return answer(table.to_dict())
+    body = keep_ratings(services, caller, _encode_ratings, k=k, public=is_public(caller, live))
+    return Response(body, media_type="application/json")
+
+
+def _encode_ratings(table: RatingTable) -> bytes:
+    return encode(table.to_dict())

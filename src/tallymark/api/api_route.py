@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from functools import partial, wraps
+from inspect import iscoroutinefunction
 from typing import Any
 
 import msgspec
-from anyio import to_thread
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -65,8 +67,17 @@ class ApiRequest(Request):
             raise json.JSONDecodeError(str(error), "", 0) from None
 
 
+_request: ContextVar[Request] = ContextVar("request")
+"""The one that is being answered, whose caller's share of the threads its handler uses."""
+
+
 class ApiRoute(APIRoute):
     """A route of the API; one that does not say who may use it is a mistake."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
+        if not iscoroutinefunction(endpoint):
+            endpoint = _run_in_thread(endpoint)
+        super().__init__(path, endpoint, **given)
 
     @property
     def allow(self) -> Allow:
@@ -95,6 +106,7 @@ class ApiRoute(APIRoute):
             caller = await admit(request, allow)
             if request.method in ("POST", "PUT", "PATCH"):
                 _check_kind(request, kinds)
+            _request.set(request)
             with act_as(caller.actor), rehearse(really=_asks_to_validate(request)):
                 key = request.headers.get("idempotency-key")
                 if key is None or request.method == "GET" or own_keys or is_rehearsal():
@@ -102,6 +114,18 @@ class ApiRoute(APIRoute):
                 return await _answer_once(request, key, handle)
 
         return guard
+
+
+def _run_in_thread(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """FastAPI would run it in a thread of the pool that all share, whoever asks."""
+
+    @wraps(endpoint)
+    async def run(**given: Any) -> Any:
+        request = _request.get()
+        service = find_service(request)
+        return await service.run_in_thread(request.state.caller, partial(endpoint, **given))
+
+    return run
 
 
 async def admit(request: Request, allow: Allow) -> Caller:
@@ -161,9 +185,9 @@ async def _answer_once(
     digest.update(await request.body())
     answers = service.tenant(caller.tenant).store.idempotent_answers
     who = caller.asker
-    known = await to_thread.run_sync(
-        lambda: answers.begin(who, key, digest.hexdigest(), at=service.clock())
-    )
+    run = partial(service.run_in_thread, caller)
+    begin = partial(answers.begin, who, key, digest.hexdigest(), at=service.clock())
+    known = await run(begin)
     if known is not None:
         headers = {**known.headers, "idempotency-replayed": "true"}
         return Response(known.body, known.status, headers)
@@ -171,19 +195,19 @@ async def _answer_once(
         response = await handle(request)
     except BaseException as error:
         if isinstance(error, _REFUSALS) and not isinstance(error, WorkFailed):
-            await to_thread.run_sync(lambda: answers.forget(who, key))
+            await run(answers.forget, who, key, patient=True)
         else:
             answers.leave(who, key)
         raise
     # What is shown once is not kept, and so not shown again.
     body = getattr(response, "kept_body", getattr(response, "body", None))
     if body is None:  # it streams, or says how far something is
-        await to_thread.run_sync(lambda: answers.forget(who, key))
+        await run(answers.forget, who, key, patient=True)
         return response
     kept = KeptAnswer(
         status=response.status_code,
         headers={name: response.headers[name] for name in _KEPT if name in response.headers},
         body=bytes(body),
     )
-    await to_thread.run_sync(lambda: answers.finish(who, key, kept))
+    await run(answers.finish, who, key, kept, patient=True)
     return response

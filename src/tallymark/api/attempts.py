@@ -48,7 +48,8 @@ from tallymark.app.sight import (
     withhold_words,
 )
 from tallymark.app.submissions import (
-    WAITED_S,
+    TakenSubmission,
+    await_score,
     check_answer,
     describe_submitted,
     find_competitor,
@@ -222,7 +223,7 @@ def get_form(
     dependencies=[may(COMPETITORS, "write")],
     responses={202: {"model": wire.Submitted, "description": "Taken, and not yet scored."}},
 )
-def submit(
+async def submit(
     attempt: str,
     body: wire.SentSubmission,
     request: Request,
@@ -237,28 +238,41 @@ def submit(
     It waits up to 30 s for the breakdown, unless `Prefer: respond-async` asks it not to; then, or
     after that, 202 and a job to look at.
     """
-    agent = find_competitor(services, caller, attempt, body.agent)
+    service = find_service(request)
     trajectory = body.trajectory
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
     sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
-    if validate_only:
+
+    def check() -> Response:
+        agent = find_competitor(services, caller, attempt, body.agent)
         said: Any = {"metadata": body.metadata, "trajectory": trajectory}
         services.competition.take_submission(attempt, agent, body.answer, **said)
-        found = check_answer(services, caller, attempt, sent, find_service(request).clock())
+        found = check_answer(services, caller, attempt, sent, service.clock())
         return answer({"valid": True, "findings": msgspec.to_builtins(found)})
-    before = services.store.ratings.of(agent).rating
-    wait = 0.0 if "respond-async" in prefer.lower() else WAITED_S
-    done = submit_answer(services, caller, attempt, sent, agent=agent, key=key, wait=wait)
-    taken, job = done.attempt, done.job
-    document = describe_submitted(services, done, before, find_service(request).clock())
-    document |= describe_place(services.store, taken, public=not sees_live(caller))
-    if taken.state != "submitted":
-        return answer(document)
-    place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
-    response = answer(document | {"job": None if job is None else job.id}, 202, **place)
-    response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
-    return response
+
+    def take() -> tuple[TakenSubmission, int]:
+        agent = find_competitor(services, caller, attempt, body.agent)
+        before = services.store.ratings.of(agent).rating
+        return submit_answer(services, caller, attempt, sent, agent=agent, key=key), before
+
+    def describe(done: TakenSubmission, before: int) -> Response:
+        taken, job = done.attempt, done.job
+        document = describe_submitted(services, done, before, service.clock())
+        document |= describe_place(services.store, taken, public=not sees_live(caller))
+        if taken.state != "submitted":
+            return answer(document)
+        place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
+        response = answer(document | {"job": None if job is None else job.id}, 202, **place)
+        response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
+        return response
+
+    if validate_only:
+        return await service.run_in_thread(caller, check)
+    done, before = await service.run_in_thread(caller, take)
+    if "respond-async" not in prefer.lower():
+        done = await await_score(service, caller, done)
+    return await service.run_in_thread(caller, describe, done, before, patient=True)
 
 
 @router.get(

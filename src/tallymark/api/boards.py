@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from anyio import to_thread
 from fastapi import Query, Request, Response
 from starlette.responses import StreamingResponse
 
@@ -100,7 +99,9 @@ async def get_board_quickly(request: Request, name: str) -> Response:
     page = _read_usual_query(request.scope["query_string"].decode())
     asked = _Asked(service, services, caller, name, page, request.headers.get("if-none-match"))
     found = await services.store.read_soon(partial(_answer_quickly, asked))
-    return await to_thread.run_sync(_answer_board, asked) if found is None else found
+    if found is None:
+        return await service.run_in_thread(caller, _answer_board, asked)
+    return found
 
 
 QUICK = QuickRoute(
@@ -270,8 +271,9 @@ def suppose(
 )
 async def listen_to_board(name: str, request: Request, caller: Who, services: Services) -> Response:
     """What changes at a challenge, as server-sent events."""
-    await to_thread.run_sync(find_visible, services, caller, name)
+    service = find_service(request)
+    await service.run_in_thread(caller, find_visible, services, caller, name)
     view: View = "organiser" if sees_live(caller) else "public"
-    hub = find_service(request).live
+    hub = service.live
     after = find_last_event(request)
     return stream_events(await hub.listen(services.store, name, view, after, caller=caller))

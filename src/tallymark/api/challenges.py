@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from anyio import to_thread
 from fastapi import Query, Request, Response
 from pydantic import BaseModel
 
@@ -38,6 +37,7 @@ from tallymark.api.answers import (
 from tallymark.api.api_route import make_router
 from tallymark.app.jobs import describe_job
 from tallymark.app.publishing import name_places
+from tallymark.app.ratings import find_track_board
 from tallymark.app.rescoring import (
     NewRule,
     apply_rescoring,
@@ -53,7 +53,7 @@ from tallymark.app.sight import (
     list_visible_tracks,
 )
 from tallymark.challenges.challenge_folder import unpack
-from tallymark.challenges.tracks import Track
+from tallymark.challenges.tracks import Track, TrackStanding
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
@@ -113,9 +113,9 @@ async def publish_challenge(
             write(folder)
             return services.publishing.publish(folder, validate_only=validate_only, force=force)
 
-    kept = await to_thread.run_sync(publish)
-    at = find_service(request).clock()
-    return answer({"challenge": describe_challenge(kept, at)}, 201)
+    service = find_service(request)
+    kept = await service.run_in_thread(request.state.caller, publish)
+    return answer({"challenge": describe_challenge(kept, service.clock())}, 201)
 
 
 def _is_packed(request: Request) -> bool:
@@ -267,7 +267,7 @@ async def rescore_challenge(
         place = f"/api/v1/jobs/{job.id}"
         return answer({"job": describe_job(job, caller)}, 202, location=place)
 
-    return await to_thread.run_sync(rescore)
+    return await find_service(request).run_in_thread(caller, rescore)
 
 
 @router.get("/pauses", response_model=wire.PausePage, dependencies=[may(ORGANISERS)])
@@ -348,7 +348,9 @@ def get_track_board(
 ) -> Response:
     """The board of a track, from the boards of its challenges."""
     track = find_visible_track(services, caller, name)
-    return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
+    public = is_public(caller, live)
+    lines = find_track_board(services, caller, track, public=public)
+    return _answer_track(services, track, lines, (limit, cursor, around), public)
 
 
 @router.post("/tracks/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)])
@@ -365,20 +367,21 @@ def suppose_track_board(
     track = services.publishing.read_track(body.model_dump(exclude_none=True))
     for each in track.challenges:
         find_visible(services, caller, each)
-    return _answer_track(services, track, limit, cursor, around, is_public(caller, live))
+    public = is_public(caller, live)
+    lines = find_track_board(services, caller, track, public=public)
+    return _answer_track(services, track, lines, (limit, cursor, around), public)
 
 
 def _answer_track(
     services: TenantServices,
     track: Track,
-    limit: int,
-    cursor: str | None,
-    around: str | None,
+    lines: list[TrackStanding],
+    page: tuple[int, str | None, str | None],
     public: bool,
 ) -> Response:
+    limit, cursor, around = page
     place = read_cursor(cursor, int)
     frozen = services.store.challenges.frozen(services.now) if public else ()
-    lines = services.competition.track_board(track, public=public)
     first = place[0] if place else 0
     if around is not None:
         at = next((n for n, each in enumerate(lines) if each.agent == around), None)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from tallymark.api.access import TEAM, Services, Who, may
+from tallymark.api.access import TEAM, Services, Who, find_service, may
 from tallymark.api.answers import Live, encode, list_defaults
 from tallymark.api.api_route import make_router
 from tallymark.api.problems import refuse
@@ -47,6 +47,7 @@ _PAGE = 1000
 )
 def export(
     kind: Kind,
+    request: Request,
     services: Services,
     caller: Who,
     format: Annotated[Literal["ndjson", "csv"], Query()] = "ndjson",  # noqa: A002 (its name)
@@ -74,9 +75,11 @@ def export(
     if filter:
         TraceQuestions(services.store).read_filter(filter)
     rows = _READERS[kind](services, challenge or run or filter, shows_all)
+    lines = (encode(row) + b"\n" for row in rows)
     if format == "csv":
-        return StreamingResponse(_write_csv(rows, _DECLARED.get(kind)), media_type=CSV)
-    return StreamingResponse((encode(row) + b"\n" for row in rows), media_type=NDJSON)
+        lines = (each.encode() for each in _write_csv(rows, _DECLARED.get(kind)))
+    streamed = find_service(request).iterate_in_thread(caller, lines)
+    return StreamingResponse(streamed, media_type=CSV if format == "csv" else NDJSON)
 
 
 def _read_runs(services: TenantServices, _: str, __: bool) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
 from tallymark.api.access import COMPETITORS, REPORTERS, find_service, may
@@ -91,7 +90,7 @@ async def export_spans(request: Request) -> Response:
             if len(body) <= _SMALL:
                 export, item = read()
             else:
-                export, item = await to_thread.run_sync(read)
+                export, item = await service.run_in_thread(caller, read)
         except TraceError as error:
             raise refuse(400, error.problems[0].message) from None
         taken = await intake.akeep(export, item)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from anyio import to_thread
 from fastapi import Query, Request, Response
 from starlette.responses import StreamingResponse
 
@@ -20,7 +19,8 @@ from tallymark.api.answers import ValidateOnly, answer, encode
 from tallymark.api.api_route import check_key, keeps_idempotency, make_router
 from tallymark.api.problems import RequestProblem, describe_error, find_status, refuse
 from tallymark.api.quick_routes import QuickRoute, is_plain_json
-from tallymark.app.competition import AttemptReport
+from tallymark.app.competition import AttemptReport, PreparedReport
+from tallymark.app.fair_threads import name_share
 from tallymark.app.service import TenantServices
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics
@@ -100,7 +100,7 @@ async def report(
     if validate_only:
         sent = read_report(name, body, key=check_key(request.headers.get("idempotency-key")))
         report_it = partial(services.competition.report, name, *sent[1:3], key=sent.key)
-        await to_thread.run_sync(report_it)
+        await find_service(request).run_in_thread(request.state.caller, report_it)
         return answer({"valid": True})
     return await _report_one(request, services, name, body)
 
@@ -176,36 +176,57 @@ async def _report_many(
     key = check_key(request.headers.get("idempotency-key"), _LONGEST_KEY)
     # What was cut off goes on where it ended: each line has its own part of the key.
     keys = [None if key is None else f"{key} {n}" for n in range(1, len(lines) + 1)]
-    read = [_read_line(name, *each) for each in zip(lines, keys, strict=True)]
     competition = services.competition
+    run = partial(service.run_in_thread, caller)
 
-    def do(some: Sequence[AttemptReport | TallymarkError]) -> list[Attempt | TallymarkError]:
+    def read(some: slice) -> list[AttemptReport | TallymarkError]:
+        return [_read_line(name, *each) for each in zip(lines[some], keys[some], strict=True)]
+
+    def do_whole() -> list[Attempt | TallymarkError]:
+        some = read(slice(None))
         good = [each for each in some if isinstance(each, AttemptReport)]
         if atomic and len(good) < len(some):
             return _refuse_others(numbers, some)
         done = competition.report_many(good, all_or_none=atomic)
-        if atomic:
-            return _refuse_others(numbers, done)
-        told = iter(done)
-        return [each if isinstance(each, TallymarkError) else next(told) for each in some]
+        return _refuse_others(numbers, done) if atomic else _fill_in(some, done)
 
     if validate_only or atomic:
-        done = await to_thread.run_sync(do, read)
+        done = await run(do_whole)
         failed = atomic and any(isinstance(each, TallymarkError) for each in done)
         told = b"".join(_tell_line(*each, request_id) for each in zip(numbers, done, strict=True))
         return Response(told, 422 if failed else 200, media_type=NDJSON)
 
-    async def stream() -> AsyncIterator[bytes]:
-        for start in range(0, len(read), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
+    def prepare(some: slice) -> tuple[list[AttemptReport | TallymarkError], list[PreparedReport]]:
+        found = read(some)
+        good = [each for each in found if isinstance(each, AttemptReport)]
+        return found, competition.prepare_reports(good)
+
+    async def do_part(start: int) -> bytes:
+        """Only the first part of a body may be refused because others wait."""
+        some, begun = slice(start, start + _AT_ONCE), start > 0
+        async with service.bulk_turns.take(name_share(caller), patient=begun):
             with act_as(caller.actor):
-                done = await to_thread.run_sync(do, read[some])
-            told = zip(numbers[some], done, strict=True)
-            yield b"".join(_tell_line(*each, request_id) for each in told)
+                found, prepared = await run(prepare, some, patient=True)
+                done = _fill_in(found, await competition.areport_many(prepared))
+        told = zip(numbers[some], done, strict=True)
+        return b"".join(_tell_line(*each, request_id) for each in told)
+
+    async def stream(first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        for start in range(_AT_ONCE, len(lines), _AT_ONCE):
+            yield await do_part(start)
 
     # A challenge that is not there is said before the first line.
-    await to_thread.run_sync(services.store.challenges.find, name)
-    return StreamingResponse(stream(), media_type=NDJSON)
+    await run(services.store.challenges.find, name)
+    return StreamingResponse(stream(await do_part(0)), media_type=NDJSON)
+
+
+def _fill_in(
+    read: Sequence[AttemptReport | TallymarkError], done: Sequence[Attempt | TallymarkError]
+) -> list[Attempt | TallymarkError]:
+    """What became of each line: why it could not be read, or what was done with it."""
+    told = iter(done)
+    return [each if isinstance(each, TallymarkError) else next(told) for each in read]
 
 
 def _refuse_others(numbers: Sequence[int], some: Sequence[Any]) -> list[Attempt | TallymarkError]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from tallymark.api.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
@@ -95,7 +94,7 @@ async def load_traces(
         found = [_read_trace(line, at) for at, line in lines if line.strip()]
         return LoadedTraces(0, 0, 0) if validate_only else services.trace_intake.load(found)
 
-    done = await to_thread.run_sync(load)
+    done = await find_service(request).run_in_thread(request.state.caller, load)
     return answer({"traces": sum(done), **done._asdict()}, 201)
 
 

@@ -79,7 +79,7 @@ from tallymark.models.reach import limit_reach
 from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
 from tallymark.store.contests.attempt_items import Finish, Verdict
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.rehearsals import is_rehearsal, rehearse
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -107,6 +107,13 @@ class AttemptReport(NamedTuple):
     agent: str
     metrics: Metrics
     key: str | None = None
+
+
+class PreparedReport(NamedTuple):
+    """A report as the store takes it, and its metrics."""
+
+    item: Report
+    metrics: Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +185,17 @@ class Competition:
         challenge = self._rulings.find(name, anew=True).challenge
         _refuse_other_kind(challenge, "enter")
         self._expire_some()
+        seed, begins = self._draw(), True
+        how: Any = {"seed": seed, "memoryless": memoryless, "key": key}
+        if challenge.generate is not None:
+            # Making data takes a sandbox: not for who would be refused, or has an attempt open.
+            with rehearse():
+                tried = self.store.attempts.enter(name, agent, at=self._clock(), **how)
+            begins = tried.seed == seed
         # Before the clock starts: data that cannot be made cost nobody an attempt.
-        seed = self._draw()
-        public = self._load_public(challenge, seed)
-        attempt = self.store.attempts.enter(
-            name, agent, at=self._clock(), seed=seed, memoryless=memoryless, key=key
-        )
-        if (attempt.seed, attempt.version) != (seed, challenge.version):
+        public = self._load_public(challenge, seed) if begins else {}
+        attempt = self.store.attempts.enter(name, agent, at=self._clock(), **how)
+        if not begins or (attempt.seed, attempt.version) != (seed, challenge.version):
             challenge = self._rulings.find_version(attempt)
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
@@ -324,6 +335,24 @@ class Competition:
         return [
             settled[nth].result() if nth in settled else each for nth, each in enumerate(answers)
         ]
+
+    def prepare_reports(self, reports: Sequence[AttemptReport]) -> list[PreparedReport]:
+        """What `areport_many` sends to the writer."""
+        return [PreparedReport(self._make_report(each), each.metrics) for each in reports]
+
+    async def areport_many(
+        self, prepared: Sequence[PreparedReport]
+    ) -> list[Attempt | TallymarkError]:
+        """The same as `report_many`; waiting for the writer holds no thread."""
+        if self._must_sweep():
+            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
+        settled = {
+            nth: asyncio.wrap_future(self._settlers.put(each, prepared[nth].metrics))
+            for nth, each in enumerate(answers)
+            if isinstance(each, Attempt) and each.state == "submitted"
+        }
+        return [await settled[nth] if nth in settled else each for nth, each in enumerate(answers)]
 
     def _make_report(self, report: AttemptReport) -> Report:
         name, agent, metrics, key = report

@@ -6,8 +6,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Iterator
-from concurrent.futures import TimeoutError as WaitTimeout
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -112,29 +111,18 @@ class JobService:
             self.store.backfills.resume(int(job.subject))
         return job
 
-    def wait(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:
-        """The job when it has ended, or as it is after so many seconds."""
+    async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:
+        """The job when it has ended, or as it is after so many seconds or when the server stops.
+
+        Waiting holds no thread.
+        """
         deadline, pause = time.monotonic() + seconds, _SHORTEST
         while True:
             # Each time anew: a worker also lets go of a job that it hands back.
             with self._expect(job_id) as told:
-                job = self.store.jobs.get(job_id)
+                job = await self.store.jobs.aget(job_id)
                 left = deadline - time.monotonic()
-                if job.ended or left <= 0:
-                    return job
-                with suppress(WaitTimeout):
-                    told.result(min(left, self._find_pause(job_id, pause)))
-            pause = min(_LONGEST, 1.5 * pause)
-
-    async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:
-        """The same where an event loop should go on meanwhile."""
-        read = self.store.jobs.get
-        deadline, pause = time.monotonic() + seconds, _SHORTEST
-        while True:
-            with self._expect(job_id) as told:
-                job = await asyncio.to_thread(read, job_id)
-                left = deadline - time.monotonic()
-                if job.ended or left <= 0:
+                if job.ended or left <= 0 or self.store.jobs.bell.is_stopped:
                     return job
                 ended = asyncio.wrap_future(told)
                 await asyncio.wait([ended], timeout=min(left, self._find_pause(job_id, pause)))

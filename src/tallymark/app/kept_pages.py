@@ -1,12 +1,16 @@
-"""`KeptPages`: what was answered last, for as long as it is still the answer."""
+"""Pages and tables as they were made last, for as long as they are still right."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MOST_BYTES = 32 * 2**20
+MOST_TABLES = 16
 _MAKERS = 64
 """How many pages can be made at once, each by one while others who want it wait."""
 
@@ -53,3 +57,31 @@ class KeptPages:
             while self.nbytes > self._most_bytes:
                 _, (_, oldest) = self._pages.popitem(last=False)
                 self.nbytes -= len(oldest)
+
+
+class KeptTables:
+    """Values that take long to make, such as all ratings, each with what it was made of.
+
+    Safe to use from several threads. What was not asked for of late goes first.
+    """
+
+    def __init__(self, most: int = MOST_TABLES) -> None:
+        self._most = most
+        self._tables: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making = [threading.Lock() for _ in range(_MAKERS)]
+
+    def find_or_make(self, key: Hashable, made_of: Hashable, make: Callable[[], T]) -> T:
+        """The value; of many who want one that is not there, one makes it for all."""
+        with self._making[hash(key) % _MAKERS]:
+            with self._lock:
+                known, found = self._tables.get(key, (None, None))
+            if known != made_of:
+                found = make()
+            with self._lock:
+                self._tables[key] = (made_of, found)
+                self._tables.move_to_end(key)
+                if len(self._tables) > self._most:
+                    self._tables.popitem(last=False)
+        made: T = found
+        return made

@@ -34,6 +34,8 @@ A_MINUTE: dict[RouteClass, dict[Role, int]] = {
     "sign-in": {"anonymous": 60, "viewer": 60, "agent": 60, "reporter": 60, "organiser": 60},
 }
 """Requests a minute. Admins have what organisers have."""
+TABLE_COST = 20
+"""Reads that making all ratings or the board of a track counts as, about a second of work."""
 _MOST_BUCKETS = 100_000
 _V6_PREFIX = 64
 """Of an IPv6 address, what one customer has: the rest is theirs to choose."""

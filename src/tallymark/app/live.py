@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from tallymark.app.callers import Caller
+from tallymark.app.fair_threads import FairThreads, name_share
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.store.contests.board_changes import BoardChange, Newest
 from tallymark.store.runs.run_progress import RunCounts
@@ -73,12 +74,14 @@ class LiveHub:
         self,
         *,
         find_ended: Callable[[Collection[str]], Collection[str]] = lambda _: (),
+        threads: FairThreads | None = None,
         gathering_s: float = GATHERING_S,
         checking_s: float = CHECKING_S,
         heartbeat_s: float = HEARTBEAT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find_ended = find_ended
+        self._threads = threads or FairThreads()
         self._gathering_s = gathering_s
         self._checking_s = checking_s
         self._heartbeat_s = heartbeat_s
@@ -127,7 +130,8 @@ class LiveHub:
         # Where others listen already, there is nothing to be read.
         topic = self._topics.get(("board", store.tenant, challenge))
         if topic is None:
-            topic = await asyncio.to_thread(_BoardTopic.open, store, challenge)
+            share = name_share(caller)
+            topic = await self._threads.run(share, _BoardTopic.open, store, challenge)
         return self._stream(topic, _Listener(view, caller), after)
 
     async def listen_to_run(
@@ -139,7 +143,7 @@ class LiveHub:
         caller: Caller = SOMEBODY,
     ) -> AsyncIterator[bytes]:
         """The events of a run: how far it is now, then what changes, until it has ended."""
-        topic = await asyncio.to_thread(_RunTopic.open, store, run_id)
+        topic = await self._threads.run(name_share(caller), _RunTopic.open, store, run_id)
         listener = _Listener("public", caller)
         return self._stream(topic, listener, _read_event_id(last_event_id))
 
@@ -177,7 +181,7 @@ class LiveHub:
         self._start()
         try:
             yield RETRY
-            for data in await self._catch_up(topic, listener.view, after):
+            for data in await self._catch_up(topic, listener, after):
                 yield data
             listener.ended |= topic.ended or self._closed
             while (following := await listener.take()) is not None:
@@ -189,7 +193,10 @@ class LiveHub:
                 if isinstance(topic, _BoardTopic):
                     del self._boards[topic.newest.challenge_id]
 
-    async def _catch_up(self, topic: _Topic, view: View, after: int | None) -> Iterable[bytes]:
+    async def _catch_up(
+        self, topic: _Topic, listener: _Listener, after: int | None
+    ) -> Iterable[bytes]:
+        view = listener.view
         if after is None:
             return [topic.greet(view)]
         kept = [each for each in topic.kept[view] if each.seq > after]
@@ -197,7 +204,8 @@ class LiveHub:
             return [each.data for each in kept]
         if after == topic.seq:
             return topic.welcome_back(view)
-        return [await asyncio.to_thread(topic.tell_since, view, after)]
+        share = name_share(listener.caller)
+        return [await self._threads.run(share, topic.tell_since, view, after, patient=True)]
 
     def _start(self) -> None:
         if self._task is None:

@@ -1,17 +1,30 @@
-"""The ratings of agents and the difficulties of challenges, gathered for whoever shows them."""
+"""Ratings of agents, difficulties of challenges and boards of tracks, gathered for who shows them.
+
+They take long to make, so a server keeps them while what they were made of is the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
+from tallymark.app.sight import name_visible
 from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
+    from tallymark.app.callers import Caller
+    from tallymark.app.service import TenantServices
+    from tallymark.challenges.tracks import Track, TrackStanding
     from tallymark.ratings import AttemptRates, EloRating, Fit, Pair
     from tallymark.store import Store
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,42 @@ class RatingTable:
             "frozen": self.frozen,
             **({"names": self.names} if self.names else {}),
         }
+
+
+def keep_ratings(
+    services: TenantServices,
+    caller: Caller,
+    make: Callable[[RatingTable], T],
+    *,
+    k: int,
+    public: bool,
+) -> T:
+    """What `make` gives for the ratings that a caller sees; kept while they are the same."""
+    store, at = services.store, services.now
+    only = name_visible(services, caller)
+    made_of = (
+        store.ratings.newest(),
+        tuple(store.challenges.frozen(at)) if public else (),
+        frozenset(store.ratings.provisional(at, only)),
+        None if only is None else frozenset(only),
+    )
+    key = (make.__qualname__, k, public, only is None)
+    read = partial(read_ratings, store, at=at, k=k, public=public, only=only)
+    return services.find_table(caller, key, made_of, lambda: make(read()))
+
+
+def find_track_board(
+    services: TenantServices, caller: Caller, track: Track, *, public: bool
+) -> list[TrackStanding]:
+    """The board of a track, as it was made last if its challenges' boards are the same."""
+    made_of = []
+    for name in track.challenges:
+        kept, *newest = services.store.challenges.find_newest(name)
+        frozen = public and kept.is_frozen(services.now)
+        made_of.append((*newest, kept.revision, kept.frozen_at, frozen))
+    key = ("track", msgspec.json.encode(track), public)
+    make = partial(services.competition.track_board, track, public=public)
+    return services.find_table(caller, key, tuple(made_of), make)
 
 
 def read_ratings(

@@ -6,18 +6,19 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.app.accounts import AccountService
 from tallymark.app.app import App
 from tallymark.app.competition import Competition
+from tallymark.app.fair_threads import FairThreads, FairTurns, name_share
 from tallymark.app.jobs import JobService
-from tallymark.app.kept_pages import KeptPages
-from tallymark.app.limits import RateLimits
+from tallymark.app.kept_pages import KeptPages, KeptTables
+from tallymark.app.limits import TABLE_COST, RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.own_traces import read_endpoint, start_tracing
@@ -41,10 +42,13 @@ from tallymark.store.statement_limits import limit_statements
 from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
+    from tallymark.app.callers import Caller
     from tallymark.app.demo import Demo
     from tallymark.models.reach import Reach
     from tallymark.sandbox import Policy
     from tallymark.store import Store
+
+T = TypeVar("T")
 
 CORS_VARIABLE = "TALLY_CORS_ORIGINS"
 _COUNT_SECONDS = 3.0
@@ -104,6 +108,12 @@ class TenantServices:
     def now(self) -> float:
         """By the server's clock."""
         return self._service.clock()
+
+    def find_table(
+        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+    ) -> T:
+        """See `Service.find_table`."""
+        return self._service.find_table(caller, key, made_of, make)
 
     @cached_property
     def competition(self) -> Competition:
@@ -282,9 +292,29 @@ class Service:
         return ByteBudget()
 
     @cached_property
+    def threads(self) -> FairThreads:
+        """Where requests do what would hold up the event loop."""
+        return FairThreads()
+
+    @cached_property
+    def bulk_turns(self) -> FairTurns:
+        """Whose part of a bulk report goes to the writer next."""
+        return FairTurns()
+
+    async def run_in_thread(
+        self, caller: Caller, work: Callable[..., T], *given: object, patient: bool = False
+    ) -> T:
+        """Do what a caller asks for in a thread of their share: see `FairThreads.run`."""
+        return await self.threads.run(name_share(caller), work, *given, patient=patient)
+
+    def iterate_in_thread(self, caller: Caller, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The same for what is streamed."""
+        return self.threads.iterate(name_share(caller), chunks)
+
+    @cached_property
     def live(self) -> LiveHub:
         """Who listens to what."""
-        return LiveHub(find_ended=self.accounts.find_ended)
+        return LiveHub(find_ended=self.accounts.find_ended, threads=self.threads)
 
     @cached_property
     def what_if(self) -> WhatIfs:
@@ -295,6 +325,25 @@ class Service:
     def pages(self) -> KeptPages:
         """Pages of boards as they were last answered."""
         return KeptPages()
+
+    @cached_property
+    def _tables(self) -> KeptTables:
+        return KeptTables()
+
+    def find_table(
+        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+    ) -> T:
+        """A table that takes long to make, as it was made last if nothing has changed since.
+
+        Whoever has it made is charged for that besides the request.
+        """
+
+        def make_for_caller() -> T:
+            if not self.own:
+                self.limits.check(caller, "read", TABLE_COST)
+            return make()
+
+        return self._tables.find_or_make((caller.tenant, key), made_of, make_for_caller)
 
     @cached_property
     def workers(self) -> Workers:

@@ -6,9 +6,8 @@ import hmac
 from base64 import b64decode
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
-
 from tallymark.app.callers import SESSION_COOKIE, Caller, make_guest
+from tallymark.app.limits import group_address
 from tallymark.errors import NotAllowed, NotSignedIn
 
 if TYPE_CHECKING:
@@ -37,7 +36,8 @@ async def _find_caller(service: Service, request: Request) -> Caller:
         known = accounts.recall(text, address)
         if known is None:
             try:
-                known = await to_thread.run_sync(accounts.authenticate, text, address)
+                share = group_address(address)  # until the key is known
+                known = await service.threads.run(share, accounts.authenticate, text, address)
             except NotSignedIn:
                 # Only what fails counts: many with good keys may share an address.
                 nobody = Caller("default", "anonymous", "anonymous", address=address)
@@ -74,7 +74,8 @@ def _read_key(scheme: str, text: str, path: str) -> str:
 
 async def _resume(service: Service, request: Request, token: str, address: str | None) -> Caller:
     """Who is signed in on pages. What changes something must come from them, and say so."""
-    known = await to_thread.run_sync(service.accounts.resume, token, address)
+    share = group_address(address)
+    known = await service.threads.run(share, service.accounts.resume, token, address)
     if request.method not in ("GET", "HEAD"):
         _refuse_other_pages(request)
         sent = request.headers.get("x-csrf-token", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -15,7 +15,7 @@ from tallymark.errors import TallymarkError
 from tallymark.store.rehearsals import rehearse
 
 if TYPE_CHECKING:
-    from tallymark.app.service import TenantServices
+    from tallymark.app.service import Service, TenantServices
     from tallymark.challenges.attempt import Attempt, Payload
     from tallymark.store.jobs.jobs import Job
 
@@ -58,7 +58,7 @@ def find_competitor(
     return services.store.attempts.get(attempt).agent
 
 
-def submit_answer(  # noqa: PLR0913 (who, what, and how long)
+def submit_answer(
     services: TenantServices,
     caller: Caller,
     attempt: str,
@@ -66,9 +66,8 @@ def submit_answer(  # noqa: PLR0913 (who, what, and how long)
     *,
     agent: str | None = None,
     key: str | None = None,
-    wait: float = WAITED_S,
 ) -> TakenSubmission:
-    """Takes an answer and has it scored, here or by a worker, for whom it waits so long."""
+    """Take an answer and have it scored: here where that is quick, else by a worker."""
     competition = services.competition
     agent = find_competitor(services, caller, attempt, agent)
     taken = competition.take_submission(attempt, agent, sent.submission, key=key, **_say(sent))
@@ -76,10 +75,22 @@ def submit_answer(  # noqa: PLR0913 (who, what, and how long)
         return TakenSubmission(taken, scored_before=True)
     if competition.settles_quickly(taken):
         return TakenSubmission(competition.settle_attempt(taken.id))
-    job = services.jobs.queue_scoring(caller, taken.id)
-    if wait:
-        services.jobs.wait(job.id, wait)
-    return TakenSubmission(services.store.attempts.get(taken.id), job)
+    return TakenSubmission(taken, services.jobs.queue_scoring(caller, taken.id))
+
+
+async def await_score(service: Service, caller: Caller, done: TakenSubmission) -> TakenSubmission:
+    """Wait for the worker that scores a submission, in the event loop.
+
+    Whoever sends the same again while a request waits for it is answered at once.
+    """
+    services = service.tenant(caller.tenant)
+    if done.job is None or services.store.jobs.bell.is_expected(done.job.id):
+        return done
+    await services.jobs.await_end(done.job.id, WAITED_S)
+    read = services.store.attempts.get
+    return replace(
+        done, attempt=await service.run_in_thread(caller, read, done.attempt.id, patient=True)
+    )
 
 
 def describe_submitted(

@@ -378,8 +378,12 @@ class Workers:
                 pause = _SHORTEST
 
     def _begin_some(self) -> int:
-        free = self._count - len(self._under_way)
-        claimed = self._queue.claim(self._kinds, free) if free > 0 else []
+        with self._lock:
+            held = [task.job for task, _ in self._under_way.values()]
+        # On one's own machine there is nobody to leave a place to.
+        claimed = self._queue.claim(
+            self._kinds, self._count - len(held), held=None if self._own else held
+        )
         for job in claimed:
             if self._stopping.is_set():
                 self._queue.release(job)

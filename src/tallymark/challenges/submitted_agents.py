@@ -7,9 +7,7 @@ organiser allows more by name.
 
 from __future__ import annotations
 
-import ipaddress
 import re
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,6 +19,7 @@ from tallymark.models import Answer, Model, Request, open_model
 from tallymark.models.endpoint import EndpointModel, _parse_address
 from tallymark.models.model import Loadable
 from tallymark.models.model_answers import finish_answer
+from tallymark.models.public_addresses import refuse_private_host
 from tallymark.models.reach import Reach, find_reach
 from tallymark.scoring.score import show_value
 
@@ -59,7 +58,7 @@ def open_agent(
     """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
     reference = check_agent(name, allow=allow, folder=folder)
     if reference.lower().startswith(("http:", "https:", "http/", "https/")):
-        return _CountedAgent(_open_keyless(reference, pricing), pricing)
+        return _CountedAgent(_open_keyless(reference, allow, pricing), pricing)
     return open_model(reference, folder=folder, pricing=pricing)
 
 
@@ -89,44 +88,39 @@ class _CountedAgent:
         await self._model.close()
 
 
-def _open_keyless(address: str, pricing: Pricing | None) -> Model:
-    """The endpoint without the organiser's key, which is not for competitors' servers."""
+def _open_keyless(address: str, allow: Collection[str], pricing: Pricing | None) -> Model:
+    """The endpoint without the organiser's key, which is not for competitors' servers.
+
+    Its name is looked up when it is asked, and leads to public addresses alone, unless `local` is
+    allowed here and by the operator.
+    """
     reach = find_reach()
-    # Looked up once more when it is asked: an address may have become another's meanwhile.
-    pinned = None if reach is None else Reach(may=reach.may)
-    if pinned is not None:
-        pinned.refuse_host(urlsplit(address).hostname)
-    return EndpointModel(address, _parse_address(address), pricing, reach=pinned)
+    if "local" not in allow:
+        may = frozenset[str]() if reach is None else reach.may - {"private-addresses"}
+        reach = Reach(may=may)
+    elif reach is not None:
+        reach = Reach(may=reach.may)
+    return EndpointModel(address, _parse_address(address, reach), pricing, reach=reach)
 
 
 def _check_address(address: str, allow: Collection[str]) -> None:
-    """An address on the public network; with `local` also any other."""
+    """What can be said without looking a name up, which may take long."""
     if "http" not in allow and "local" not in allow:
         raise InvalidInput("an agent cannot be submitted by its address here")
     try:
-        host = urlsplit(address).hostname or ""
-        found = {info[4][0] for info in socket.getaddrinfo(host, None)} if host else set()
-    except (ValueError, OSError, UnicodeError):
-        found = set()
-    if not found:
+        host = urlsplit(address).hostname
+    except ValueError:
+        host = None
+    if not host:
         raise InvalidInput(f"{show_value(address)} is not an address that can be reached")
-    if "local" not in allow and not all(_is_public(str(each)) for each in found):
+    try:
+        if "local" not in allow:
+            refuse_private_host(host)
+    except InvalidInput:
         raise InvalidInput(
             f"{show_value(address)} is not on the public network",
             hint="give the agent a public address",
-        )
-
-
-def _is_public(address: str) -> bool:
-    """Also not an inner address that is wrapped into an outer one."""
-    known = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(known, ipaddress.IPv6Address):
-        wrapped = (known.ipv4_mapped, known.sixtofour, *(known.teredo or ()))
-        if not all(each.is_global for each in wrapped if each is not None):
-            return False
-        # Python need not call a mapped address global; the one inside it was looked at above.
-        return known.is_global or known.ipv4_mapped is not None
-    return known.is_global
+        ) from None
 
 
 def _find_sample(name: str, folder: Path) -> str:

@@ -201,7 +201,7 @@ def check_answer(ctx: Ctx, attempt: AttemptId, answer: Answer) -> Checked:
         )
 
 
-def submit_answer(
+async def submit_answer(
     ctx: Ctx,
     attempt: AttemptId,
     answer: Answer,
@@ -219,14 +219,21 @@ def submit_answer(
     """
     with open_call(ctx, COMPETITORS, "write") as call:
         services, caller = call.services, call.caller
-        steps = trajectory if isinstance(trajectory, str | None) else _encode(trajectory)
-        sent = _read_sent(call, attempt, answer)
-        sent = msgspec.structs.replace(sent, metadata=metadata or {}, trajectory=steps)
-        agent = submissions.find_competitor(services, caller, attempt)
-        before = services.store.ratings.of(agent).rating
-        done = submissions.submit_answer(services, caller, attempt, sent, key=idempotency_key)
+
+        def take() -> tuple[submissions.TakenSubmission, int]:
+            steps = trajectory if isinstance(trajectory, str | None) else _encode(trajectory)
+            sent = _read_sent(call, attempt, answer)
+            sent = msgspec.structs.replace(sent, metadata=metadata or {}, trajectory=steps)
+            agent = submissions.find_competitor(services, caller, attempt)
+            before = services.store.ratings.of(agent).rating
+            key = idempotency_key
+            return submissions.submit_answer(services, caller, attempt, sent, key=key), before
+
+        done, before = await call.run(take)
+        done = await submissions.await_score(call.service, caller, done)
+        describe = submissions.describe_submitted
+        told = await call.run(describe, services, done, before, call.now, patient=True)
         taken = done.attempt
-        told = submissions.describe_submitted(services, done, before, call.now)
         scored = taken.state != "submitted"
         return Submitted(
             attempt=attempt,

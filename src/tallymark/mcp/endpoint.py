@@ -12,7 +12,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from anyio import to_thread
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -57,7 +56,11 @@ class Endpoint:
         if answer is not None:
             await answer(scope, receive, send)
             return
-        tools = await to_thread.run_sync(lambda: self._tools)
+        try:
+            tools = await self._service.run_in_thread(scope["tally.caller"], lambda: self._tools)
+        except Busy as error:
+            await _refuse_caller(error)(scope, receive, send)
+            return
         answer = _refuse_version(request.headers.get("mcp-protocol-version"))
         if answer is not None:
             await answer(scope, receive, send)

@@ -84,7 +84,7 @@ def explain_formula(
         return FormulaExplained(**{name: told[name] for name in FormulaExplained.model_fields})
 
 
-def run_suite(  # noqa: PLR0913, PLR0917 (what a run has; tools are called by name)
+async def run_suite(  # noqa: PLR0913, PLR0917 (what a run has; tools are called by name)
     ctx: Ctx,
     suite: Annotated[str, Field(description="The suite as YAML text: `evals:` and its cases.")],
     models: Annotated[
@@ -101,11 +101,12 @@ def run_suite(  # noqa: PLR0913, PLR0917 (what a run has; tools are called by na
     """
     with open_call(ctx, ORGANISERS, "work") as call:
         wish = RunWish(epochs=epochs, limit=limit, budget=budget)
-        queued = _submit_once(call, suite, models or [], wish, idempotency_key)
+        queued = await call.run(_submit_once, call, suite, models or [], wish, idempotency_key)
         deadline = time.monotonic() + WAIT_SECONDS
         for job in queued.jobs:
-            call.services.jobs.wait(job, max(0.0, deadline - time.monotonic()))
-        told = [_tell_run(call.services.store.run(each)) for each in queued.runs]
+            await call.services.jobs.await_end(job, max(0.0, deadline - time.monotonic()))
+        read = call.services.store.run
+        told = [_tell_run(await call.run(read, each, patient=True)) for each in queued.runs]
         finished = all(each.status not in _WAITING for each in told)
         step = "call read_run for what failed" if finished else "call read_run in a while"
         return Runs(runs=told, finished=finished, next_step=step)

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial, wraps
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, cast
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -17,7 +19,7 @@ from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
 from tallymark.app.callers import Caller, Role, check_role
-from tallymark.errors import TallymarkError, WorkFailed, suggest
+from tallymark.errors import Busy, TallymarkError, WorkFailed, suggest
 from tallymark.store.actors import act_as
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     from tallymark.app.limits import RouteClass
     from tallymark.app.service import Service, TenantServices
+
+T = TypeVar("T")
 
 CALLER = "tally.caller"
 """Under which a request's scope holds who asks."""
@@ -48,6 +52,10 @@ class Call:
     @property
     def now(self) -> float:
         return self.service.clock()
+
+    async def run(self, work: Callable[..., T], *given: object, patient: bool = False) -> T:
+        """Do something in a thread of the caller's share."""
+        return await self.service.run_in_thread(self.caller, work, *given, patient=patient)
 
 
 class _AsSentMetadata(FuncMetadata):
@@ -131,9 +139,27 @@ def make_tool(function: Callable[..., Any], *, writes: bool = False, title: str)
         open_world_hint=False,
     )
     words = " ".join((function.__doc__ or "").split())
+    if not iscoroutinefunction(function):
+        function = _run_in_thread(function)
     made = Tool.from_function(function, title=title, description=words, annotations=hints)
     fields = {each: getattr(made.fn_metadata, each) for each in FuncMetadata.model_fields}
     return made.model_copy(update={"fn_metadata": _AsSentMetadata(**fields)})
+
+
+def _run_in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The SDK would run it in a thread of the pool that all share, whoever calls."""
+
+    @wraps(function)
+    async def run(ctx: Context[Any, Any], **given: Any) -> Any:
+        server = cast("ToolServer", ctx.mcp_server)
+        caller = server.find_caller(ctx.request_context.request)
+        work = partial(function, ctx, **given)
+        try:
+            return await server.service.run_in_thread(caller, work)
+        except Busy as error:
+            raise ToolError(error.render()) from None
+
+    return run
 
 
 @contextmanager

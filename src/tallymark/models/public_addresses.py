@@ -8,14 +8,15 @@ socket is opened.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tallymark.errors import InvalidInput
+from tallymark.left_behind import NotFinished, call_in_thread
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Lookup: TypeAlias = Callable[[str, int, int], Awaitable[list[tuple[int, str]]]]
 """From a name, a port and a family of sockets to the family and the address of each answer."""
+LOOKUP_S = 10.0
+"""How long looking up a name may take: whoever owns it can let its name server be silent."""
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 # Addresses that carry another in them, which is where the connection ends up.
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
@@ -47,7 +50,7 @@ def refuse_private_host(host: str | None) -> None:
     """Refuses what is private by its very writing; a name is looked up when it is asked."""
     name = _to_ascii(host or "").rstrip(".").lower()
     try:
-        private = not is_public(name)
+        private = not is_public(_read_ipv4(name) or name)
     except ValueError:
         private = name in _LOCAL_NAMES or name.endswith((".localhost", ".local", ".internal"))
     if private:
@@ -55,6 +58,14 @@ def refuse_private_host(host: str | None) -> None:
             f"{host} is a private address, which this server does not ask for others",
             hint="its operator may allow it: TALLY_ALLOW=private-addresses",
         )
+
+
+def _read_ipv4(name: str) -> str | None:
+    """An IPv4 address in any form that systems read, such as 0x7f.1; no name is looked up."""
+    try:
+        return socket.inet_ntoa(socket.inet_aton(name))
+    except OSError:
+        return None
 
 
 def _to_ascii(host: str) -> str:
@@ -79,9 +90,12 @@ def open_public_socket(found: AddrInfoType) -> socket.socket:
 
 
 async def look_up(host: str, port: int, family: int) -> list[tuple[int, str]]:
-    """What the system says of a name."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+    """What the system says of a name, in time."""
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, family=family)
+    try:
+        found = await call_in_thread(ask, seconds=LOOKUP_S)
+    except NotFinished as error:
+        raise OSError(errno.ETIMEDOUT, f"looking up {host} {error}") from None
     return [(kind, str(address[0])) for kind, _, _, _, address in found]
 
 

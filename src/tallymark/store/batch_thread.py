@@ -65,7 +65,26 @@ class BatchThread:
 
     def do_all(self, items: Sequence[Any]) -> list[Any]:
         """Does many, for each its answer, or the error that it had."""
-        asked = _Asked(len(items))
+        done = threading.Event()
+        asked = self._ask_for_all(items, done.set)
+        done.wait()
+        return asked.read()
+
+    async def ado_all(self, items: Sequence[Any]) -> list[Any]:
+        """The same, while the event loop does other things."""
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+                loop.call_soon_threadsafe(_resolve, done, None)
+
+        asked = self._ask_for_all(items, tell)
+        await done
+        return asked.read()
+
+    def _ask_for_all(self, items: Sequence[Any], tell: Callable[[], None]) -> _Asked:
+        asked = _Asked(len(items), tell)
         with self._lock:
             for nth, item in enumerate(items):
                 place = _Place(asked, nth)
@@ -74,7 +93,7 @@ class BatchThread:
                 except Busy as error:
                     place.answer(error)
             self._arrived.notify()
-        return asked.wait()
+        return asked
 
     async def aput(self, item: Any) -> Any:
         """Does an item, while the event loop does other things."""
@@ -157,17 +176,17 @@ class BatchThread:
 class _Asked:
     """Many answers for one who waits for all: a future for each would cost as much as an item."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, tell: Callable[[], None]) -> None:
+        """`tell` is called when all answers are there."""
         self.answers: list[Any] = [None] * count
         self.left = count
         self.lock = threading.Lock()
-        self.done = threading.Event()
+        self.tell = tell
         if not count:
-            self.done.set()
+            tell()
 
-    def wait(self) -> list[Any]:
+    def read(self) -> list[Any]:
         """All answers. What is no error of ours is raised."""
-        self.done.wait()
         for each in self.answers:
             if isinstance(each, Exception) and not isinstance(each, TallymarkError):
                 raise each
@@ -186,7 +205,7 @@ class _Place(NamedTuple):
         with asked.lock:
             asked.left -= 1
             if not asked.left:
-                asked.done.set()
+                asked.tell()
 
 
 def _resolve(future: Any, answer: Any) -> None:

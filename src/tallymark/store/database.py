@@ -284,6 +284,11 @@ class Database:
             return self._apply(items)
         return self._writer.do_all(items)
 
+    async def ado_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """The same while the event loop does other things; it starts a writer."""
+        writer = self._writer or self.start_writer()
+        return await writer.ado_all(items)
+
     def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """The same in one transaction, and where one is refused, none is done."""
         return self._apply(items, all_or_none=True)

@@ -28,6 +28,8 @@ class Outcome:
     """A session that begins; an empty one ends it."""
     status: int = 200
     """Of a view that is shown."""
+    job: str | None = None
+    """A job whose end the next page should show, if it comes soon."""
 
 
 Act = Callable[[Visit], Outcome]

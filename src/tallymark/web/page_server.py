@@ -12,18 +12,18 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import anyio
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from tallymark.app.accounts import SESSION_S
 from tallymark.app.callers import SESSION_COOKIE
+from tallymark.app.limits import group_address
 from tallymark.app.service import Service
-from tallymark.errors import NotAllowed, NotFound, TallymarkError
+from tallymark.errors import Busy, NotAllowed, NotFound
 from tallymark.store.actors import act_as
 from tallymark.web.form import Form, read_form
 from tallymark.web.page import Act, File, Moved, Outcome, Page, Shared
@@ -31,8 +31,11 @@ from tallymark.web.page_answers import FORMATS, HEADERS, send_download, send_pag
 from tallymark.web.rendering import Renderer
 from tallymark.web.view import Download, Problem, View, describe_problem
 from tallymark.web.visit import Visit
-from tallymark.web.visitor import find_visitor, make_stranger
+from tallymark.web.visitor import Visitor, find_visitor, make_stranger
 
+T = TypeVar("T")
+WAITED_S = 3.0
+"""For so long the next page waits for a score; after that it shows that it comes."""
 _SOME_TIME_S = 20
 """For so long a shared part tells how long ago things were as it did at first."""
 
@@ -48,29 +51,47 @@ class PageServer:
         """What a route calls."""
 
         async def answer(request: Request) -> Response:
-            if request.method != "POST":
-                return await anyio.to_thread.run_sync(self._answer, page, request)
             try:
+                visitor = await self._find_visitor(request)
+                if request.method != "POST":
+                    return await self._run(visitor, self._answer, page, request, visitor)
                 # Before anything is read: a stranger has nothing to send here, however long.
-                await anyio.to_thread.run_sync(self._expect, page, request)
+                if not page.strangers_may_act:
+                    visitor.require_signed_in()
                 form = await read_form(request)
-            except TallymarkError as error:
-                return self._show_problem(request, None, describe_problem(error))
-            except ClientDisconnect:
-                return Response(status_code=400)
-            return await anyio.to_thread.run_sync(self._act, page, request, form)
+                done, job = await self._run(visitor, self._act, page, request, visitor, form)
+            except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
+                if isinstance(error, ClientDisconnect):
+                    return Response(status_code=400)
+                shown = self._show_problem(request, None, describe_problem(error))
+                if isinstance(error, Busy):
+                    shown.headers["Retry-After"] = str(max(1, round(error.retry_after)))
+                return shown
+            if job is not None:
+                await self._service.tenant(visitor.caller.tenant).jobs.await_end(job, WAITED_S)
+            return done
 
         return answer
 
     async def refuse(self, request: Request) -> Response:
         """For an address that nothing has."""
-        page = Page("", "problem.html", _miss)
-        return await anyio.to_thread.run_sync(self._answer, page, request)
+        answer: Response = await self.make_endpoint(Page("", "problem.html", _miss))(request)
+        return answer
 
-    def _answer(self, page: Page, request: Request) -> Response:
+    async def _find_visitor(self, request: Request) -> Visitor:
+        # Only a session is looked up in the database.
+        if SESSION_COOKIE not in request.cookies or self._service.own:
+            return find_visitor(self._service, request)
+        share = group_address(request.client.host if request.client else None)
+        return await self._service.threads.run(share, find_visitor, self._service, request)
+
+    async def _run(self, visitor: Visitor, work: Callable[..., T], *given: object) -> T:
+        return await self._service.run_in_thread(visitor.caller, work, *given)
+
+    def _answer(self, page: Page, request: Request, visitor: Visitor) -> Response:
         visit: Visit | None = None
         try:
-            visit = self._make_visit(request)
+            visit = self._make_visit(request, visitor)
             if not self._service.own:
                 self._service.limits.check(visit.caller, "read")
             chosen = visit.get("format")
@@ -93,10 +114,6 @@ class PageServer:
             return RedirectResponse(moved.address, 303, headers=HEADERS)
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             return self._show_problem(request, visit, describe_problem(error))
-
-    def _expect(self, page: Page, request: Request) -> None:
-        if not page.strangers_may_act:
-            find_visitor(self._service, request).require_signed_in()
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
@@ -124,20 +141,25 @@ class PageServer:
             content = gzip.decompress(content)
         return Response(content, 200, headers, media_type="text/html; charset=utf-8")
 
-    def _act(self, page: Page, request: Request, form: Form) -> Response:
-        """Does what a form asks for; one that is refused is shown again with what was typed."""
+    def _act(
+        self, page: Page, request: Request, visitor: Visitor, form: Form
+    ) -> tuple[Response, str | None]:
+        """Does what a form asks for; one that is refused is shown again with what was typed.
+
+        With the answer comes the job, if any, that should end before the next page is shown.
+        """
         visit: Visit | None = None
         try:
-            visit = self._make_visit(request, form)
+            visit = self._make_visit(request, visitor, form)
             act = self._admit(page, visit, request)
             with act_as(visit.caller.actor):
                 outcome = act(visit)
-            return self._lead_on(request, visit, outcome)
+            return self._lead_on(request, visit, outcome), outcome.job
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             problem = describe_problem(error)
             if visit is None or problem.status in (401, 403, 404, 500):
-                return self._show_problem(request, visit, problem)
-            return self._show_again(page, request, replace(visit, problem=problem))
+                return self._show_problem(request, visit, problem), None
+            return self._show_again(page, request, replace(visit, problem=problem)), None
 
     def _admit(self, page: Page, visit: Visit, request: Request) -> Act:
         """The action that a form names, if it is this site's form and its sender may."""
@@ -184,8 +206,7 @@ class PageServer:
             return self._show_problem(request, visit, visit.problem)
         return self._show(visit, view, page.template, visit.problem.status)
 
-    def _make_visit(self, request: Request, form: Form | None = None) -> Visit:
-        visitor = find_visitor(self._service, request)
+    def _make_visit(self, request: Request, visitor: Visitor, form: Form | None = None) -> Visit:
         request.scope["tally.caller"] = visitor.caller  # for the log
         theme = request.cookies.get("theme", "")
         return Visit(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.app.ratings import read_ratings
-from tallymark.app.sight import name_visible
+from tallymark.app import ratings
+from tallymark.app.ratings import keep_ratings
 from tallymark.ratings import Fit, suggest_tier
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ def make_rating_table(visit: Visit) -> RatingTable:
         return RatingTable(
             agents=[], challenges=[], comparable=True, frozen=[], pairs=[], fitted=Fit({}, {}, ())
         )
-    only = name_visible(visit.services, visit.caller)
-    read = read_ratings(store, at=visit.now, k=_K, public=public, only=only)
+    return keep_ratings(visit.services, visit.caller, _make_table, k=_K, public=public)
+
+
+def _make_table(read: ratings.RatingTable) -> RatingTable:
     elo, fitted, names = read.elo, read.fitted, read.names
     likely: dict[str, tuple[int, int]] = {}
     for group in fitted.groups:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute, Mount, Route
@@ -115,7 +117,7 @@ def make_site(service: Service) -> list[BaseRoute]:
         Route("/static/{name}", assets.serve, methods=["GET"]),
         Route(ICON, assets.serve, methods=["GET"]),
         *(
-            Route(f"/docs/{{name:path}}{kind}", serve_docs_file, methods=["GET"])
+            Route(f"/docs/{{name:path}}{kind}", partial(serve_docs_file, service), methods=["GET"])
             for kind in (*PICTURES, ".md")
         ),
         Mount(

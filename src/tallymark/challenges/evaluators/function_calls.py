@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tallymark.sandbox import Policy, ProgramOutcome
     from tallymark.sandbox.programs.program_pipes import Dialogue
 
+TOTAL_S = 120.0
+"""For all cases together, unless a challenge says otherwise: so long may one hold a worker."""
 STARTING_S = 2.0
 """What starting Python and importing the submission may take."""
 _PASSING_S = 0.1
@@ -69,6 +72,17 @@ os._exit(0)
 """
 
 
+@dataclass(slots=True)
+class TimeLeft:
+    """What is left of the time that a submission has for all cases together."""
+
+    seconds: float = TOTAL_S
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.seconds <= 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedProgram:
     """Submitted files, and what they may use."""
@@ -77,6 +91,7 @@ class SubmittedProgram:
     entry: str
     time_s: float
     memory_mb: int
+    left: TimeLeft = field(default_factory=TimeLeft)
     packages: bool = False
     policy: Policy | None = None
 
@@ -87,16 +102,19 @@ class SubmittedProgram:
         limits: Limits,
         dialogue: Dialogue | None = None,
     ) -> ProgramOutcome:
-        """A command in a new sandbox with its files."""
-        return run_limited(
+        """A command in a new sandbox with its files, in the time that is left for all cases."""
+        wall_s = min(limits.wall_s, self.left.seconds)
+        outcome = run_limited(
             command,
             files=self.files,
             stdin=stdin,
-            limits=replace(limits, memory_mb=self.memory_mb),
+            limits=replace(limits, wall_s=wall_s, memory_mb=self.memory_mb),
             packages=self.packages,
             policy=self.policy,
             dialogue=dialogue,
         )
+        self.left.seconds -= outcome.wall_s
+        return outcome
 
 
 @dataclass(slots=True)
@@ -112,7 +130,7 @@ def call_functions(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) 
     """All calls in one sandbox; where one ends it or takes too long, the rest go on in the next."""
     called = CallResults()
     left = list(cases.items())
-    while left and called.not_loaded is None:
+    while left and called.not_loaded is None and not program.left.is_used_up:
         talk = _CaseTalk(program, left, called)
         limits = Limits(
             wall_s=STARTING_S,
@@ -137,6 +155,7 @@ class _CaseTalk:
         called: CallResults,
     ) -> None:
         self._time_s, self._cases, self._called = program.time_s, cases, called
+        self._until = time.monotonic() + program.left.seconds
         self._heard = bytearray()
         self._word = _draw_word()
         self.opening = json.dumps([self._word, program.entry]) + "\n"
@@ -168,11 +187,12 @@ class _CaseTalk:
             if values:
                 self._called.values[self._cases[self.answered][0]] = values[0]
             self.answered += 1
-        if self.answered == len(self._cases):
+        left_s = self._until - time.monotonic()
+        if self.answered == len(self._cases) or left_s <= 0:
             return _NOTHING_MORE
         self._word = _draw_word()
         asked = json.dumps([self._word, *self._cases[self.answered][1].inputs])
-        return Turn(asked.encode() + b"\n", self._time_s + _PASSING_S)
+        return Turn(asked.encode() + b"\n", min(self._time_s + _PASSING_S, left_s))
 
 
 def _draw_word() -> str:

@@ -27,10 +27,16 @@ from tallymark.challenges.evaluators.evaluator_options import (
     dimension,
     limits,
 )
-from tallymark.challenges.evaluators.function_calls import SubmittedProgram, call_functions
+from tallymark.challenges.evaluators.function_calls import (
+    TOTAL_S,
+    SubmittedProgram,
+    TimeLeft,
+    call_functions,
+)
 from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
 from tallymark.challenges.organiser_script import add_public_data
 from tallymark.documents.shapes import Key, TextShape
+from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
 
@@ -92,12 +98,16 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         files=add_public_data(files, data.public),
         entry=entry,
         time_s=options["time"],
+        left=TimeLeft(options["total"]),
         memory_mb=options["memory"],
         packages=options["packages"],
         policy=setting.policy,
     )
     warnings: list[dict[str, Any]] = []
     passed = _find_passed(program, cases, warnings)
+    if program.left.is_used_up:
+        spent = f"the {options['total']:g} s for all cases together were used up"
+        warnings.append(make_warning(f"{spent}: cases that were not run by then have failed"))
     result = raw_score(Fraction(1000 * len(passed), len(cases)))
     return Evaluation(
         metrics=metrics_of(
@@ -128,7 +138,9 @@ def _find_passed(
     """The indices of the cases that passed."""
     calls = {index: case for index, case in enumerate(cases) if case.call is not None}
     passed = {
-        index for index, case in enumerate(cases) if case.call is None and _run_case(program, case)
+        index
+        for index, case in enumerate(cases)
+        if case.call is None and not program.left.is_used_up and _run_case(program, case)
     }
     if not calls:
         return passed
@@ -166,7 +178,7 @@ def _probe(options: Mapping[str, Any], copy: ProbedCopy) -> SandboxProbe:
         return passed if "ran" in passed else None
 
     return SandboxProbe(
-        options={**options, "cases": "marked.json", "time": copy.time_s},
+        options={**options, "cases": "marked.json", "time": copy.time_s, "total": TOTAL_S},
         files={options["entry"]: copy.program},
         read_clean=read_clean,
     )
@@ -181,6 +193,7 @@ EVALUATOR = EvaluatorKind(
         ),
         "dimension": dimension("correctness"),
         "pass_at": PASS_AT,
+        "total": Key(DurationShape(), "How long all cases together may take.", default=TOTAL_S),
         **limits(time_s=2.0, memory_mb=256),
     },
     refuse=refuse,

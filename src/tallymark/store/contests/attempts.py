@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import msgspec
-from sqlalchemy import select, update
+from sqlalchemy import false, func, select, update
 
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.column_types import make_storable
@@ -27,7 +27,7 @@ from tallymark.store.contests.attempt_items import (
     Withdraw,
 )
 from tallymark.store.contests.attempt_rows import read_attempt, to_attempt
-from tallymark.store.contests.attempt_tables import attempts, is_unfinished
+from tallymark.store.contests.attempt_tables import attempts, is_unfinished, scorings
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import (
     find_challenge,
@@ -127,6 +127,10 @@ class Attempts(TenantRows):
     def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """Does items, for each its answer, or why it was refused."""
         return self._database.do_all(items)
+
+    async def ado_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
+        """The same, without holding up the event loop."""
+        return await self._database.ado_all(items)
 
     def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """The same where one that is refused keeps all from being done."""
@@ -272,6 +276,7 @@ class Attempts(TenantRows):
             query = query.where(attempts.c.challenge_id == kept.id)
             frozen_at = kept.frozen_at if public else None
             if frozen_at is not None and state is not None:
+                query = self._filter_shown(connection, query, kept.id, frozen_at, state)
                 return self._find_shown(connection, query, frozen_at, state, limit, offset)
             if state is not None:
                 query = query.where(attempts.c.state == state)
@@ -281,6 +286,30 @@ class Attempts(TenantRows):
                 return found
             voids = frozen_attempts.read_voids(connection, self._tenant)
         return [self._hide_later(each, frozen_at, voids) for each in found]
+
+    def _filter_shown(
+        self,
+        connection: Connection,
+        query: Select[Any],
+        challenge_id: int,
+        frozen_at: float,
+        state: State,
+    ) -> Select[Any]:
+        """Leaves out attempts that cannot be shown in this state, so that few are read.
+
+        After a rescoring that came later, only the history of each tells what is shown of it.
+        """
+        again = select(scorings.c.id).where(
+            scorings.c.challenge_id == challenge_id,
+            scorings.c.at >= frozen_at,
+            scorings.c.why != "finish",
+        )
+        if connection.execute(again.limit(1)).first() is not None:
+            return query
+        is_later = func.coalesce(attempts.c.scored_at >= frozen_at, false())
+        if state == "submitted":
+            return query.where((attempts.c.state == state) | is_later)
+        return query.where(attempts.c.state == state, ~is_later)
 
     def _find_shown(
         self,

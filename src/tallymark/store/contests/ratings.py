@@ -83,6 +83,11 @@ class Ratings(TenantRows):
             folded = self._folded = (moment, _read_known(connection, self._tenant, only=only))
         return folded[1]
 
+    def newest(self) -> tuple[tuple[int | None, ...], ...]:
+        """While this is the same, so are all ratings, but for what time alone changes."""
+        with self._database.read() as connection:
+            return tuple(_read_newest(read_one_moment(connection), self._tenant))
+
     def of(self, agent: str, *, public: bool = True) -> EloRating:
         """One agent's rating; that of a newcomer if it has played no match."""
         query = select(*(table.c[name] for name in _FIELDS))

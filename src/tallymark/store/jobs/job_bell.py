@@ -19,6 +19,8 @@ class JobBell:
         self._workers: set[threading.Event] = set()
         self._waiting: dict[str, list[Future[None]]] = {}
         self._held: set[str] = set()
+        self.is_stopped = False
+        """Whether the workers of this process take no more jobs, so that waiting is in vain."""
 
     def wake(self, event: threading.Event) -> None:
         """From now on the event is set whenever jobs were added."""
@@ -49,10 +51,7 @@ class JobBell:
         """A worker of this process is done with the job, in whichever way."""
         with self._lock:
             self._held.discard(job_id)
-            waiting = self._waiting.pop(job_id, [])
-        for future in waiting:
-            if future.set_running_or_notify_cancel():
-                future.set_result(None)
+        self._tell(job_id)
 
     def expect(self, job_id: str) -> Future[None]:
         """Done when a worker of this process is done with the job; `forget` it in the end."""
@@ -60,6 +59,23 @@ class JobBell:
         with self._lock:
             self._waiting.setdefault(job_id, []).append(future)
         return future
+
+    def is_expected(self, job_id: str) -> bool:
+        """Whether somebody waits here for its end."""
+        return job_id in self._waiting
+
+    def stop(self) -> None:
+        """The server ends: whoever waits is answered by what there is."""
+        self.is_stopped = True
+        for job_id in list(self._waiting):
+            self._tell(job_id)
+
+    def _tell(self, job_id: str) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(job_id, [])
+        for future in waiting:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
 
     def forget(self, job_id: str, future: Future[None]) -> None:
         """Nobody waits for it any more."""

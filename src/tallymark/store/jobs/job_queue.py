@@ -17,6 +17,8 @@ import msgspec
 from sqlalchemy import and_, case, func, or_, select, text, update
 
 from tallymark.errors import LeaseLost
+from tallymark.store.accounts.account_tables import tenants
+from tallymark.store.accounts.tenants import DEFAULT
 from tallymark.store.contests.attempt_tables import attempts, is_unfinished
 from tallymark.store.jobs.job_bell import find_bell
 from tallymark.store.jobs.job_tables import LIVE, UNFINISHED, jobs
@@ -86,22 +88,34 @@ class JobQueue:
         self._database.look(create=True)
 
     def claim(
-        self, kinds: Collection[str], most: int, holder: Holder | None = None
+        self,
+        kinds: Collection[str],
+        most: int,
+        holder: Holder | None = None,
+        *,
+        held: Sequence[Claimed] | None = None,
     ) -> list[Claimed]:
         """Takes up to so many jobs that may begin, for this process or another `holder`.
 
         Whoever has least running goes first: between tenants, then between owners, then by age.
+        `held` is what the same workers have already: where it is given, no owner gets all of their
+        places, and no tenant where there are others.
         """
         # A look costs nobody anything; on SQLite, whoever writes stops all others that do.
         if most < 1 or not self.is_wanted(kinds):
             return []
+        if held is not None:
+            with self._database.read() as connection:
+                shares = self._share_out(connection, kinds, most, held)
+                if not shares and not _find_left(connection):
+                    return []
         token = secrets.token_hex(16)  # made here: done twice, it comes to the same jobs
         who = holder or describe_process(os.getpid())
 
         def work(connection: Connection) -> list[Claimed]:
             self._take_back(connection)
-            held = {"token": token, "holder": who, **_begin(connection), "state": "running"}
-            for (tenant, owner), count in self._share_out(connection, kinds, most).items():
+            begun = {"token": token, "holder": who, **_begin(connection), "state": "running"}
+            for (tenant, owner), count in self._share_out(connection, kinds, most, held).items():
                 chosen = (
                     select(jobs.c.number)
                     .where(jobs.c.tenant == tenant, jobs.c.owner == owner)
@@ -112,7 +126,7 @@ class JobQueue:
                 )
                 numbers = connection.scalars(chosen).all()
                 if numbers:
-                    connection.execute(update(jobs).where(jobs.c.number.in_(numbers)).values(held))
+                    connection.execute(update(jobs).where(jobs.c.number.in_(numbers)).values(begun))
             return self._read_claimed(connection, token)
 
         return self._database.write(work)
@@ -218,7 +232,11 @@ class JobQueue:
             connection.execute(update(jobs).where(*mine).values(left))
 
     def _share_out(
-        self, connection: Connection, kinds: Collection[str], most: int
+        self,
+        connection: Connection,
+        kinds: Collection[str],
+        most: int,
+        held: Sequence[Claimed] | None,
     ) -> Counter[tuple[str, str]]:
         ready = _may_begin(connection, kinds)
         columns = (
@@ -228,7 +246,12 @@ class JobQueue:
         )
         query = select(jobs.c.tenant, jobs.c.owner, *columns).where(text(LIVE))
         found = connection.execute(query.group_by(jobs.c.tenant, jobs.c.owner))
-        return share_out([_Waiting(*row) for row in found], most)
+        rooms = None
+        if held is not None:
+            others = select(tenants.c.tenant).where(tenants.c.tenant != DEFAULT).limit(1)
+            is_shared = connection.execute(others).first() is not None
+            rooms = _Rooms(most, held, is_shared=is_shared)
+        return share_out([_Waiting(*row) for row in found], most, rooms)
 
     def _read_claimed(self, connection: Connection, token: str) -> list[Claimed]:
         columns = [jobs.c[name] for name in Claimed.__struct_fields__]
@@ -258,7 +281,32 @@ class JobQueue:
             self.bell.ring()
 
 
-def share_out(waiting: Sequence[_Waiting], most: int) -> Counter[tuple[str, str]]:
+class _Rooms:
+    """The places of some workers, of which one is left to others by each owner and tenant."""
+
+    def __init__(self, free: int, held: Sequence[Claimed], *, is_shared: bool) -> None:
+        """`is_shared` says whether there are several tenants."""
+        self._most = max(1, free + len(held) - 1)
+        self._is_shared = is_shared
+        self._of_owner = Counter((each.tenant, each.owner) for each in held)
+        self._of_tenant = Counter(each.tenant for each in held)
+
+    def has_one_for(self, tenant: str, owner: str) -> bool:
+        # Without an owner it is our own short work, which all depend on.
+        if not owner:
+            return True
+        if self._is_shared and self._of_tenant[tenant] >= self._most:
+            return False
+        return self._of_owner[tenant, owner] < self._most
+
+    def take(self, tenant: str, owner: str) -> None:
+        self._of_owner[tenant, owner] += 1
+        self._of_tenant[tenant] += 1
+
+
+def share_out(
+    waiting: Sequence[_Waiting], most: int, rooms: _Rooms | None = None
+) -> Counter[tuple[str, str]]:
     """How many of so many places each owner gets: the one with least running, time and again."""
     of_tenant, of_owner, chosen = Counter[str](), Counter[tuple[str, str]](), Counter[Any]()
     for each in waiting:
@@ -268,6 +316,11 @@ def share_out(waiting: Sequence[_Waiting], most: int) -> Counter[tuple[str, str]
     while left and chosen.total() < most:
         key = lambda each: (of_tenant[each.tenant], of_owner[each[:2]], each.oldest)  # noqa: E731
         first = min(left, key=key)
+        if rooms is not None and not rooms.has_one_for(*first[:2]):
+            left.remove(first)
+            continue
+        if rooms is not None:
+            rooms.take(*first[:2])
         of_tenant[first.tenant] += 1
         of_owner[first[:2]] += 1
         chosen[first[:2]] += 1

@@ -111,6 +111,10 @@ class Jobs(TenantRows):
         with self._database.read() as connection:
             return self._read(connection, job_id)
 
+    async def aget(self, job_id: str) -> Job:
+        """The same, while the event loop does other things."""
+        return await self._database.aread(lambda moment: self._read(moment.connection, job_id))
+
     def find(self, kind: str, subject: str) -> Job | None:
         """The last job of a kind about something."""
         query = self._select().where(jobs.c.kind == kind, jobs.c.subject == subject)

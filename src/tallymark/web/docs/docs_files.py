@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import anyio
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from tallymark.app.limits import group_address
+from tallymark.app.service import Service
 from tallymark.web.docs.docs_tree import PICTURES, load_docs
 
 _HEADERS = {
@@ -16,9 +17,11 @@ _HEADERS = {
 }
 
 
-async def serve_docs_file(request: Request) -> Response:
+async def serve_docs_file(service: Service, request: Request) -> Response:
     """A picture, or a page's text; anything else of the disk does not exist."""
-    return await anyio.to_thread.run_sync(_read_file, request.path_params["name"], request.url.path)
+    share = group_address(request.client.host if request.client else None)
+    name, path = request.path_params["name"], request.url.path
+    return await service.threads.run(share, _read_file, name, path)
 
 
 def _read_file(name: str, path: str) -> Response:

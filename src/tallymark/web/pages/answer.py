@@ -28,9 +28,6 @@ from tallymark.web.visit import Visit
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission
 
-WAITED_S = 3.0
-"""For so long the page waits for a score; after that it shows that it comes."""
-
 
 class AnswerView(View, frozen=True, kw_only=True):
     """An attempt that waits for its answer."""
@@ -152,8 +149,8 @@ def submit(visit: Visit) -> Outcome:
     warned = any(each.severity == "warning" for each in findings)
     if attempt.state == "entered" and (refused or (warned and visit.form.get("do") != "anyway")):
         return _show_findings(visit, attempt, findings, held=True)
-    submit_answer(visit.services, visit.caller, attempt.id, sent, wait=WAITED_S)
-    return Outcome(address=f"/attempts/{attempt.id}")
+    job = submit_answer(visit.services, visit.caller, attempt.id, sent).job
+    return Outcome(address=f"/attempts/{attempt.id}", job=None if job is None else job.id)
 
 
 def _show_findings(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.app.ratings import find_track_board
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.web.board_rows import write_values
 from tallymark.web.page import Page
@@ -87,7 +88,7 @@ def gather(visit: Visit) -> TrackView:
     """The track that the address names."""
     track = visit.find_track(visit.params["track"])
     kept = [visit.find_challenge(name) for name in track.challenges]
-    lines = visit.services.competition.track_board(track, public=visit.public)
+    lines = find_track_board(visit.services, visit.caller, track, public=visit.public)
     pager = visit.read_pager(len(lines))
     shown = lines[pager.offset : pager.offset + pager.limit]
     me = visit.get("around") or visit.visitor.agent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,6 @@ def _work(app: App, job: str) -> Job:
     service = Service(ServiceSettings(db=str(Path(app.db or "")), workers=1))
     service.open()
     try:
-        return service.tenant("default").jobs.wait(job)
+        return asyncio.run(service.tenant("default").jobs.await_end(job))
     finally:
         service.close()
