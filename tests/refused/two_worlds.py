@@ -10,7 +10,7 @@ import itertools
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,8 @@ class World:
     service: Service
     clock: list[float]
     seed: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    version: str = ""
+    """Of the challenge with a truth: a hash of all its files."""
     keys: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, str] = field(default_factory=dict)
 
@@ -104,6 +106,8 @@ def make_world(url: str, secrets: Secrets) -> Iterator[World]:
     with open_world(url) as world:
         _make_keys(world)
         _play(world, secrets)
+        found = world.act("organiser", "GET", "/challenges/sums")
+        world.version = found["challenge"]["version"]
         world.clock[0] = LOOK
         yield world
 
@@ -190,9 +194,7 @@ def _send_sums(world: World, truth: int, path: str = "/challenges") -> None:
         world.service.tenant("default").jobs.wait(done["job"]["id"], 60)
 
 
-def _report(
-    world: World, name: str, agent: str, rating: float, *, succeeded: bool = True
-) -> str:
+def _report(world: World, name: str, agent: str, rating: float, *, succeeded: bool = True) -> str:
     body = {"agent": agent, "metrics": {"succeeded": succeeded, "rating": rating}}
     found = world.act("reporter", "POST", f"/challenges/{name}/reports", json=body)
     return str(found["attempt"]["id"])
@@ -221,7 +223,7 @@ def _be_busy(world: World, times: int) -> None:
 
 # What can be asked
 
-ATTEMPTS = [f"a{number:012}" for number in (1, 5, 6, 10, 11, 12, 13, 14, 15, 16)]
+ATTEMPTS = [f"a{number:012}" for number in (5, 10, 13, 14, 15, 16)]
 NAMES = ["speed", "sums", "hidden"]
 AGENTS = ["own", "rival", "dave"]
 VALUES: dict[str, list[str]] = {
@@ -247,8 +249,8 @@ VALUES: dict[str, list[str]] = {
 _NAMED_BY = {"tracks": ["spring"], "rules": ["none"], "sessions": ["none"]}
 """What `{name}` is below these; else it is a challenge."""
 QUERIES: dict[str, list[str]] = {
-    "agent": AGENTS,
-    "around": AGENTS,
+    "agent": ["dave"],
+    "around": ["dave"],
     "challenge": NAMES,
     "owner": ["dave"],
     "live": ["true"],
@@ -257,10 +259,15 @@ QUERIES: dict[str, list[str]] = {
 }
 """What else queries are tried with; a parameter that has a list of values is tried with each."""
 PAGE_QUERIES = ("", "?format=json", "?format=csv", "?live=1")
+REFUSED_PAGES = ("/docs", "/organiser", "/challenges/{challenge}/sub", "/attempts/{attempt}/answer")
+"""Pages that are the same for everybody, or refused to most: one look is enough."""
 MORE_PAGES = (
     *("/challenges/speed?around=dave", "/challenges/speed?agent=dave&part=around"),
     *("/challenges/speed?formula=-rating", "/challenges/speed?formula=-rating&format=csv"),
-    *("/challenges/sums?weights=correctness=0.9,speed=0.1", "/challenges/sums?around=own&part=around"),
+    *(
+        "/challenges/sums?weights=correctness=0.9,speed=0.1",
+        "/challenges/sums?around=own&part=around",
+    ),
     *("/attempts/a000000000005?format=html", "/attempts/a000000000014?format=html"),
     *("/agents/own?against=dave", "/search?q=dave", "/compare?run=latest&run=latest"),
 )
@@ -300,7 +307,8 @@ def list_questions(world: World) -> list[Question]:
     for page in PAGES:
         for path in _fill(re.sub(r":path", "", page.path)):
             parts = [f"?part={each}" for each in page.parts]
-            queries = ("",) if path.startswith("/docs") else (*PAGE_QUERIES, *parts)
+            once = page.path.startswith(REFUSED_PAGES)
+            queries = ("",) if once else (*PAGE_QUERIES, *parts)
             found += [Question("GET", f"{path}{each}", by_key=False) for each in queries]
     found += [Question("GET", path, by_key=False) for path in MORE_PAGES]
     found += [Question("POST", path, body) for path, body in READ_BY_POST]
@@ -321,14 +329,15 @@ def _list_routes(document: Any) -> Iterator[Question]:
 def _list_queries(asked: list[Any]) -> Iterator[str]:
     yield ""
     tried = {
-        each["name"]: _list_words(each["schema"]) or QUERIES.get(each["name"], [])
-        for each in asked
+        each["name"]: _list_words(each["schema"]) or QUERIES.get(each["name"], []) for each in asked
     }
+    if {"format", "challenge"} <= tried.keys():
+        for kind, name in itertools.product(tried.pop("format"), tried.pop("challenge")):
+            yield f"?format={kind}&challenge={name}"
+    for name in {"sort", "order"} & tried.keys():
+        tried[name] = tried[name][:1]  # in another order they tell the same
     for name, values in tried.items():
         yield from (f"?{name}={value}" for value in values)
-    if {"format", "challenge"} <= tried.keys():
-        for kind, name in itertools.product(tried["format"], tried["challenge"]):
-            yield f"?format={kind}&challenge={name}"
 
 
 def _list_words(schema: Any) -> list[str]:
@@ -344,7 +353,7 @@ def _fill(template: str, kinds: Any = ()) -> Iterator[str]:
         if name == "kind":
             places.append(list(kinds))
         elif name == "name":
-            above = template.split("/{name}")[0].rpartition("/")[2]
+            above = template.split("/{name}", maxsplit=1)[0].rpartition("/")[2]
             places.append(_NAMED_BY.get(above, NAMES))
         else:
             places.append(VALUES[name])
@@ -400,6 +409,7 @@ def answer(world: World, who: str, question: Question) -> str:
             world.client.cookies.set(SESSION_COOKIE, world.sessions[who])
         asked = world.client.request(question.method, question.path, follow_redirects=False)
     text = f"{asked.status_code} {asked.headers.get('location', '')}\n{asked.text}"
+    text = text.replace(world.version, "VERSION").replace(world.version[:12], "VERSION")
     for pattern, instead in _MASKS:
         text = re.sub(pattern, instead, text)
     return text
@@ -426,14 +436,3 @@ def _show_difference(one: str, two: str) -> str:
     )
     begin = max(0, at - 60)
     return f"    {one[begin : at + 60]!r}\n    {two[begin : at + 60]!r}"
-
-
-@contextmanager
-def two_worlds(urls: tuple[str, str], one: Secrets, two: Secrets) -> Iterator[tuple[World, World]]:
-    """A pair of them."""
-    with ExitStack() as stack:
-        left, right = (
-            stack.enter_context(make_world(url, secrets))
-            for url, secrets in zip(urls, (one, two), strict=True)
-        )
-        yield left, right

@@ -7,7 +7,6 @@ organiser allows more by name.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from pathlib import Path
@@ -21,6 +20,7 @@ from tallymark.models import Answer, Model, Request, open_model
 from tallymark.models.endpoint import EndpointModel, _parse_address
 from tallymark.models.model import Loadable
 from tallymark.models.model_answers import finish_answer
+from tallymark.models.public_addresses import is_public
 from tallymark.models.reach import Reach, find_reach
 from tallymark.scoring.score import show_value
 
@@ -110,23 +110,11 @@ def _check_address(address: str, allow: Collection[str]) -> None:
         found = set()
     if not found:
         raise InvalidInput(f"{show_value(address)} is not an address that can be reached")
-    if "local" not in allow and not all(_is_public(str(each)) for each in found):
+    if "local" not in allow and not all(is_public(str(each)) for each in found):
         raise InvalidInput(
             f"{show_value(address)} is not on the public network",
             hint="give the agent a public address",
         )
-
-
-def _is_public(address: str) -> bool:
-    """Also not an inner address that is wrapped into an outer one."""
-    known = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(known, ipaddress.IPv6Address):
-        wrapped = (known.ipv4_mapped, known.sixtofour, *(known.teredo or ()))
-        if not all(each.is_global for each in wrapped if each is not None):
-            return False
-        # Python need not call a mapped address global; the one inside it was looked at above.
-        return known.is_global or known.ipv4_mapped is not None
-    return known.is_global
 
 
 def _find_sample(name: str, folder: Path) -> str:

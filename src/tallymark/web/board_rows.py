@@ -16,7 +16,6 @@ from tallymark.web.likely_places import LikelyPlace
 from tallymark.web.score_sources import explain_value
 from tallymark.web.visit import Visit
 
-
 EARLIER_RULE = "by the rule that the challenge had when its board was frozen"
 
 

@@ -6,7 +6,6 @@ Whoever competes sees first what they are at, and an organiser what waits for so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
