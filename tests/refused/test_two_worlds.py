@@ -103,7 +103,7 @@ def test_two_servers_on_one_postgresql_tell_no_more(
             second.clock[0], second.version = first.clock[0], first.version
             second.keys, second.sessions = first.keys, first.sessions
             seconds.append(second)
-        assert compare(*seconds, who) == []
+        assert compare(seconds[0], seconds[1], who) == []
 
 
 def test_rescoring_behind_a_freeze_moves_no_page(tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def _play(world: World, secrets: Secrets) -> None:
     _send_sums(world, secrets.truth)
     world.act("organiser", "POST", "/tracks", json={"name": "spring", "challenges": ["speed"]})
     _be_busy(world, secrets.traffic)
+    first = ""
     for agent, rating in (("own", 5.0), ("rival", 6.0), ("dave", 7.0)):
         first = _report(world, "speed", agent, rating)
         _report(world, "speed", agent, rating / 2, succeeded=False)

@@ -107,10 +107,8 @@ def _read_cases(source: _Source) -> Iterator[dict[str, Any]]:
 
 
 def _read_attempts(source: _Source) -> Iterator[dict[str, Any]]:
-    after, options = "", {"live": source.live, "limit": _PAGE}
-    while found := list_attempts(
-        source.services, source.caller, source.chosen, after=after, **options
-    ):
+    after, (services, caller, name, live) = "", source
+    while found := list_attempts(services, caller, name, live=live, limit=_PAGE, after=after):
         yield from (each.to_public() for each in found)
         after = found[-1].id
 
