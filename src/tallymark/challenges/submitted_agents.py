@@ -59,7 +59,7 @@ def open_agent(
     """The agent that a competitor named, or InvalidInput with what is wrong with the name."""
     reference = check_agent(name, allow=allow, folder=folder)
     if reference.lower().startswith(("http:", "https:", "http/", "https/")):
-        return _CountedAgent(_open_keyless(reference, pricing), pricing)
+        return _CountedAgent(_open_keyless(reference, allow, pricing), pricing)
     return open_model(reference, folder=folder, pricing=pricing)
 
 
@@ -89,11 +89,13 @@ class _CountedAgent:
         await self._model.close()
 
 
-def _open_keyless(address: str, pricing: Pricing | None) -> Model:
+def _open_keyless(address: str, allow: Collection[str], pricing: Pricing | None) -> Model:
     """The endpoint without the organiser's key, which is not for competitors' servers."""
     reach = find_reach()
-    # Looked up once more when it is asked: an address may have become another's meanwhile.
+    # Addresses are checked again when the agent is asked: the name may have moved meanwhile.
     pinned = None if reach is None else Reach(may=reach.may)
+    if pinned is None and "local" not in allow:
+        pinned = Reach()
     if pinned is not None:
         pinned.refuse_host(urlsplit(address).hostname)
     return EndpointModel(address, _parse_address(address), pricing, reach=pinned)
