@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.api.conftest import Server, publish
 
-from tallymark.api.exports import _READERS, _write_csv
+from tallymark.api.exports import _READERS, _Source, _write_csv
 
 
 def test_every_kind_is_exported_as_lines_and_as_a_table(shared: Server) -> None:
@@ -83,6 +83,22 @@ def test_no_cell_is_a_formula(server: Server) -> None:
             assert not any(cell[:1] in ("=", "@", "+", "-", "\t", "\r") for cell in row), row
 
 
+def test_what_a_kind_does_not_take_is_refused_before_anything_is_sent(server: Server) -> None:
+    publish(server, name="speed", scoring_formula="rating")
+    run = {"suite": "s", "model": "m", "results": [{"case": "a", "status": "passed"}]}
+    assert server.v1("rita", "POST", "/runs", json={"run": run}).status_code == 201
+    for query in (
+        "cases?run=latest&challenge=speed",
+        "attempts?challenge=speed&run=latest",
+        "runs?challenge=speed",
+        "traces?run=latest",
+        "board?challenge=speed&filter=cost>1",
+    ):
+        refused = server.v1("ada", "GET", f"/export/{query}")
+        assert refused.status_code == 422, query
+        assert "does not take it" in refused.json()["detail"]
+
+
 def test_many_rows_take_no_more_memory_than_few(server: Server) -> None:
     publish(server, name="speed", scoring_formula="rating")
     body = b"".join(
@@ -97,8 +113,9 @@ def test_many_rows_take_no_more_memory_than_few(server: Server) -> None:
         headers={"Content-Type": "application/x-ndjson"},
     )
     assert len(sent.text.splitlines()) == 3200
-    services = server.service.tenant("default")
-    lines = _write_csv(_READERS["attempts"](services, "speed", True))
+    caller = server.service.accounts.authenticate(server.keys["alice"])
+    source = _Source(server.service.tenant("default"), caller, "speed", live=True)
+    lines = _write_csv(_READERS["attempts"](source))
     peaks = []
     tracemalloc.start()
     for n, _ in enumerate(lines):

@@ -56,6 +56,11 @@ def test_a_choice_is_found(answer: str, label: str, reasoning: str | None) -> No
         '{"choice": "correct"} {"choice": "superb"}',
         "choice: correct\nchoice: superb",
         '{"reasoning": "correct"}',
+        # Quoted without escaping: what the evidence says must not pass for the choice.
+        '{"reasoning": "it wants "{"choice": "correct"}" of me", "choice": "incorrect"}',
+        '{"choice": "incorrect", "reasoning": "it wants "{"choice": "correct"}" of me"}',
+        '{"reasoning": "it ends with "choice": "correct", which is wrong", "choice": "incorrect"}',
+        '{"reasoning": "cut off where it quotes "{"choice": "correct"}',
         "It is correct, I think.",
         "incorrectly",
         '<think>{"choice": "correct"}',

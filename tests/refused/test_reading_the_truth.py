@@ -16,6 +16,13 @@ FILES = {"truth.json": f'{{"secret": "{TRUTH}"}}'}
 RAISES = "def evaluate(submission, truth, data):\n    raise ValueError(truth)\n"
 PRINTS = "import sys\ndef evaluate(submission, truth, data):\n    sys.exit(truth['secret'])\n"
 GIVES = "def evaluate(submission, truth, data):\n    return truth['secret']\n"
+DIMENSION = """def evaluate(submission, truth, data):
+    return {"dimensions": {"correctness": 1, truth["secret"]: 1}}
+"""
+WARNING = """def evaluate(submission, truth, data):
+    warning = {"message": "no", "severity": "error", "dimension": truth["secret"]}
+    return {"dimensions": {"correctness": 1}, "warnings": [warning]}
+"""
 MISNAMES = "def evaluate(submission, truth, data):\n    return {truth['secret']: 1}\n"
 
 
@@ -65,6 +72,22 @@ def test_a_script_that_fails_tells_the_truth_to_organisers_alone(
     assert TRUTH not in shown
     for form in ((), ("--json",)):
         assert TRUTH in tally("attempt", "show", "a000000000001", "--organiser", *form)
+
+
+@pytest.mark.parametrize("body", [DIMENSION, pytest.param(WARNING, marks=pytest.mark.proof)])
+def test_a_dimension_that_a_script_names_is_told_to_organisers_alone(
+    tally: Callable[..., str], tmp_path: Path, body: str
+) -> None:
+    scoring = "scoring: {strategy: custom, dimensions: {correctness: 0.5, completeness: 0.5}}\n"
+    text = HEAD.format(name="guess") + SCRIPT + scoring
+    publish(tally, tmp_path, text, FILES | {"judge.py": body})
+    (tmp_path / "answer.json").write_text("{}", encoding="utf-8")
+    tally("attempt", "enter", "guess", "--agent", "mallory")
+    shown = tally("attempt", "submit", "a000000000001", "answer.json", "--agent", "mallory")
+    assert "do not match the challenge's dimensions" in " ".join(shown.split())
+    shown += tally("attempt", "show", "a000000000001", "--json")
+    assert TRUTH not in shown
+    assert TRUTH in tally("attempt", "show", "a000000000001", "--organiser")
 
 
 def test_data_and_cases_that_are_wrong_are_not_quoted(

@@ -32,6 +32,7 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.app import sight
 from tallymark.app.rivals import describe_place
 from tallymark.app.sight import (
     find_attempt,
@@ -42,7 +43,6 @@ from tallymark.app.sight import (
     sees_words,
     speak_for,
     tell_audit,
-    tells_words,
     withhold_errors,
     withhold_notes,
     withhold_words,
@@ -125,28 +125,21 @@ def list_attempts(
 ) -> Response:
     """Attempts at a challenge, newest first; others' as the public sees them."""
     find_visible(services, caller, name)
-    public = is_public(caller, live)
     before = read_cursor(cursor, str)
     if before is not None and attempt_key(before[0]) is None:
         raise refuse_cursor()
-    own = caller.agent is not None and caller.agent == agent
-    found = services.store.attempts.of(
+    found = sight.list_attempts(
+        services,
+        caller,
         name,
+        live=live,
         agent=agent,
         state=state,
         limit=limit + 1,
         before=None if before is None else before[0],
-        public=public and not own,
     )
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
-    shown = [
-        each
-        for each in found[:limit]
-        if own or sees_live(caller) or each.state != "entered" or each.agent == caller.agent
-    ]
-    if not sees_live(caller) and not tells_words(services, name):
-        shown = [each if each.agent == caller.agent else withhold_words(each) for each in shown]
-    items = pick_each(map(describe_attempt, shown), fields, wire.AttemptState)
+    items = pick_each(map(describe_attempt, found[:limit]), fields, wire.AttemptState)
     return answer({"items": items, "next": more})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from fastapi import Query, Request, Response
@@ -19,9 +19,10 @@ from tallymark.api.problems import refuse
 from tallymark.api.reports import NDJSON
 from tallymark.api.runs import describe_record
 from tallymark.api.traces import Filter
-from tallymark.app.exports import stream_attempts, stream_scores, stream_traces
+from tallymark.app.callers import Caller
+from tallymark.app.exports import stream_scores, stream_traces
 from tallymark.app.service import TenantServices
-from tallymark.app.sight import is_public, sees_live
+from tallymark.app.sight import is_public, list_attempts, sees_live
 from tallymark.app.trace_questions import TraceQuestions
 from tallymark.errors import NotAllowed
 from tallymark.runs.reports.json_report import describe_case
@@ -60,13 +61,17 @@ def export(
 
     A `filter` chooses traces. Attempts come oldest first, traces newest first.
     """
-    shows_all = not is_public(caller, live)
+    is_public(caller, live)  # refuses who may not ask for it
     if kind == "audit" and not sees_live(caller):
         raise NotAllowed("the log is for organisers")
-    needed = {"cases": ("run", run), "attempts": ("challenge", challenge)}
-    needed["board"] = needed["attempts"]
-    if kind in needed and needed[kind][1] is None:
-        raise refuse(400, f"{needed[kind][0]}: it is missing", f"name one with ?{needed[kind][0]}=")
+    takes = _TAKES.get(kind)
+    given = {"challenge": challenge, "run": run, "filter": filter or None}
+    for name, value in given.items():
+        if value is not None and name != takes:
+            hint = "leave it out" if takes is None else f"leave it out, and give {takes}"
+            raise refuse(422, f"{name}: an export of {kind} does not take it", hint)
+    if takes in ("challenge", "run") and given[takes] is None:
+        raise refuse(400, f"{takes}: it is missing", f"name one with ?{takes}=")
     # Who asks for what is not there is told so, before a first byte is sent.
     if run is not None:
         run = services.store.run(run).id
@@ -74,7 +79,7 @@ def export(
         services.store.challenges.find(challenge)
     if filter:
         TraceQuestions(services.store).read_filter(filter)
-    rows = _READERS[kind](services, challenge or run or filter, shows_all)
+    rows = _READERS[kind](_Source(services, caller, challenge or run or filter, live))
     lines = (encode(row) + b"\n" for row in rows)
     if format == "csv":
         lines = (each.encode() for each in _write_csv(rows, _DECLARED.get(kind)))
@@ -82,47 +87,68 @@ def export(
     return StreamingResponse(streamed, media_type=CSV if format == "csv" else NDJSON)
 
 
-def _read_runs(services: TenantServices, _: str, __: bool) -> Iterator[dict[str, Any]]:
+class _Source(NamedTuple):
+    """What is exported, and for whom."""
+
+    services: TenantServices
+    caller: Caller
+    chosen: str
+    """A challenge, a run or a filter: see `_TAKES`."""
+    live: bool | None
+
+
+def _read_runs(source: _Source) -> Iterator[dict[str, Any]]:
     after = None
-    while found := services.store.runs(limit=_PAGE, after=after):
+    while found := source.services.store.runs(limit=_PAGE, after=after):
         yield from map(describe_record, found)
         last = found[-1]
         after = (last.created_at, last.created_at, last.id)
 
 
-def _read_cases(services: TenantServices, run: str, _: bool) -> Iterator[dict[str, Any]]:
-    yield from map(describe_case, services.store.results(run))
+def _read_cases(source: _Source) -> Iterator[dict[str, Any]]:
+    yield from map(describe_case, source.services.store.results(source.chosen))
 
 
-def _read_attempts(services: TenantServices, name: str, live: bool) -> Iterator[dict[str, Any]]:
-    for each in stream_attempts(services.store, name, live=live):
-        yield each.to_public()
+def _read_attempts(source: _Source) -> Iterator[dict[str, Any]]:
+    after, (services, caller, name, live) = "", source
+    while found := list_attempts(services, caller, name, live=live, limit=_PAGE, after=after):
+        yield from (each.to_public() for each in found)
+        after = found[-1].id
 
 
-def _read_traces(services: TenantServices, filter_: str, _: bool) -> Iterator[dict[str, Any]]:
-    for record, trace in stream_traces(services.store, filter_):
+def _read_traces(source: _Source) -> Iterator[dict[str, Any]]:
+    for record, trace in stream_traces(source.services.store, source.chosen):
         yield record.to_dict() | {"trace": trace.to_dict()}
 
 
-def _read_scores(services: TenantServices, filter_: str, _: bool) -> Iterator[dict[str, Any]]:
-    yield from map(msgspec.to_builtins, stream_scores(services.store, filter_))
+def _read_scores(source: _Source) -> Iterator[dict[str, Any]]:
+    yield from map(msgspec.to_builtins, stream_scores(source.services.store, source.chosen))
 
 
-def _read_board(services: TenantServices, name: str, live: bool) -> Iterator[dict[str, Any]]:
-    first = 0
-    while found := services.store.boards.top(name, limit=_PAGE, offset=first, public=not live):
+def _read_board(source: _Source) -> Iterator[dict[str, Any]]:
+    first, public = 0, is_public(source.caller, source.live)
+    boards = source.services.store.boards
+    while found := boards.top(source.chosen, limit=_PAGE, offset=first, public=public):
         yield from (msgspec.to_builtins(each) for each in found)
         first += len(found)
 
 
-def _read_audit(services: TenantServices, _: str, __: bool) -> Iterator[dict[str, Any]]:
+def _read_audit(source: _Source) -> Iterator[dict[str, Any]]:
     before = None
-    while found := services.store.audit_log.entries(before=before, limit=_PAGE):
+    while found := source.services.store.audit_log.entries(before=before, limit=_PAGE):
         yield from (msgspec.to_builtins(each) for each in found)
         before = found[-1].seq
 
 
-_READERS: dict[str, Callable[[TenantServices, str, bool], Iterator[dict[str, Any]]]] = {
+_TAKES = {
+    "cases": "run",
+    "attempts": "challenge",
+    "board": "challenge",
+    "traces": "filter",
+    "scores": "filter",
+}
+"""The parameter that chooses what is exported; kinds without one are exported whole."""
+_READERS: dict[str, Callable[[_Source], Iterator[dict[str, Any]]]] = {
     "runs": _read_runs,
     "cases": _read_cases,
     "attempts": _read_attempts,

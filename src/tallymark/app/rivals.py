@@ -53,7 +53,7 @@ def find_rival(store: Store, challenge: Challenge, agent: str, *, public: bool) 
         standing=theirs,
         mine=mine,
         gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
-        leads=_list_leads(store, challenge, mine, theirs),
+        leads=_list_leads(store, challenge, mine, theirs, public=public),
     )
 
 
@@ -74,10 +74,14 @@ def describe_place(store: Store, attempt: Attempt, *, public: bool) -> dict[str,
     return told
 
 
-def _list_leads(store: Store, challenge: Challenge, mine: Standing, theirs: Standing) -> list[Lead]:
+def _list_leads(
+    store: Store, challenge: Challenge, mine: Standing, theirs: Standing, *, public: bool
+) -> list[Lead]:
     if not challenge.scoring.dimensions:
         return []
-    numbers = store.figures.numbers([mine.attempt, theirs.attempt])
+    numbers = store.figures.numbers([mine.attempt, theirs.attempt], public=public)
+    if any(each.by_earlier_rule for each in numbers.values()):
+        return []
     own, other = _get_scores(numbers, mine), _get_scores(numbers, theirs)
     leads = [
         Lead(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -109,6 +110,22 @@ def tells_words(services: TenantServices, challenge: str) -> bool:
     return "closed" in state and "frozen" not in state
 
 
+def list_attempts(
+    services: TenantServices, caller: Caller, challenge: str, *, live: bool | None, **chosen: Any
+) -> list[Attempt]:
+    """Attempts at a challenge as the caller may see them; `chosen` are options of `attempts.of`.
+
+    Open attempts are visible only to their agent and to organisers.
+    """
+    own = caller.agent is not None and chosen.get("agent") == caller.agent
+    public = is_public(caller, live) and not own
+    open_of = None if sees_live(caller) else caller.agent or ""
+    found = services.store.attempts.of(challenge, public=public, open_of=open_of, **chosen)
+    if sees_live(caller) or tells_words(services, challenge):
+        return found
+    return [each if is_own(caller, each) else withhold_words(each) for each in found]
+
+
 def withhold_words(attempt: Attempt) -> Attempt:
     """The numbers of an attempt alone."""
     outcome = attempt.outcome
@@ -165,8 +182,8 @@ def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> A
         raise explain_unknown_attempt(identifier)
     if sees_live(caller) or is_own(caller, attempt):
         return attempt
-    if attempt.state == "entered" and caller.role in ("agent", "anonymous"):
-        # That somebody is at it now is nobody else's business.
+    if attempt.state == "entered":
+        # Open attempts are visible only to their agent and to organisers.
         raise explain_unknown_attempt(identifier)
     return services.store.attempts.get(identifier, public=True)
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.dimensions import breakdown
 from tallymark.dimensions.exact_numbers import to_fraction
@@ -23,8 +25,8 @@ from tallymark.scoring.plugin_contract import require_mapping
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.attempt import Attempt, Metrics
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.attempt import Attempt, Metrics, Outcome
+    from tallymark.challenges.challenge import Challenge, ScoringRule
 
 METRICS = (
     Variable("succeeded", "eval", 0.0, 1.0),
@@ -75,8 +77,25 @@ def explain_score(challenge: Challenge, attempt: Attempt) -> str | None:
     # A score of 0 for a broken constraint is not.
     if not challenge.scoring.formula or outcome is None or "constraint_effect" in outcome.details:
         return None
+    if not is_by_rule_of(challenge, outcome):
+        return None
     rule = challenge_formula(challenge)
     return rule.formula.explain(rule.values_of(challenge, attempt)).render()
+
+
+def hash_rule(scoring: ScoringRule) -> str:
+    """Equal for equal rules, in whichever order a file gives their keys."""
+    return hashlib.sha256(msgspec.json.encode(scoring, order="sorted")).hexdigest()[:12]
+
+
+def is_by_rule_of(challenge: Challenge, outcome: Outcome) -> bool:
+    """Whether the challenge's rule of today made a score; another rule cannot explain it."""
+    origin = outcome.origin
+    return (
+        origin is None
+        or origin.config.get("challenge_version") in (None, challenge.version)
+        or origin.version == hash_rule(challenge.scoring)
+    )
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,6 @@ beyond a constraint scores 0 or fails where the challenge says so, and is a loss
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, reaches
-from tallymark.challenges.attempt_formula import challenge_formula, formula_values
+from tallymark.challenges.attempt_formula import challenge_formula, formula_values, hash_rule
 from tallymark.challenges.dimension_scores import weigh_dimensions
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.plugins.plugin import SandboxedPlugin
@@ -301,9 +300,7 @@ def origin_of(challenge: Challenge, seed: int, plugin: Plugin | None = None) -> 
     name: str = scoring.strategy
     if scoring.formula or scoring.dimensions:
         name = "formula" if scoring.formula else "dimensions"
-    # Sorted keys: the same rule has the same hash, however its file was written.
-    rule = msgspec.json.encode(scoring, order="sorted")
-    return Origin(name, hashlib.sha256(rule).hexdigest()[:12], config)
+    return Origin(name, hash_rule(scoring), config)
 
 
 def _score_by_rule(challenge: Challenge, weighed: WeighedAttempt) -> Score:

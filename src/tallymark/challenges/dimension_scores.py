@@ -56,10 +56,25 @@ def weighted_dimensions(weights: tuple[DimensionWeight, ...]) -> tuple[WeightedD
     return weighted
 
 
+MISMATCH = "the evaluator's scores do not match the challenge's dimensions"
+
+
+def list_unknown_dimensions(challenge: Challenge, evaluation: Evaluation) -> list[str]:
+    """What an evaluator scored or warned of, and the challenge does not weigh."""
+    known = {each.key for each in challenge.scoring.dimensions}
+    warned = [each["dimension"] for each in evaluation.warnings if each.get("dimension")]
+    named = [*evaluation.dimensions, *warned] if known else []
+    return [each for each in named if each not in known]
+
+
 def weigh_dimensions(
     challenge: Challenge, evaluation: Evaluation, metrics: Metrics, shown: Verification
 ) -> Breakdown:
     """The breakdown of an attempt; InvalidInput where the evaluator's scores do not fit."""
+    reported = challenge.evaluator.type == "reported"
+    if not reported and list_unknown_dimensions(challenge, evaluation):
+        # Competitors read this. A name that a script made up may hold the truth.
+        raise InvalidInput(MISMATCH)
     warnings = [SubmissionWarning(**each) for each in evaluation.warnings]
     if shown.violations and challenge.constraints.on_violation == "zero":
         warnings += [

@@ -21,7 +21,7 @@ from tallymark.app.sight import (
     withhold_words,
 )
 from tallymark.challenges.attempt import Payload
-from tallymark.challenges.attempt_formula import challenge_formula
+from tallymark.challenges.attempt_formula import challenge_formula, is_by_rule_of
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.errors import Conflict, TallymarkError
@@ -449,7 +449,9 @@ def _list_warnings(told: Mapping[str, Any]) -> Iterable[str]:
 
 def _explain_formula(rule: Challenge, attempt: Attempt) -> dict[str, Any] | None:
     outcome = attempt.outcome
-    decided = outcome is None or outcome.score is None or "constraint_effect" in outcome.details
+    if outcome is None or not is_by_rule_of(rule, outcome):
+        return None
+    decided = outcome.score is None or "constraint_effect" in outcome.details
     if not rule.scoring.formula or decided:
         return None
     try:

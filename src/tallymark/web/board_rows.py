@@ -16,6 +16,8 @@ from tallymark.web.likely_places import LikelyPlace
 from tallymark.web.score_sources import explain_value
 from tallymark.web.visit import Visit
 
+EARLIER_RULE = "by the rule that the challenge had when its board was frozen"
+
 
 class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):
     """What a dimension gives an attempt."""
@@ -141,7 +143,8 @@ def list_board(
     """Standings with all that a row shows; `numbers` of their attempts, if they are read."""
     store, strategy = visit.app.store, STRATEGIES[challenge.scoring.strategy]
     if numbers is None:
-        numbers = store.figures.numbers(each.attempt for each in standings)
+        best = [each.attempt for each in standings]
+        numbers = store.figures.numbers(best, public=visit.public)
     dimensions = list_dimensions(challenge)
     names = store.agents.names(each.agent for each in standings)
     tied = {
@@ -157,7 +160,8 @@ def list_board(
     for each, shown in zip(standings, written, strict=True):
         told = numbers.get(each.attempt)
         elapsed = None if told is None or told.elapsed_ms is None else told.elapsed_ms / 1000
-        parts = _fill_in(dimensions, told.dimensions if told else {})
+        earlier = told is not None and told.by_earlier_rule
+        parts = [] if earlier else _fill_in(dimensions, told.dimensions if told else {})
         rows.append(
             BoardRow(
                 rank=each.rank,
@@ -166,7 +170,7 @@ def list_board(
                 attempt=each.attempt,
                 value=each.value,
                 shown=shown,
-                how=_explain(challenge, each.value, parts),
+                how=EARLIER_RULE if earlier else _explain(challenge, each.value, parts),
                 score=each.score,
                 result=None if told is None else told.result,
                 tries=each.tries,

@@ -175,7 +175,7 @@ def _list_dimensions(visit: Visit, boards: list[SharedBoard]) -> list[SharedDime
     """The mean of each over both agents' best attempts, dimension by dimension."""
     store = visit.app.store
     wanted = [identifier for each in boards for identifier in (each.attempt, each.other_attempt)]
-    numbers = store.figures.numbers(wanted)
+    numbers = store.figures.numbers(wanted, public=visit.public)
     scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for each in boards:
         mine, theirs = (numbers.get(key) for key in (each.attempt, each.other_attempt))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tallymark.challenges.attempt_formula import is_by_rule_of
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.text import format_count, format_digits, format_money, format_number
@@ -56,6 +57,8 @@ def _explain_score(
         return
     if "constraint_effect" in outcome.details:
         how = "a limit of the challenge was broken, which scores 0"
+    elif not is_by_rule_of(challenge, outcome) and (challenge.scoring.formula or not parts):
+        how = "by an earlier rule of the challenge"
     else:
         how = explain_value(challenge, parts)
     yield Source(what="Score", value=format_digits(outcome.score), how=how)

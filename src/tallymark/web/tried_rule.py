@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.challenges.attempt_formula import challenge_formula
+from tallymark.challenges.attempt_formula import challenge_formula, is_by_rule_of
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
 from tallymark.web.score_parts import FormulaTree, take_apart
@@ -33,6 +33,13 @@ class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
 def explain_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | None:
     """The formula with the attempt's values; None where something else decided the score."""
     outcome = attempt.outcome
+    if outcome is None or not is_by_rule_of(challenge, outcome):
+        return None
+    return _apply_formula(challenge, attempt)
+
+
+def _apply_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | None:
+    outcome = attempt.outcome
     decided = outcome is None or outcome.score is None or "constraint_effect" in outcome.details
     if not challenge.scoring.formula or decided:
         return None
@@ -53,7 +60,7 @@ def try_on_attempt(visit: Visit, challenge: Challenge, attempt: Attempt) -> Trie
     if new is None:
         return None
     if new.scoring.formula:
-        tree = explain_formula(new, attempt)
+        tree = _apply_formula(new, attempt)
         if tree is not None:
             return TriedRule(shown=write_value(new, tree.value), tree=tree)
     elif attempt.outcome is not None and attempt.outcome.dimensions:

@@ -268,7 +268,7 @@ def _describe(
 ) -> WhatIf:
     items = [*found.items, *(found.around or ())]
     store = visit.app.store
-    numbers = store.figures.numbers({each.attempt for each in items})
+    numbers = store.figures.numbers({each.attempt for each in items}, public=visit.public)
     values = store.figures.values_of(
         challenge.name, {each.agent for each in items}, public=visit.public
     )

@@ -13,6 +13,7 @@ import msgspec
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import make_attempt_data
+from tallymark.challenges.dimension_scores import MISMATCH, list_unknown_dimensions
 from tallymark.challenges.evaluators.evaluator_kind import (
     EVALUATION_FAILED,
     evaluate_unusable,
@@ -87,6 +88,11 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
         return _fail(
             submitted, f"the evaluator failed: {type(error).__name__}: {show_value(error)}"
         )
+    unknown = [] if kind.reported else list_unknown_dimensions(setting.challenge, found)
+    if unknown:
+        keys = ", ".join(each.key for each in setting.challenge.scoring.dimensions)
+        reason = f"there is no dimension {show_value(unknown[0])}; the dimensions are {keys}"
+        return Evaluation(metrics=metrics_of(submitted), error=MISMATCH, reason=reason)
     warnings = (*received.warnings, *found.warnings)
     return msgspec.structs.replace(found, warnings=warnings, sandbox=_tell_sandbox(kind, setting))
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, func, select, tuple_
+from sqlalchemy import and_, func, or_, select, tuple_
 
 from tallymark.challenges.attempt import (
     Attempt,
@@ -33,7 +33,7 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
     from tallymark.store.contests.batch_memory import AttemptRow
 
@@ -90,6 +90,11 @@ def select_attempts(tenant: str) -> Select[Any]:
         .outerjoin(attempt_waits, attempt_waits.c.attempt == attempts.c.key)
         .where(attempts.c.tenant == tenant)
     )
+
+
+def is_shown_to(agent: str) -> ColumnElement[bool]:
+    """Leaves out the open attempts of others."""
+    return or_(attempts.c.state != "entered", attempts.c.agent == agent)
 
 
 def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:

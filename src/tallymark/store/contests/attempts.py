@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tallymark.errors import TallymarkError
     from tallymark.store.contests.attempt_items import Answer, Item, Judge
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.contests.frozen_attempts import Voids
+    from tallymark.store.contests.frozen_attempts import LaterActs
     from tallymark.store.contests.score_rows import ScoreEntry
 
 _AT_ONCE = 100
@@ -235,8 +235,8 @@ class Attempts(TenantRows):
             attempt = to_attempt(row)
             if not public or row.frozen_at is None:
                 return attempt
-            voids = frozen_attempts.read_voids(connection, self._tenant)
-        return self._hide_later(attempt, row.frozen_at, voids)
+            later = frozen_attempts.read_later_acts(connection, self._tenant)
+        return self._hide_later(attempt, row.frozen_at, later)
 
     def get_own(self, identifier: str, agent: str) -> Attempt:
         """One attempt of an agent."""
@@ -255,11 +255,13 @@ class Attempts(TenantRows):
         before: str | None = None,
         after: str | None = None,
         public: bool = False,
+        open_of: str | None = None,
     ) -> list[Attempt]:
         """The attempts at a challenge, newest first; `public` as `get` says.
 
         With `before`, those that are older than the attempt of that id. With `after`, those that
-        are newer, oldest first; `""` is before all.
+        are newer, oldest first; `""` is before all. With `open_of`, open attempts of that agent
+        alone; `""` is nobody's.
         """
         query = attempt_rows.select_attempts(self._tenant)
         if after is None:
@@ -271,6 +273,8 @@ class Attempts(TenantRows):
             query = query.where(attempts.c.key < attempt_rows.attempt_key(before))
         if agent is not None:
             query = query.where(attempts.c.agent == agent)
+        if open_of is not None:
+            query = query.where(attempt_rows.is_shown_to(open_of))
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             query = query.where(attempts.c.challenge_id == kept.id)
@@ -284,8 +288,8 @@ class Attempts(TenantRows):
             found = [to_attempt(row) for row in connection.execute(page)]
             if frozen_at is None:
                 return found
-            voids = frozen_attempts.read_voids(connection, self._tenant)
-        return [self._hide_later(each, frozen_at, voids) for each in found]
+            later = frozen_attempts.read_later_acts(connection, self._tenant)
+        return [self._hide_later(each, frozen_at, later) for each in found]
 
     def _filter_shown(
         self,
@@ -322,9 +326,9 @@ class Attempts(TenantRows):
     ) -> list[Attempt]:
         """By the state that is shown, which of later attempts is not the one that is kept."""
         found: list[Attempt] = []
-        voids = frozen_attempts.read_voids(connection, self._tenant)
+        later = frozen_attempts.read_later_acts(connection, self._tenant)
         for row in connection.execute(query, execution_options={"yield_per": _AT_ONCE}):
-            shown = self._hide_later(to_attempt(row), frozen_at, voids)
+            shown = self._hide_later(to_attempt(row), frozen_at, later)
             if shown.state == state:
                 found.append(shown)
             if limit is not None and len(found) >= offset + limit:
@@ -384,11 +388,11 @@ class Attempts(TenantRows):
             frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
         return frozen_attempts.keep_earlier_scores(found, frozen_at)
 
-    def _hide_later(self, attempt: Attempt, frozen_at: float, voids: Voids) -> Attempt:
+    def _hide_later(self, attempt: Attempt, frozen_at: float, later: LaterActs) -> Attempt:
         def read_history() -> list[ScoreEntry]:
             return self.history(attempt.id)
 
-        return frozen_attempts.hide_later(attempt, frozen_at, read_history, voids)
+        return frozen_attempts.hide_later(attempt, frozen_at, read_history, later)
 
     # In bulk
 

@@ -11,14 +11,21 @@ from sqlalchemy import BigInteger, cast, func, or_, select, tuple_
 
 from tallymark.ratings import elo
 from tallymark.store.contests import frozen_attempts, matches
-from tallymark.store.contests.attempt_rows import attempt_key, select_attempts, to_attempt
+from tallymark.store.contests.attempt_rows import (
+    attempt_key,
+    is_shown_to,
+    select_attempts,
+    to_attempt,
+)
 from tallymark.store.contests.attempt_tables import (
     attempt_id,
     attempt_scores,
     attempts,
     is_own_score,
     is_unfinished,
+    score_history,
     score_rules,
+    scorings,
 )
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents, boards, challenges
@@ -28,12 +35,13 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import read_one_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from sqlalchemy import ColumnElement, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.ratings import EloChange, Match
+    from tallymark.store.contests.frozen_attempts import RescoredSince
 
 _A_DAY = 86_400
 _WAITS = (is_unfinished, attempts.c.state == "submitted")
@@ -60,6 +68,8 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: float
     level: str
     """How far its trajectory can be believed."""
+    by_earlier_rule: bool = False
+    """Rescored after its board was frozen: the dimensions it had are not kept."""
 
 
 class Tries(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,10 +222,10 @@ class Figures(TenantRows):
             rows = connection.execute(query.group_by(day).order_by(day)).all()
         return {int(row[0]): int(row[1]) for row in rows}
 
-    def numbers(self, identifiers: Iterable[str]) -> dict[str, AttemptNumbers]:
+    def numbers(self, identifiers: Iterable[str], *, public: bool) -> dict[str, AttemptNumbers]:
         """What rows of a board tell of their attempts, by id."""
         keys = [attempt_key(each) for each in identifiers]
-        names = ("key", "number", "verified", "submitted_at", "trajectory_level")
+        names = ("key", "challenge_id", "number", "verified", "submitted_at", "trajectory_level")
         columns = (attempts.c[name] for name in names)
         scores = attempt_scores.c
         query = (
@@ -225,10 +235,17 @@ class Figures(TenantRows):
         )
         with self._database.read() as connection:
             rows = connection.execute(query).all()
+            rescored = (
+                frozen_attempts.read_rescored(connection, self._tenant) if public and rows else {}
+            )
+            earlier = _read_earlier_results(connection, rescored, keys) if rescored else {}
         return {
             attempt_id(row.key): AttemptNumbers(
-                dimensions=msgspec.json.decode(row.dimensions) if row.dimensions else {},
-                result=row.result,
+                dimensions=msgspec.json.decode(row.dimensions)
+                if row.dimensions and row.challenge_id not in rescored
+                else {},
+                result=earlier.get(row.key) if row.challenge_id in rescored else row.result,
+                by_earlier_rule=row.challenge_id in rescored,
                 elapsed_ms=row.elapsed_ms,
                 number=row.number,
                 verified=bool(row.verified),
@@ -261,12 +278,25 @@ class Figures(TenantRows):
         return self._read_attempts(query, public=False)
 
     def newest_attempts(
-        self, *, agent: str | None = None, limit: int = 10, public: bool = True
+        self,
+        *,
+        agent: str | None = None,
+        limit: int = 10,
+        public: bool = True,
+        at: Collection[str] | None = None,
+        open_of: str | None = None,
     ) -> list[Attempt]:
-        """The attempts that were entered last, at any challenge; those of one agent, if named."""
+        """The attempts that were entered last, at any challenge or those named in `at`.
+
+        With `agent`, those of one agent; `open_of` is as in `attempts.of`.
+        """
         query = select_attempts(self._tenant).order_by(attempts.c.key.desc()).limit(limit)
         if agent is not None:
             query = query.where(attempts.c.agent == agent)
+        if at is not None:
+            query = query.where(challenges.c.name.in_(at))
+        if open_of is not None:
+            query = query.where(is_shown_to(open_of))
         return self._read_attempts(query, public)
 
     def _read_attempts(self, query: Select[Any], public: bool) -> list[Attempt]:
@@ -275,13 +305,15 @@ class Figures(TenantRows):
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             frozen = public and any(row.frozen_at is not None for row in rows)
-            voids = frozen_attempts.read_voids(connection, self._tenant) if frozen else {}
+            later = frozen_attempts.LaterActs({})
+            if frozen:
+                later = frozen_attempts.read_later_acts(connection, self._tenant)
             return [
                 frozen_attempts.hide_later(
                     to_attempt(row),
                     row.frozen_at if public else None,
                     partial(score_rows.read_history, connection, row),
-                    voids,
+                    later,
                 )
                 for row in rows
             ]
@@ -312,6 +344,24 @@ class Figures(TenantRows):
         if len(upto) == len(before):
             return None
         return list(elo.history(upto))[-1]
+
+
+def _read_earlier_results(
+    connection: Connection, rescored: Mapping[int, RescoredSince], keys: Collection[int | None]
+) -> dict[int, str | None]:
+    """What attempts came to before their boards were frozen."""
+    columns = (scorings.c.challenge_id, score_history.c.attempt, score_history.c.at)
+    query = (
+        select(*columns, score_history.c.result)
+        .join(scorings, scorings.c.id == score_history.c.scoring)
+        .where(scorings.c.challenge_id.in_(rescored), score_history.c.attempt.in_(keys))
+        .order_by(score_history.c.scoring)
+    )
+    return {
+        attempt: result
+        for challenge_id, attempt, at, result in connection.execute(query)
+        if at < rescored[challenge_id].frozen_at
+    }
 
 
 def _sum_up(values: list[float]) -> Tries:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from sqlalchemy import select, text
 
 from tallymark.challenges.attempt import Outcome
-from tallymark.store.contests.attempt_tables import attempt_id
+from tallymark.store.contests.attempt_tables import attempt_id, score_rules, scorings
 from tallymark.store.contests.contest_tables import ACTS, challenges, contest_audit
 
 if TYPE_CHECKING:
@@ -52,11 +52,56 @@ def read_voids(connection: Connection, tenant: str) -> Voids:
     return {attempt_id(key): then.get(key) for key in since}
 
 
+class RescoredSince(NamedTuple):
+    """A challenge whose attempts were rescored after its board was frozen."""
+
+    name: str
+    frozen_at: float
+    by_formula: bool
+    """Then everything but the score is still what it was: see `score_rules`."""
+
+
+def read_rescored(connection: Connection, tenant: str) -> dict[int, RescoredSince]:
+    """Challenges that were rescored while their board was frozen, by their ids."""
+    query = (
+        select(challenges.c.id, challenges.c.name, challenges.c.frozen_at, score_rules.c.scoring)
+        .join(scorings, scorings.c.challenge_id == challenges.c.id)
+        .outerjoin(
+            score_rules,
+            (score_rules.c.challenge_id == challenges.c.id)
+            & (score_rules.c.scoring == scorings.c.id),
+        )
+        .where(challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
+        .where(scorings.c.why == "rescore", scorings.c.at >= challenges.c.frozen_at)
+    )
+    found: dict[int, RescoredSince] = {}
+    for key, name, frozen_at, rule in connection.execute(query):
+        before = found.get(key)
+        by_formula = rule is not None and (before is None or before.by_formula)
+        found[key] = RescoredSince(name, frozen_at, by_formula)
+    return found
+
+
+class LaterActs(NamedTuple):
+    """What organisers did after freezes, which the public does not see yet."""
+
+    voids: Voids
+    rejudged: frozenset[str] = frozenset()
+    """Challenges of whose earlier outcomes only the history is left."""
+
+
+def read_later_acts(connection: Connection, tenant: str) -> LaterActs:
+    """For all frozen boards of a tenant."""
+    rescored = read_rescored(connection, tenant).values()
+    rejudged = frozenset(each.name for each in rescored if not each.by_formula)
+    return LaterActs(read_voids(connection, tenant), rejudged)
+
+
 def hide_later(
     attempt: Attempt,
     frozen_at: float | None,
     history: Callable[[], list[ScoreEntry]],
-    voids: Voids,
+    later: LaterActs,
 ) -> Attempt:
     """The attempt as it was at the freeze: as void, and without an outcome that came only later.
 
@@ -64,8 +109,8 @@ def hide_later(
     """
     if frozen_at is None:
         return attempt
-    if attempt.id in voids:
-        attempt = msgspec.structs.replace(attempt, voided_at=voids[attempt.id])
+    if attempt.id in later.voids:
+        attempt = msgspec.structs.replace(attempt, voided_at=later.voids[attempt.id])
     if attempt.outcome is None:
         return attempt
     known = keep_earlier_scores(history(), frozen_at)
@@ -73,11 +118,10 @@ def hide_later(
         bare = {"scored_at": None, "verified": False, "outcome": None}
         return msgspec.structs.replace(attempt, state="submitted", **bare)
     last, now = known[-1], attempt.outcome
-    if (last.score, last.result, last.error) == (now.score, now.result, now.error):
-        return attempt
-    # Scored again since: of the score before it, the history keeps this much.
+    # By challenge and not by attempt: whether a score changed is hidden too.
+    kept = Outcome(score=None) if attempt.challenge in later.rejudged else now
     names = ("score", "result", "error", "origin")
-    before = Outcome(**{name: getattr(last, name) for name in names})
+    before = msgspec.structs.replace(kept, **{name: getattr(last, name) for name in names})
     state = "scored" if last.error is None else "failed"
     return msgspec.structs.replace(attempt, state=state, outcome=before)
 

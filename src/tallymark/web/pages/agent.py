@@ -217,7 +217,8 @@ def _list_results(
 ) -> tuple[list[ChallengeResult], list[DimensionMean]]:
     store, found = visit.app.store, []
     scores: dict[tuple[str, str], list[float]] = {}
-    numbers = store.figures.numbers(each.attempt for each in standings.values())
+    best = [each.attempt for each in standings.values()]
+    numbers = store.figures.numbers(best, public=visit.public)
     for name, standing in standings.items():
         challenge, told = store.challenges.get(name), numbers.get(standing.attempt)
         for part in list_dimensions(challenge, told.dimensions if told else None):

@@ -173,8 +173,8 @@ def _describe(visit: Visit, found: Attempt) -> AttemptView:
     hides_ratings = _hides_ratings(visit, only)
     change = None if hides_ratings else store.figures.change_by(attempt, only)
     origin = None if outcome is None else outcome.origin
-    history = store.attempts.history(attempt.id, public=public)
     mine = visit.visitor.agent == attempt.agent
+    history = store.attempts.history(attempt.id, public=public and not mine)
     sent = _find_sent(visit, attempt) if mine or visit.visitor.may_organise else None
     falls = _lay_out_trajectory(sent)
     files = {} if sent is None else sent.list_files()
@@ -274,6 +274,8 @@ def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[Dimension
         return []
     breakdown: Mapping[str, Any] = outcome.details.get("score_breakdown") or {}
     scores = {key: part["score"] for key, part in breakdown.items()} or outcome.dimensions
+    if not scores:
+        return []
     return [
         msgspec.structs.replace(each, weight=breakdown.get(each.key, {}).get("weight", each.weight))
         for each in list_dimensions(challenge, scores)

@@ -6,7 +6,6 @@ Whoever competes sees first what they are at, and an organiser what waits for so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -113,7 +112,7 @@ def gather(visit: Visit) -> HomeView:
     suites = list_suites(store, _SUITES) if may else []
     boards = _list_boards(visit)
     runs = list(_list_runs(visit)) if may else []
-    attempts = list(islice(_list_attempts(visit, known), _NEWS)) if there else []
+    attempts = list(_list_attempts(visit, known)) if there else []
     news = sorted([*runs, *attempts], key=lambda each: -each.at)[:_NEWS]
     return HomeView(
         title="What is new" if news else "Welcome",
@@ -165,9 +164,10 @@ def _list_runs(visit: Visit) -> Iterable[News]:
 def _list_attempts(visit: Visit, known: Mapping[str, Challenge]) -> Iterable[News]:
     """Those that put their agent where it stands say so: these are the boards that moved."""
     store = visit.app.store
-    for attempt in store.figures.newest_attempts(limit=3 * _NEWS, public=visit.public):
-        if attempt.challenge not in known or not _may_see(visit, attempt):
-            continue
+    open_of = None if visit.visitor.may_see_live else visit.visitor.agent or ""
+    for attempt in store.figures.newest_attempts(
+        limit=_NEWS, public=visit.public, at=known, open_of=open_of
+    ):
         challenge = known[attempt.challenge]
         standing = None
         if attempt.outcome is not None and attempt.outcome.ranks:
@@ -231,12 +231,6 @@ def _list_reviews(visit: Visit) -> Iterable[Waiting]:
     if disputed := sum(each.disputed for each in seen):
         words = f"{format_count(disputed, 'case')} on which judges and people disagree"
         yield Waiting(words=words, link="/review?show=disputed")
-
-
-def _may_see(visit: Visit, attempt: Attempt) -> bool:
-    """That somebody is at it now is nobody else's business."""
-    ours = visit.visitor.may_read_runs or attempt.agent == visit.visitor.agent
-    return ours or attempt.state != "entered"
 
 
 def _list_boards(visit: Visit) -> list[BoardGlimpse]:
