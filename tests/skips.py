@@ -15,6 +15,7 @@ SKIPS = {
     "a program has one process here": "Landlock alone cannot end a tree, so it allows none",
     "it may have several here": "bubblewrap ends the tree with its first process",
     # What a kernel or a container lacks; `tally doctor` says the same, and what to install.
+    "nothing hides from root": "the test is of what an ordinary user cannot see",
     "needs bwrap": "it is not installed",
     "no seccomp here": "the kernel lacks it",
     "no Landlock here": "the kernel lacks it",

@@ -115,6 +115,7 @@ def test_what_is_too_large_is_refused(
         ".b",
         "a/.b",
         "a\\b",
+        "C:b",
         "\n",
         "x" * 241,
         "é" * 121,

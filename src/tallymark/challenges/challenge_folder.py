@@ -6,15 +6,17 @@ Hidden files and `__pycache__` are no part of it; links and other oddities are r
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Mapping
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PureWindowsPath
+from typing import Any
 
 import msgspec
 
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.scoring.score import show_value
 from tallymark.traces.trace_source import DAMAGE
 
@@ -27,6 +29,8 @@ MAX_BYTES = 50_000_000
 MAX_FILES = 5_000
 MAX_NAME = 240
 MAX_LEVELS = 16
+MAX_RECEIVED_FILES, MAX_RECEIVED_BYTES = 10_000, 100_000_000
+"""Of the files that a server sends: more than any challenge has."""
 
 
 def hash_folder(folder: Path) -> str:
@@ -89,6 +93,49 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
         raise InvalidInput(f"{folder} cannot be written: {error.strerror}") from None
 
 
+def write_received_files(files: Mapping[str, Any], folder: Path) -> None:
+    """Write texts, bytes or JSON values under names that a server chose.
+
+    The server is not trusted: every name is checked before anything is written, and a link that
+    lies in the folder is not followed.
+    """
+    contents = {name: _encode_content(content) for name, content in files.items()}
+    if len(contents) > MAX_RECEIVED_FILES:
+        raise WorkFailed(f"there are more than {MAX_RECEIVED_FILES:,} files")
+    if sum(map(len, contents.values())) > MAX_RECEIVED_BYTES:
+        raise WorkFailed(f"the files have more than {MAX_RECEIVED_BYTES // 1_000_000} MB")
+    for name in contents:
+        if (problem := find_name_problem(name)) is not None:
+            raise WorkFailed(
+                f"there is a file {show_value(name)}, which is not written: {problem}",
+                hint="tell whoever runs the server",
+            )
+    for name in contents:
+        parts = name.split("/")
+        for depth in range(1, len(parts) + 1):
+            if (path := folder.joinpath(*parts[:depth])).is_symlink():
+                raise WorkFailed(
+                    f"{path} is a link, so nothing is written there",
+                    hint="remove the link, or name another folder",
+                )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise WorkFailed(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def _encode_content(content: Any) -> bytes:
+    if isinstance(content, bytes):
+        return content
+    is_text = isinstance(content, str)
+    text: str = content if is_text else json.dumps(content, indent=2, ensure_ascii=False)
+    return text.encode("utf-8", "replace")
+
+
 def read_files(folder: Path) -> dict[str, bytes]:
     """Every file of the folder by its name from there, with `/` on every system."""
     if not folder.is_dir():
@@ -118,8 +165,10 @@ def find_name_problem(name: str) -> str | None:
         return f"a name has 1 to {MAX_NAME} bytes and at most {MAX_LEVELS} parts"
     if any(part in ("", ".", "..") for part in parts):
         return "a name is a path below the folder, without '.' and '..'"
-    if "\\" in name or not name.isprintable() or PurePosixPath(name).is_absolute():
+    if "\\" in name or not name.isprintable():
         return "a name has only printable characters, and '/' between folders"
+    if PureWindowsPath(name).drive:
+        return "a name does not begin with a drive"
     return "hidden files are left out" if any(part[0] == "." for part in parts) else None
 
 

@@ -20,7 +20,7 @@ from tallymark.cli.app_session import (
     open_desk,
 )
 from tallymark.cli.streams import print_json
-from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts, write_files
+from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import (
     Table,
@@ -79,10 +79,11 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Enter a challenge: the clock starts, and you get its goal and files."""
     with open_desk(db, server) as desk:
         entry = desk.attempts.enter(challenge, agent, memoryless=memoryless, key=key)
-    if data is not None:
-        write_files(data, entry.data)
+    from tallymark.challenges.challenge_folder import write_received_files
     from tallymark.challenges.constraints import list_bounds
 
+    if data is not None:
+        write_received_files(entry.data, data)
     attempt = entry.attempt
     if as_json:
         extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}

@@ -1,14 +1,13 @@
-"""Files that commands write and show: data of an attempt, and what was submitted."""
+"""Submitted files, as commands write and show them."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.errors import WorkFailed
+from tallymark.cli.new_file import write_new_file
 from tallymark.text import clean_line
 
 if TYPE_CHECKING:
@@ -21,12 +20,14 @@ OutputOption = Annotated[
 
 
 def keep_files(output: Path, files: Mapping[str, str], *, one: bool) -> None:
-    """Files in a folder, or the `one` that an answer is under the name that was chosen for it."""
+    """Write files to a folder, or an answer that is `one` file to the path that the user chose."""
+    from tallymark.challenges.challenge_folder import write_received_files
+
     if one:
         (text,) = files.values()
-        write_files(output.parent, {output.name: text})
+        write_new_file(output, text)
     else:
-        write_files(output, files)
+        write_received_files(files, output)
 
 
 def list_texts(files: Mapping[str, str], named: bool) -> Iterator[str]:
@@ -35,18 +36,3 @@ def list_texts(files: Mapping[str, str], named: bool) -> Iterator[str]:
         if named:
             yield f"{clean_line(name)}:"
         yield text.rstrip("\n")
-
-
-def write_files(folder: Path, files: Mapping[str, Any]) -> None:
-    """Texts, bytes or JSON under their names."""
-    try:
-        for name, content in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, bytes):
-                path.write_bytes(content)
-            else:
-                text = content if isinstance(content, str) else json.dumps(content, indent=2)
-                path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WorkFailed(f"cannot write to {folder}: {error.strerror or error}") from None

@@ -51,6 +51,7 @@ class Attack:
     always: bool = False
     backend: str = ""
     wall_s: float = _TIMEOUT_S
+    cpu_s: float | None = None
 
     @property
     def source(self) -> str:
@@ -174,7 +175,12 @@ class Conformance:
             ["python", "main.py"],
             files={"main.py": case.source},
             stdin=json.dumps(self._targets),
-            limits=Limits(wall_s=case.timeout_s, memory_mb=64, processes=4 if several else 1),
+            limits=Limits(
+                wall_s=case.timeout_s,
+                cpu_s=case.cpu_s,
+                memory_mb=64,
+                processes=4 if several else 1,
+            ),
             policy=policy,
         )
         found = [case.find_program_fault(outcome)]

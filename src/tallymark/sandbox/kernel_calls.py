@@ -75,6 +75,11 @@ def hide_memory() -> None:
     control(_DUMPABLE, 0)
 
 
+def show_memory() -> None:
+    """Let other processes of this user look at what this one uses."""
+    control(_DUMPABLE, 1)
+
+
 def adopt_orphans() -> None:
     """Whoever below this process loses its parent becomes its child, to be waited for."""
     control(_ADOPT, 1)

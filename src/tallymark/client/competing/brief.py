@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,15 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.challenge import Submission
-from tallymark.challenges.challenge_folder import find_name_problem
+from tallymark.challenges.challenge_folder import write_received_files
 from tallymark.client.competing.steps import Steps
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.scoring.score import show_value
 from tallymark.wire.attempts import Entered
 
 FOLDER, ANSWER, ATTEMPT = "TALLY_FOLDER", "TALLY_ANSWER", "TALLY_ATTEMPT"
 """Variables by which a program learns where its folder is, where its answer goes, its attempt."""
 TOLD = ("trajectory.json", "metadata.json")
 """What an agent may leave beside its answer: what it did, where nobody saw it, and what it says."""
-MAX_FILES, MAX_BYTES = 10_000, 100_000_000
-"""Of what a challenge gives: no server of ours gives more than a part of it."""
 _ANSWERS = {"json": "answer.json", "text": "answer.txt", "agent": "answer.txt", "files": "answer"}
 
 
@@ -114,7 +111,6 @@ def read_brief(folder: Path) -> Brief:
 
 def lay_brief(brief: Brief) -> None:
     """Writes it to its folder; of an earlier try, all that the agent made stays."""
-    files = dict(_check_data(brief.data))
     folder, data = brief.path, brief.path / "data"
     try:
         own = next((each for each in folder.parents if each.name == ".tally"), None)
@@ -124,10 +120,7 @@ def lay_brief(brief: Brief) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
-        for name, text in files.items():
-            path = data / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="replace")
+        write_received_files(brief.data, data)
         _write(folder / "goal.md", brief.goal.rstrip() + "\n")
         _write(folder / "rules.json", _encode(brief.rules))
         if brief.schema is not None:
@@ -148,32 +141,11 @@ def save_answer(brief: Brief, answer: Any) -> Path:
     """An answer where it can be found again, whatever becomes of the rest."""
     path = brief.answer_path
     if brief.submission.format == "files":
-        for name, text in _check_data(answer):
-            file = path / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+        write_received_files(answer, path)
     else:
         text = answer if brief.submission.format != "json" else _encode(answer)
         _write(path, str(text))
     return path
-
-
-def _check_data(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Files with their texts, each of which may be written below a folder."""
-    left = MAX_BYTES
-    if len(data) > MAX_FILES:
-        raise WorkFailed(f"there are more than {MAX_FILES:,} files")
-    for name, content in data.items():
-        if (problem := find_name_problem(name)) is not None:
-            raise WorkFailed(
-                f"there is a file {show_value(name)}, which is not written: {problem}",
-                hint="tell the organiser of the challenge",
-            )
-        text = content if isinstance(content, str) else _encode(content)
-        left -= len(text)
-        if left < 0:
-            raise WorkFailed(f"the files have more than {MAX_BYTES // 1_000_000} MB")
-        yield name, text
 
 
 def _encode(value: Any) -> str:

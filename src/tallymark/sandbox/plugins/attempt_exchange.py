@@ -16,6 +16,7 @@ from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
 from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.guest_handle import GuestGone
 from tallymark.sandbox.plugins.plain_data import decode_answer, encode
+from tallymark.sandbox.programs import process_usage
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
@@ -184,10 +185,14 @@ class _AttemptTalk:
                 raise NoAnswer(Ending("refused", said))
 
     def _is_overfull(self) -> bool:
-        folder = self._guest.folder
+        folder, most = self._guest.folder, self._job.disk
         if folder is None:
             return False
-        return scratch_folder.is_overfull(folder, self._job.disk, SCRATCH_FILES)
+        removed = 0
+        for pid in self._child.list_pids():
+            with suppress(PermissionError):  # it runs nothing of the plugin, or not yet
+                removed += process_usage.count_removed_bytes(pid, folder, most)
+        return scratch_folder.is_overfull(folder, most, SCRATCH_FILES, removed_bytes=removed)
 
     def _patience(self, left: float) -> float:
         return max(0.0, left if self._guest.folder is None else min(left, _LOOK_S))

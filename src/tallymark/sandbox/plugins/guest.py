@@ -128,6 +128,7 @@ class _Nursery:
         self._open_files = Limits(**setup["limits"]).open_files
         self._number = 0
         self._apart: bool = setup["apart"]
+        self._on_disk = not setup["mounts"]
         self._rules = self._filter = None
         if setup["child_filter"] is not None:
             self._filter = seccomp.Filter(setup["child_filter"])
@@ -143,7 +144,9 @@ class _Nursery:
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.build(write=folder)
         enforce = None if rules is None else landlock.prepare_enforcing(rules)
-        walls = guest_child.Walls(self._root, folder, enforce, self._filter, self._open_files)
+        walls = guest_child.Walls(
+            self._root, folder, enforce, self._filter, self._open_files, on_disk=self._on_disk
+        )
         forked = _Child(self._number, walls, apart=self._apart)
         if rules is not None:
             os.close(rules)

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from tallymark.sandbox import rlimits, seccomp
+from tallymark.sandbox import kernel_calls, rlimits, seccomp
 from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.attempt_scorer import load_scorer
 from tallymark.sandbox.plugins.plain_data import decode, encode
@@ -46,6 +46,8 @@ class Walls:
     """Puts up Landlock's."""
     filter: seccomp.Filter | None
     open_files: int
+    on_disk: bool
+    """Whether the scratch folder is the host's, so that the host must see which files are open."""
 
     def put_up(self, link: int) -> None:
         """All but the last."""
@@ -62,6 +64,8 @@ class Walls:
 
     def close(self) -> None:
         """The last: it takes away the calls by which the others were put up, and forking."""
+        if self.on_disk:
+            kernel_calls.show_memory()
         if self.filter is not None:
             self.filter.load()
 

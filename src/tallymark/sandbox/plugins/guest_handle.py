@@ -53,6 +53,16 @@ class ChildHandle:
     def __init__(self, number: int, pidfd: int, link: socket.socket) -> None:
         self.number, self.pidfd, self.link = number, pidfd, link
 
+    def list_pids(self) -> list[int]:
+        """Its process, and the one that it has forked for an attempt."""
+        told = Path(f"/proc/self/fdinfo/{self.pidfd}").read_text(encoding="ascii")
+        pid = next(int(line[4:]) for line in told.splitlines() if line.startswith("Pid:"))
+        try:
+            forked = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        except OSError:  # it has ended
+            return []
+        return [pid, *map(int, forked.split())]
+
     def kill(self) -> None:
         """It has answered, or must not any more."""
         with suppress(ProcessLookupError):

@@ -73,14 +73,14 @@ def _run_launcher(
 ) -> tuple[PipeTalk, int]:
     with Pipes() as pipes:
         launched = start_launcher(pipes, "become", lent=entrance)
-        process = launched.process
+        process, cpu = launched.process, process_usage.CpuMeter()
 
         def look() -> PassedLimit | None:
             if process_usage.is_memory_passed([process.pid], task.memory_bytes):
                 return "memory"
-            if process_usage.sum_cpu_s([process.pid]) > task.cpu_s:
+            if cpu.read([process.pid]) > task.cpu_s:
                 return "cpu"
-            return _check_disk(task, folder)
+            return _check_disk(task, folder, process.pid)
 
         def kill() -> None:
             """Its group too, until it has been waited for: without walls there may be more."""
@@ -96,5 +96,12 @@ def _run_launcher(
     return talk, code
 
 
-def _check_disk(task: ProgramTask, folder: Path) -> PassedLimit | None:
-    return "disk" if scratch_folder.is_overfull(folder, task.scratch_bytes) else None
+def _check_disk(task: ProgramTask, folder: Path, pid: int | None = None) -> PassedLimit | None:
+    """Look at the folder and at the files that a running program has open."""
+    most = task.scratch_bytes
+    try:
+        removed = 0 if pid is None else process_usage.count_removed_bytes(pid, folder, most)
+    except PermissionError:
+        # Only what was started from a file that nobody may read can hide, as nothing honest is.
+        return "disk"
+    return "disk" if scratch_folder.is_overfull(folder, most, removed_bytes=removed) else None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from tallymark.sandbox import kernel_calls, landlock, rlimits, seccomp
-from tallymark.sandbox.programs.process_usage import is_memory_passed, sum_cpu_s
+from tallymark.sandbox.programs.process_usage import CpuMeter, is_memory_passed
 from tallymark.sandbox.scratch_folder import MOST_ENTRIES, collect_files, lay_file
 
 TICK_MS = 20
@@ -144,22 +144,23 @@ def _watch_program(program: int, order: dict[str, Any], report: int) -> str | No
     # An error on this pipe means that nobody will read it. After root's change of uid, the kernel
     # no longer ends us with bubblewrap: then this is how the end of the host is noticed.
     events.register(report, 0)
+    cpu = CpuMeter()
     while not (happened := events.poll(TICK_MS)):
         _reap_orphans(program)
-        if passed := _find_passed_limit(order):
+        if passed := _find_passed_limit(order, cpu):
             return passed
     if report in dict(happened):
         sys.exit("the host has gone")
     return "disk" if _is_disk_full(order["folder"]) else None
 
 
-def _find_passed_limit(order: dict[str, Any]) -> str | None:
+def _find_passed_limit(order: dict[str, Any], cpu: CpuMeter) -> str | None:
     if _is_disk_full(order["folder"]):
         return "disk"
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal()]
     pids.remove(1)
     buried = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if sum_cpu_s(pids) + buried.ru_utime + buried.ru_stime > order["cpu_s"]:
+    if cpu.read(pids, buried.ru_utime + buried.ru_stime) > order["cpu_s"]:
         return "cpu"
     return "memory" if is_memory_passed(pids, order["memory_bytes"]) else None
 

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LINE = re.compile(r"(\w+:)\s+([0-9]+) kB")
 
 
-def sum_cpu_s(pids: Iterable[int]) -> float:
-    """Processor time of the living, and of the children that they waited for."""
-    total = 0
-    for pid in pids:
-        # The name in parentheses may hold anything, more parentheses too.
-        fields = _read_proc(pid, "stat").rpartition(")")[2].split()
-        total += sum(int(each) for each in fields[11:15])
-    return total / _TICKS
+class CpuMeter:
+    """The processor time of processes that come and go, looked at now and then."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], int] = {}
+
+    def read(self, pids: Iterable[int], buried_s: float = 0.0) -> float:
+        """The larger of two sums, neither of which is ever more than what was used.
+
+        One is what the kernel says of the living, of the children that they waited for, and of
+        those that the caller `buried_s`. It leaves out children whose parent ignores their end.
+        The other is the last that was seen of every process.
+        """
+        told = 0
+        for pid in pids:
+            # The name in parentheses may hold anything, more parentheses too.
+            fields = [int(each) for each in _read_proc(pid, "stat").rpartition(")")[2].split()[1:]]
+            if fields:
+                told += sum(fields[10:14])
+                self._seen[pid, fields[18]] = fields[10] + fields[11]
+        return max(told / _TICKS + buried_s, sum(self._seen.values()) / _TICKS)
 
 
 def is_memory_passed(pids: Iterable[int], most: int) -> bool:
@@ -27,6 +42,32 @@ def is_memory_passed(pids: Iterable[int], most: int) -> bool:
     if sum(map(_count_held, pids)) <= most:
         return False
     return sum(map(_count_share, pids)) > most
+
+
+def count_removed_bytes(pid: int, folder: Path, most: int) -> int:
+    """The bytes that a process holds in files of the folder which have no name any more.
+
+    A file that is only mapped cannot be looked at, so it counts as `most`. PermissionError when
+    the process hides what it has open.
+    """
+    sizes: dict[int, int] = {}
+    try:
+        opened = list(Path("/proc", str(pid), "fd").iterdir())
+    except OSError:
+        # Nobody but root may look at a process that is ending: that one has no memory any more.
+        if "\nVmSize:" in _read_proc(pid, "status"):
+            raise
+        return 0
+    for each in opened:
+        with suppress(OSError):  # it was closed meanwhile
+            state = each.stat()
+            if stat.S_ISREG(state.st_mode) and state.st_nlink == 0:
+                sizes[state.st_ino] = state.st_blocks * 512
+    for line in _read_proc(pid, "maps").split("\n"):
+        _, _, rest = line.partition(f" {folder}/")
+        if rest.endswith(" (deleted)"):
+            sizes.setdefault(int(line.split()[4]), most)
+    return sum(sizes.values())
 
 
 def _count_held(pid: int) -> int:

@@ -77,6 +77,7 @@ class ProgramTask:
         """
         seen = program_view.list_readable(home, packages=self.packages, alone=alone)
         devices = [str(each) for each in program_view.DEVICES]
+        devices += [str(program_view.ZERO)] * alone
         order: dict[str, Any] = {
             "command": self.command,
             "environment": program_view.make_environment(home, folder, alone=alone),

@@ -20,7 +20,10 @@ from tallymark.sandbox import bubblewrap, interpreter
 
 LAUNCHER_CODE = Path("/launcher")
 """Where the launcher's own files are: in the view, but behind Landlock for the program."""
-DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
+DEVICES = tuple(Path("/dev", name) for name in ("null", "full", "random", "urandom"))
+ZERO = Path("/dev/zero")
+"""In bubblewrap `/dev/full`, from which zeros are read too: the real one can be mapped as shared
+memory, which no limit counts. Without bubblewrap there is none."""
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"))
 _LOADER = (Path("/etc/ld.so.cache"), Path("/etc/alternatives"))
 _SOURCES = (Path("/usr/src"), Path("/usr/local/src"))
@@ -101,6 +104,7 @@ def make_command(
     words += ["--proc", "/proc"]
     for device in DEVICES:
         words += ["--dev-bind", str(device), str(device)]
+    words += ["--dev-bind", "/dev/full", str(ZERO)]
     scratch = bubblewrap.SCRATCH
     words += ["--perms", "1777", "--size", str(scratch_bytes), "--tmpfs", str(scratch)]
     # One limit holds for all that a program can write: /tmp and shared memory lie in it too.
