@@ -110,7 +110,7 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
-    return Envelope(wrapped, note=service.note_request, hosts=hosts)
+    return Envelope(wrapped, memory=service.memory, note=service.note_request, hosts=hosts)
 
 
 def make_api(service: Service) -> FastAPI:

@@ -17,7 +17,7 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.envelope import BODIES
+from tallymark.api.envelope import BODIES, VALUES
 from tallymark.api.reports import MOST_LINES
 from tallymark.formula import Limits as FormulaLimits
 from tallymark.store.traces.witness import MOST_SPANS as MOST_WITNESSED
@@ -85,6 +85,7 @@ def get_limits(request: Request, caller: Who) -> Response:
     return answer(
         {
             "bodies": dict(BODIES),
+            "values": dict(VALUES),
             "lines": MOST_LINES,
             "traces": LIMITS._asdict() | {"spans_per_attempt": MOST_WITNESSED},
             "rates": msgspec.to_builtins(find_service(request).limits.look(caller)),

@@ -17,7 +17,7 @@ from tallymark.app.app import App
 from tallymark.app.competition import Competition
 from tallymark.app.jobs import JobService
 from tallymark.app.kept_pages import KeptPages
-from tallymark.app.limits import RateLimits
+from tallymark.app.limits import MemoryBudget, RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.own_traces import read_endpoint, start_tracing
@@ -31,7 +31,7 @@ from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.server_logs import log_request
 from tallymark.app.trace_questions import TraceQuestions
-from tallymark.app.traces import ByteBudget, TraceIntake
+from tallymark.app.traces import TraceIntake
 from tallymark.app.webhooks import WebhookService
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
@@ -266,9 +266,9 @@ class Service:
         log_request(scope, status, seconds)
 
     @cached_property
-    def span_bytes(self) -> ByteBudget:
-        """How much may be taken in at the same time."""
-        return ByteBudget()
+    def memory(self) -> MemoryBudget:
+        """For the bodies of requests that are being served."""
+        return MemoryBudget()
 
     @cached_property
     def live(self) -> LiveHub:

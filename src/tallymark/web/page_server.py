@@ -22,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tallymark.app.accounts import SESSION_S
 from tallymark.app.callers import SESSION_COOKIE
+from tallymark.app.limits import narrow_body
 from tallymark.app.service import Service
 from tallymark.errors import NotAllowed, NotFound, TallymarkError
 from tallymark.store.actors import act_as
@@ -95,8 +96,12 @@ class PageServer:
             return self._show_problem(request, visit, describe_problem(error))
 
     def _expect(self, page: Page, request: Request) -> None:
-        if not page.strangers_may_act:
-            find_visitor(self._service, request).require_signed_in()
+        if page.strangers_may_act:
+            return
+        visit = self._make_visit(request)
+        visit.visitor.require_signed_in()
+        if page.find_most_bytes is not None:
+            narrow_body(request.scope, page.find_most_bytes(visit))
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
