@@ -56,12 +56,12 @@ VALUES: Mapping[str, int] = {
     "others": 200_000,
 }
 """Values of a body in JSON, or messages of one in protobuf, by the last part of its address."""
-_VALUE_BYTES = 200
+_VALUE_BYTES = 150
 """Memory that a value takes once it is read; `{}` is two bytes before that."""
 _COPIES = 2
 """How often the bytes of a body are in memory while it is read."""
-_AT_ONCE = 4_096
-"""Packed bytes that are unpacked in the event loop; they may become a thousand times as many."""
+_AT_ONCE = 1_024
+"""Packed bytes that are unpacked in the event loop; they may become ten thousand times as many."""
 _UNCOUNTED = 200_000
 """Bytes of a body whose values cannot take much memory."""
 _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
