@@ -112,7 +112,9 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
-    server: ASGIApp = Envelope(wrapped, note=service.note_request, hosts=hosts)
+    server: ASGIApp = Envelope(
+        wrapped, memory=service.memory, note=service.note_request, hosts=hosts
+    )
     return server if service.proxy is None else BehindProxy(server, service.proxy)
 
 

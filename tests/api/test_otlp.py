@@ -15,8 +15,6 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from tests.api.conftest import FIXTURES, Server
 from tests.traces.otlp_samples import START, as_json, as_protobuf, model_call, span, tool_call
 
-from tallymark.app.traces import ByteBudget
-
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
 
@@ -140,8 +138,9 @@ def test_errors_are_a_status_in_the_encoding_of_the_request(
 
 
 def test_where_there_is_no_room_the_sender_is_asked_to_come_again(server: Server) -> None:
-    server.service.span_bytes = ByteBudget(10)
-    answered = send(server, as_protobuf(span()))
+    server.service.memory.hold("others", 499_000_000)
+    server.service.memory.hold("more", 499_000_000)
+    answered = send(server, as_protobuf(span(text="x" * 1_500_000)))
     assert (answered.status_code, answered.headers["retry-after"]) == (503, "1")
     assert answered.content[:2] == bytes([8, 14])
 

@@ -64,9 +64,14 @@ def test_who_sends_something_else_than_json_is_told_as_elsewhere(
     assert "application/json" in answered.json()["errors"][0]["hint"]
 
 
-def test_a_body_without_a_key_may_be_as_large_as_any_other_of_the_api(hall: Hall) -> None:
+def test_a_large_body_is_for_who_has_an_open_attempt(hall: Hall) -> None:
     body = {**CALL, "params": {**CALL["params"], "more": "x" * 2_000_000}}  # type: ignore[dict-item]
     assert hall.server.ask("nobody", "POST", "/mcp", json=body, headers=ACCEPT).status_code == 413
+    assert hall.server.ask("bob", "POST", "/mcp", json=body, headers=ACCEPT).status_code == 413
+    assert hall.server.ask("ada", "POST", "/mcp", json=body, headers=ACCEPT).status_code == 200
+    challenge = hall.server.v1("bob", "GET", "/challenges").json()["items"][0]["name"]
+    entered = hall.server.v1("bob", "POST", f"/challenges/{challenge}/attempts", json={})
+    assert entered.status_code == 201, entered.text
     assert hall.server.ask("bob", "POST", "/mcp", json=body, headers=ACCEPT).status_code == 200
 
 

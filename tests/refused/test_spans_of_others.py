@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 from tests.api.conftest import Server, run_server
 from tests.traces.otlp_samples import as_json, model_call, span
+
+from tallymark.store.contests import attempt_rows
 
 NOW = 1_790_000_000.0
 SUMS = """
@@ -164,3 +168,52 @@ def test_a_span_is_what_it_was_when_it_first_came(race: Race) -> None:
     payload = race.server.service.tenant("default").store.attempts.payload(attempt)
     assert payload.trajectory is not None
     assert '"input_tokens":100' in payload.trajectory
+
+
+def test_spans_of_an_attempt_have_a_bound_in_bytes(race: Race) -> None:
+    attempt, token = race.enter()
+    text = "x" * 900_000
+    sent = [race.send(token, span(1, n, text=text, start=race.now)) for n in range(1, 21)]
+    assert sum(sent) == 2, "18 of them are 16 MB"
+    told = race.server.ask(
+        "bob",
+        "POST",
+        "/v1/traces",
+        content=as_json(span(1, 99, text=text), tally__attempt=token),
+        headers={"Content-Type": "application/json"},
+    )
+    assert "an attempt has at most 16,777,216 bytes of spans" in told.text
+    assert race.submit(attempt) == "claimed"
+
+
+def test_what_an_agent_sends_in_a_day_is_bounded(
+    race: Race, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_rows, "AGENT_BYTES_A_DAY", 100_000)
+    noise = [random.Random(n).randbytes(15_000).hex() for n in range(9)]
+    answers = []
+    for text in noise:
+        attempt, _ = race.enter()
+        steps = {"spans": [{"span_id": "1", "span_type": "generation", "output": text}]}
+        path, body = f"/attempts/{attempt}/submission", {"answer": {"sum": 42}, "trajectory": steps}
+        answers.append(race.server.v1("bob", "POST", path, json=body))
+    assert [each.status_code for each in answers[:6]] == [200] * 6
+    assert {each.status_code for each in answers[6:]} == {409}
+    assert "are used up" in answers[-1].text
+    attempt, token = race.enter()
+    assert race.send(token, span(1, 7, text=noise[0], start=race.now)) == 1
+    race.now += 86_400
+    attempt, token = race.enter()
+    assert race.send(token, span(1, 7, text=noise[0], start=race.now)) == 0
+
+
+def test_trajectories_are_stored_packed(race: Race) -> None:
+    attempt, _ = race.enter()
+    steps = {"spans": [{"span_id": "1", "span_type": "generation", "output": "x" * 1_000_000}]}
+    race.submit(attempt, trajectory=steps)
+    query = "SELECT packed_trajectory FROM attempt_details"
+    with race.server.service.app.store._database.read() as connection:
+        packed = connection.exec_driver_sql(query).scalar_one()
+    assert len(packed) < 1_000
+    told = race.server.v1("bob", "GET", f"/attempts/{attempt}/submission").json()
+    assert json.loads(told["submission"]["trajectory"]) == steps

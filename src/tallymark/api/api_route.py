@@ -25,6 +25,7 @@ from tallymark.api.access import Allow, find_service
 from tallymark.api.envelope import restore_slashes
 from tallymark.api.problems import refuse
 from tallymark.app.callers import Caller
+from tallymark.app.limits import narrow_body
 from tallymark.app.sign_in import find_caller
 from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
@@ -99,6 +100,8 @@ class ApiRoute(APIRoute):
         handle = super().get_route_handler()
         allow, kinds = self.allow, self.kinds
         own_keys = getattr(self.endpoint, "keeps_idempotency", False)
+        no_keys = getattr(self.endpoint, "changes_nothing", False)
+        find_most = getattr(self.endpoint, "find_most_bytes", None)
 
         async def guard(request: Request) -> Response:
             request = ApiRequest(request.scope, request.receive)
@@ -107,9 +110,17 @@ class ApiRoute(APIRoute):
             if request.method in ("POST", "PUT", "PATCH"):
                 _check_kind(request, kinds)
             _request.set(request)
+            if find_most is not None:
+                services = find_service(request).tenant(caller.tenant)
+                names = request.path_params
+                most = await find_service(request).run_in_thread(
+                    caller, partial(find_most, services, caller, **names)
+                )
+                narrow_body(request.scope, most)
             with act_as(caller.actor), rehearse(really=_asks_to_validate(request)):
                 key = request.headers.get("idempotency-key")
-                if key is None or request.method == "GET" or own_keys or is_rehearsal():
+                plain = own_keys or no_keys or is_rehearsal()
+                if key is None or request.method == "GET" or plain:
                     return await handle(request)
                 return await _answer_once(request, key, handle)
 
@@ -154,6 +165,25 @@ def keeps_idempotency(endpoint: Any) -> Any:
     """Marks a handler that gives the key to a service which obeys it in its own transaction."""
     endpoint.keeps_idempotency = True
     return endpoint
+
+
+def changes_nothing(endpoint: Any) -> Any:
+    """Marks a handler that only answers: under an idempotency key, nothing is kept for it."""
+    endpoint.changes_nothing = True
+    return endpoint
+
+
+def bounds_body(find_most_bytes: Callable[..., int]) -> Callable[[Any], Any]:
+    """Marks a handler whose body has a bound of its own, found before it is read.
+
+    `find_most_bytes` is called with the tenant's services, the caller and the names in the path.
+    """
+
+    def mark(endpoint: Any) -> Any:
+        endpoint.find_most_bytes = find_most_bytes
+        return endpoint
+
+    return mark
 
 
 def _check_kind(request: Request, kinds: tuple[str, ...]) -> None:

@@ -31,7 +31,7 @@ from tallymark.api.answers import (
     refuse_cursor,
     write_cursor,
 )
-from tallymark.api.api_route import keeps_idempotency, make_router
+from tallymark.api.api_route import bounds_body, keeps_idempotency, make_router
 from tallymark.app import sight
 from tallymark.app.rivals import describe_place
 from tallymark.app.sight import (
@@ -52,6 +52,7 @@ from tallymark.app.submissions import (
     await_score,
     check_answer,
     describe_submitted,
+    find_attempt_bytes,
     find_competitor,
     submit_answer,
 )
@@ -216,6 +217,7 @@ def get_form(
     dependencies=[may(COMPETITORS, "write")],
     responses={202: {"model": wire.Submitted, "description": "Taken, and not yet scored."}},
 )
+@bounds_body(find_attempt_bytes)
 async def submit(
     attempt: str,
     body: wire.SentSubmission,

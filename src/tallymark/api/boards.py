@@ -25,7 +25,7 @@ from tallymark.api.answers import (
     read_cursor,
     write_cursor,
 )
-from tallymark.api.api_route import make_router
+from tallymark.api.api_route import changes_nothing, make_router
 from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.api.problems import refuse
 from tallymark.api.quick_routes import QuickRoute
@@ -246,6 +246,7 @@ def describe_line(line: VersusStanding) -> dict[str, Any]:
     response_model=wire.Supposed,
     dependencies=[may(PUBLIC, "read", 5)],
 )
+@changes_nothing
 def suppose(
     name: str, body: wire.WhatIf, request: Request, caller: Who, services: Services
 ) -> Response:

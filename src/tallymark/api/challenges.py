@@ -34,7 +34,7 @@ from tallymark.api.answers import (
     read_cursor,
     write_cursor,
 )
-from tallymark.api.api_route import make_router
+from tallymark.api.api_route import changes_nothing, make_router
 from tallymark.app.jobs import describe_job
 from tallymark.app.publishing import name_places
 from tallymark.app.ratings import find_track_board
@@ -354,6 +354,7 @@ def get_track_board(
 
 
 @router.post("/tracks/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)])
+@changes_nothing
 def suppose_track_board(
     body: wire.NewTrack,
     caller: Who,

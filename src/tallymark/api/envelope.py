@@ -12,16 +12,20 @@ import secrets
 import sys
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 import msgspec
+from anyio import to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tallymark.api.problems import MEDIA_TYPE, describe_problem, refuse
+from tallymark.api.problems import MEDIA_TYPE, RequestProblem, describe_problem, refuse
+from tallymark.app.limits import SMALL_BODY, MemoryBudget, name_owner
 from tallymark.app.server_logs import current_request
-from tallymark.errors import Problem
+from tallymark.documents.agent_json import count_json_values
+from tallymark.errors import Busy, Problem
 from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
 from tallymark.traces.span_limits import LIMITS
 from tallymark.watched_work import watch
@@ -44,6 +48,23 @@ BODIES: Mapping[str, int] = {
     "others": 2 * MEGABYTE,
 }
 """Bytes of a body, unpacked, by the last part of its address."""
+VALUES: Mapping[str, int] = {
+    "reports": 2_000_000,
+    "runs": 2_000_000,
+    "submission": 600_000,
+    "mcp": 600_000,
+    "traces": 1_000_000,
+    "others": 200_000,
+}
+"""Values of a body in JSON, or messages of one in protobuf, by the last part of its address."""
+_VALUE_BYTES = 150
+"""Memory that a value takes once it is read; `{}` is two bytes before that."""
+_COPIES = 2
+"""How often the bytes of a body are in memory while it is read."""
+_AT_ONCE = 1_024
+"""Packed bytes that are unpacked in the event loop; they may become ten thousand times as many."""
+_UNCOUNTED = 200_000
+"""Bytes of a body whose values cannot take much memory."""
 _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
 _MOST_FRAMES = 256
@@ -73,9 +94,15 @@ class Envelope:
     """Wraps an application. `hosts` are the Host headers that are answered; None for all."""
 
     def __init__(
-        self, app: ASGIApp, *, note: Note | None = None, hosts: frozenset[str] | None = None
+        self,
+        app: ASGIApp,
+        *,
+        memory: MemoryBudget,
+        note: Note | None = None,
+        hosts: frozenset[str] | None = None,
     ) -> None:
         self._app = app
+        self._memory = memory
         self._note = note
         self._hosts = hosts
 
@@ -114,12 +141,14 @@ class Envelope:
                 ]  # fmt: skip
             await send(message)
 
-        body = BoundedBody(receive, headers, find_bound(scope["path"]))
+        body = BoundedBody(receive, scope, headers, self._memory)
+        scope["tally.body"] = body
         try:
             with watch("request", scope=scope) as work:
                 await self._app(scope, body, answer)
                 work.outcomes[str(status)] += 1
         finally:
+            body.release()
             if self._note is not None:
                 self._note(scope, status, time.perf_counter() - began)
 
@@ -149,27 +178,93 @@ def find_bound(path: str) -> int:
     return BODIES.get(path.rstrip("/").rpartition("/")[2], BODIES["others"])
 
 
-class BoundedBody:
-    """A `receive` that unpacks what was packed, and stops at the bound."""
+def find_most_values(path: str) -> int:
+    """How many values a body may have at an address."""
+    return VALUES.get(path.rstrip("/").rpartition("/")[2], VALUES["others"])
 
-    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], bound: int) -> None:
+
+class BoundedBody:
+    """A `receive` that unpacks what was packed, and refuses more bytes, values or memory than fit.
+
+    JSON and protobuf are handed on whole, after their values were counted: nothing is built of a
+    body before. All else is handed on as it comes. What is large holds its memory of the budget
+    until the request has ended.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        scope: Scope,
+        headers: Mapping[bytes, bytes],
+        memory: MemoryBudget,
+    ) -> None:
         self._receive = receive
-        self._left = bound
-        self._packed_left = bound
-        self._bound = bound
+        self._scope = scope
+        self._memory = memory
+        self._bound = self._left = self._packed_left = find_bound(scope["path"])
+        self._most_values = find_most_values(scope["path"])
+        self._held: tuple[str, int] | None = None
+        self._read = 0
         self._frames = 0
         packed = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         self._unpacker: Any = None
         self._packed = packed
+        self._kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         length = headers.get(b"content-length", b"")
         # One of more digits is too long in any case, and Python would not read it.
-        self._too_long = length.isdigit() and (len(length) > 15 or int(length) > bound)
+        self._length = int(length) if length.isdigit() and len(length) <= 15 else 0
+        self._too_long = length.isdigit() and len(length) > 15
+
+    def narrow(self, most_bytes: int, most_values: int | None) -> None:
+        """Lowers the bounds; nothing was read yet."""
+        self._bound = self._left = self._packed_left = min(self._bound, most_bytes)
+        if most_values is not None:
+            self._most_values = min(self._most_values, most_values)
+
+    def release(self) -> None:
+        """Gives back what it holds of the budget."""
+        if self._held is not None:
+            self._memory.release(*self._held)
+            self._held = None
 
     async def __call__(self) -> Message:
+        message = await self._receive_part()
+        if message["type"] != "http.request" or not self._is_counted():
+            return message
+        parts = [message["body"]]
+        while message.get("more_body", False):
+            message = await self._receive_part()
+            if message["type"] != "http.request":
+                return message
+            parts.append(message["body"])
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        # No value takes less than two bytes.
+        if len(body) > _UNCOUNTED or len(body) // 2 > self._most_values:
+            await self._check_values(body)
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    def _is_counted(self) -> bool:
+        kind = self._kind
+        return not kind or kind.endswith((b"json", b"protobuf"))
+
+    async def _check_values(self, body: bytes) -> None:
+        most = self._most_values
+        count: Callable[[bytes, int], int] = count_json_values
+        if self._kind.endswith(b"protobuf"):
+            from tallymark.traces.otlp_proto import count_messages  # noqa: PLC0415 (it is heavy)
+
+            count = count_messages
+        values = await to_thread.run_sync(count, body, most)
+        if values > most:
+            message = f"the body has more than {most:,} values"
+            raise refuse(413, message, "send it in parts; GET /api/v1/limits lists what is taken")
+        self._hold(len(body) * _COPIES + values * _VALUE_BYTES)
+
+    async def _receive_part(self) -> Message:
         message = await self._receive()
         if message["type"] != "http.request":
             return message
-        if self._too_long:
+        if self._too_long or self._length > self._bound:
             raise self._refuse_size()
         chunk = message.get("body", b"")
         # What is packed counts too: a body without an end may unpack to nothing.
@@ -177,11 +272,31 @@ class BoundedBody:
         if self._packed_left < 0:
             raise self._refuse_size()
         if self._packed != "identity":
-            chunk = self._unpack(chunk, last=not message.get("more_body", False))
+            last = not message.get("more_body", False)
+            if len(chunk) <= _AT_ONCE:
+                chunk = self._unpack(chunk, last=last)
+            else:
+                chunk = await to_thread.run_sync(partial(self._unpack, chunk, last=last))
         self._left -= len(chunk)
         if self._left < 0:
             raise self._refuse_size()
+        self._read += len(chunk)
+        self._hold(max(self._length, self._read) * _COPIES)
         return {**message, "body": chunk}
+
+    def _hold(self, amount: int) -> None:
+        """Takes so much of the budget in all; small bodies take none."""
+        if amount <= SMALL_BODY:
+            return
+        owner, held = self._held or (name_owner(self._scope.get("tally.caller")), 0)
+        if amount <= held:
+            return
+        try:
+            self._memory.hold(owner, amount - held)
+        except Busy as error:
+            headers = {"Retry-After": str(max(1, round(error.retry_after)))}
+            raise RequestProblem(503, *error.problems, headers=headers) from None
+        self._held = (owner, amount)
 
     def _unpack(self, chunk: bytes, *, last: bool) -> bytes:
         if not chunk and self._unpacker is None:

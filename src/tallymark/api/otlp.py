@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from tallymark.api.access import COMPETITORS, REPORTERS, find_service, may
 from tallymark.api.api_route import PROBLEMS, ApiRoute
 from tallymark.api.problems import answer_error, refuse
+from tallymark.app.limits import narrow_body
 from tallymark.app.sign_in import OTLP_PATH
 from tallymark.app.traces import Taken
 from tallymark.errors import TraceError
@@ -19,6 +20,8 @@ from tallymark.traces.otlp_export import Encoding
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _ENCODINGS: dict[str, Encoding] = {PROTOBUF: "protobuf", JSON: "json"}
+AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
+"""Of an export by an agent's key: the spans of one attempt, some at a time."""
 _SMALL = 16_384
 """Bytes of a body that is read at once, without a thread."""
 _RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}
@@ -83,17 +86,18 @@ async def export_spans(request: Request) -> Response:
     caller = request.state.caller
     intake = service.tenant(caller.tenant).trace_intake
     agent = caller.agent if caller.role == "agent" else None
+    if agent is not None:
+        narrow_body(request.scope, AGENT_BYTES, AGENT_VALUES)
     body = await request.body()
     read = partial(intake.read, body, encoding, agent=agent)
-    with service.span_bytes.hold(len(body)):
-        try:
-            if len(body) <= _SMALL:
-                export, item = read()
-            else:
-                export, item = await service.run_in_thread(caller, read)
-        except TraceError as error:
-            raise refuse(400, error.problems[0].message) from None
-        taken = await intake.akeep(export, item)
+    try:
+        if len(body) <= _SMALL:
+            export, item = read()
+        else:
+            export, item = await service.run_in_thread(caller, read)
+    except TraceError as error:
+        raise refuse(400, error.problems[0].message) from None
+    taken = await intake.akeep(export, item)
     return Response(_write_answer(taken, encoding), media_type=_name_encoding(encoding))
 
 

@@ -17,9 +17,12 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.envelope import BODIES
+from tallymark.api.envelope import BODIES, VALUES
+from tallymark.api.otlp import AGENT_BYTES, AGENT_VALUES
 from tallymark.api.reports import MOST_LINES
 from tallymark.formula import Limits as FormulaLimits
+from tallymark.store.contests.attempt_rows import AGENT_BYTES_A_DAY
+from tallymark.store.traces.witness import MOST_BYTES as MOST_WITNESSED_BYTES
 from tallymark.store.traces.witness import MOST_SPANS as MOST_WITNESSED
 from tallymark.traces.span_limits import LIMITS
 from tallymark.wire import accounts as wire
@@ -85,8 +88,16 @@ def get_limits(request: Request, caller: Who) -> Response:
     return answer(
         {
             "bodies": dict(BODIES),
+            "values": dict(VALUES),
             "lines": MOST_LINES,
-            "traces": LIMITS._asdict() | {"spans_per_attempt": MOST_WITNESSED},
+            "traces": LIMITS._asdict()
+            | {
+                "spans_per_attempt": MOST_WITNESSED,
+                "bytes_per_attempt": MOST_WITNESSED_BYTES,
+                "bytes_per_agents_request": AGENT_BYTES,
+                "values_per_agents_request": AGENT_VALUES,
+                "bytes_per_agent_and_day": AGENT_BYTES_A_DAY,
+            },
             "rates": msgspec.to_builtins(find_service(request).limits.look(caller)),
             "formula": {
                 "characters": formula.characters,

@@ -20,7 +20,7 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.api.reports import NDJSON
+from tallymark.api.reports import NDJSON, split_lines
 from tallymark.app.traces import change_settings
 from tallymark.app.whole_traces import LoadedTraces
 from tallymark.errors import Place, TraceError
@@ -90,8 +90,7 @@ async def load_traces(
     body = await request.body()
 
     def load() -> LoadedTraces:
-        lines = enumerate(body.split(b"\n"), 1)
-        found = [_read_trace(line, at) for at, line in lines if line.strip()]
+        found = [_read_trace(line, at) for at, line in split_lines(body)]
         return LoadedTraces(0, 0, 0) if validate_only else services.trace_intake.load(found)
 
     done = await find_service(request).run_in_thread(request.state.caller, load)

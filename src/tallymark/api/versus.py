@@ -19,13 +19,25 @@ from tallymark.api.answers import (
     read_cursor,
     write_cursor,
 )
-from tallymark.api.api_route import make_router
+from tallymark.api.api_route import bounds_body, make_router
+from tallymark.app.callers import Caller
+from tallymark.app.service import TenantServices
 from tallymark.app.side_submissions import find_side_submission, list_side_submissions
-from tallymark.app.sight import speak_for
+from tallymark.app.sight import find_visible, speak_for
+from tallymark.app.submissions import find_most_bytes
 from tallymark.wire import versus as wire
 
 router = make_router("versus")
 Side = Literal["red", "blue"]
+
+
+def _find_side_bytes(
+    services: TenantServices,
+    caller: Caller,
+    name: str,
+    side: str,
+) -> int:
+    return find_most_bytes(find_visible(services, caller, name).challenge.submission, 0)
 
 
 @router.post(
@@ -34,6 +46,7 @@ Side = Literal["red", "blue"]
     status_code=201,
     dependencies=[may(COMPETITORS, "write")],
 )
+@bounds_body(_find_side_bytes)
 def submit_to_side(
     name: str,
     side: Side,

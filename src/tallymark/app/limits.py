@@ -1,4 +1,4 @@
-"""Rate limits: how often whoever asks may ask, by class of routes.
+"""Limits: how often whoever asks may ask, by class of routes, and memory for what they send.
 
 There is a bucket for each class of routes and each owner with a role (for each agent of an owner,
 or each address where there is no key). It holds as many requests as a minute allows, and fills
@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tallymark.app.callers import Caller, Role
-from tallymark.errors import InvalidInput, TooMany, suggest
+from tallymark.errors import Busy, InvalidInput, TooMany, suggest
 
 RouteClass = Literal["read", "write", "report", "work", "sign-in"]
 ROUTE_CLASSES: tuple[RouteClass, ...] = get_args(RouteClass)
@@ -36,6 +36,8 @@ A_MINUTE: dict[RouteClass, dict[Role, int]] = {
 """Requests a minute. Admins have what organisers have."""
 TABLE_COST = 20
 """Reads that making all ratings or the board of a track counts as, about a second of work."""
+SMALL_BODY = 1_000_000
+"""Bytes of memory that a request has besides the budget for large ones."""
 _MOST_BUCKETS = 100_000
 _V6_PREFIX = 64
 """Of an IPv6 address, what one customer has: the rest is theirs to choose."""
@@ -123,6 +125,53 @@ class RateLimits:
         if len(kept) >= _MOST_BUCKETS:
             kept = dict(sorted(kept.items(), key=lambda each: each[1][1])[_MOST_BUCKETS // 2 :])
         self._buckets = kept
+
+
+class MemoryBudget:
+    """Memory for the bodies of all requests under way in one process.
+
+    It is used in the event loop alone. One owner has at most half, so that nobody keeps the others
+    out.
+    """
+
+    def __init__(self, most: int = 1_000_000_000) -> None:
+        self._left = most
+        self._share = most // 2
+        self._held: dict[str, int] = {}
+
+    def hold(self, owner: str, amount: int) -> None:
+        """Takes so many bytes, or refuses for the moment."""
+        mine = self._held.get(owner, 0) + amount
+        if amount > self._left or mine > self._share:
+            raise Busy(
+                "large requests are under way, and there is no memory for another one",
+                retry_after=1.0,
+                hint="send it again a little later",
+            )
+        self._held[owner] = mine
+        self._left -= amount
+
+    def release(self, owner: str, amount: int) -> None:
+        """Gives them back."""
+        self._left += amount
+        self._held[owner] -= amount
+        if not self._held[owner]:
+            del self._held[owner]
+
+
+def narrow_body(scope: Mapping[str, Any], most_bytes: int, most_values: int | None = None) -> None:
+    """Lowers the bounds of a body that was not read yet, once it is known what it is for."""
+    body = scope.get("tally.body")
+    if body is not None:
+        body.narrow(most_bytes, most_values)
+
+
+def name_owner(caller: Caller | None) -> str:
+    """Whose memory it is: of one person however many keys they have; of strangers, by address."""
+    if caller is None:
+        return "unknown"
+    who = caller.owner or caller.key_id
+    return group_address(caller.address) if who is None else f"{caller.tenant} {who}"
 
 
 def read_limits(texts: list[str]) -> dict[str, int]:

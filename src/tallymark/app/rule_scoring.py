@@ -21,6 +21,7 @@ from tallymark.models.token_prices import Pricing, find_provider_prices
 from tallymark.scorers.llm_judge import llm_judge
 from tallymark.scoring import EvalContext, Expected, Score, Scorer, composite, load_scorer
 from tallymark.store.traces.decisions import KeptScore
+from tallymark.store.traces.rules import FORMULA_NAMES, read_formula_values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
     from tallymark.store.traces.rules import Rule, RuleDefinition
     from tallymark.traces import Trace
 
-_INFINITE = float("inf")
-NUMBERS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("cost", "duration", "latency"), (0.0, _INFINITE)),
-    **dict.fromkeys(("tokens", "input_tokens", "output_tokens"), (0.0, _INFINITE)),
-    **dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), (0.0, _INFINITE)),
-    "failed": (0.0, 1.0),
-}
-"""What formulas of rules may use. `latency` is the duration, in seconds; `failed` is 1 or 0."""
 _ASKS = 2
 """How often a judge is asked for one verdict at most."""
 LIKELY_OUTPUT = 300
@@ -136,11 +129,7 @@ class RuleScoring:
         """What a formula makes of the columns of a trace."""
         if self.formula is None:
             raise TypeError("a rule without a formula scores traces, not numbers")
-        values = {
-            **{name: numbers[name] for name in NUMBERS if name in numbers},
-            "latency": numbers["duration"],
-            "failed": 1.0 if numbers["status"] == "error" else 0.0,
-        }
+        values = read_formula_values(numbers)
         value = self.formula.evaluate(values)
         if value is not None:
             return Score(value)
@@ -196,7 +185,7 @@ def open_scoring(
         raise InvalidInput(f"the scorer cannot be made: {type(error).__name__}: {error}") from None
     formula = None
     if said.formula is not None:
-        formula = Formula.parse(said.formula, names=NUMBERS)
+        formula = Formula.parse(said.formula, names=FORMULA_NAMES)
     called = name or (rule.name if rule is not None else "")
     seconds = _SECONDS + opener.seconds
     made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach, seconds)

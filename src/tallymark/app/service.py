@@ -18,7 +18,7 @@ from tallymark.app.competition import Competition
 from tallymark.app.fair_threads import FairThreads, FairTurns, name_share
 from tallymark.app.jobs import JobService
 from tallymark.app.kept_pages import KeptPages, KeptTables
-from tallymark.app.limits import TABLE_COST, RateLimits
+from tallymark.app.limits import TABLE_COST, MemoryBudget, RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
 from tallymark.app.own_traces import read_endpoint, start_tracing
@@ -32,7 +32,7 @@ from tallymark.app.rules import RuleService
 from tallymark.app.sent_runs import SentRuns
 from tallymark.app.server_logs import log_request
 from tallymark.app.trace_questions import TraceQuestions
-from tallymark.app.traces import ByteBudget, TraceIntake
+from tallymark.app.traces import TraceIntake
 from tallymark.app.webhooks import WebhookService
 from tallymark.app.what_if import WhatIfs
 from tallymark.app.workers import Workers
@@ -287,9 +287,9 @@ class Service:
         return Readiness(self)
 
     @cached_property
-    def span_bytes(self) -> ByteBudget:
-        """How much may be taken in at the same time."""
-        return ByteBudget()
+    def memory(self) -> MemoryBudget:
+        """For the bodies of requests that are being served."""
+        return MemoryBudget()
 
     @cached_property
     def threads(self) -> FairThreads:

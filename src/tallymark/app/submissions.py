@@ -9,14 +9,15 @@ import msgspec
 
 from tallymark.app.callers import Caller
 from tallymark.app.sight import speak_for
-from tallymark.challenges.evaluators.submission_intake import list_schema_findings
-from tallymark.challenges.trajectory import Verification, verify_sent
+from tallymark.challenges.evaluators.submission_intake import MAX_METADATA, list_schema_findings
+from tallymark.challenges.trajectory import MAX_BYTES, Verification, verify_sent
 from tallymark.errors import TallymarkError
 from tallymark.store.rehearsals import rehearse
 
 if TYPE_CHECKING:
     from tallymark.app.service import Service, TenantServices
     from tallymark.challenges.attempt import Attempt, Payload
+    from tallymark.challenges.challenge import Submission
     from tallymark.store.jobs.jobs import Job
 
 WAITED_S = 30.0
@@ -56,6 +57,17 @@ def find_competitor(
     if caller.role == "agent" or agent is not None:
         return speak_for(caller, agent)
     return services.store.attempts.get(attempt).agent
+
+
+def find_most_bytes(submission: Submission, trajectory: int = MAX_BYTES) -> int:
+    """How large the request may be that brings an answer: JSON writes some texts thrice as long."""
+    return 3 * (submission.max_bytes + MAX_METADATA) + trajectory * 5 // 4
+
+
+def find_attempt_bytes(services: TenantServices, caller: Caller, attempt: str) -> int:
+    """The same for the answer to an attempt."""
+    agent = find_competitor(services, caller, attempt)
+    return find_most_bytes(services.competition.find_challenge_of(attempt, agent).submission)
 
 
 def submit_answer(

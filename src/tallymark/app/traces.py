@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from tallymark.app.whole_traces import WholeTraces
-from tallymark.errors import Busy, InvalidInput, TraceError, suggest
+from tallymark.errors import InvalidInput, TraceError, suggest
 from tallymark.store.traces.segments import assemble_groups, pack_groups, pack_trace
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -25,7 +23,7 @@ from tallymark.traces.span_limits import LIMITS, Lost
 from tallymark.traces.trace_facts import read_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from tallymark.app.whole_traces import LoadedTraces
     from tallymark.store import Store
@@ -34,37 +32,10 @@ if TYPE_CHECKING:
     from tallymark.traces.span_limits import SpanLimits
     from tallymark.traces.trace import Trace
 
-_MOST_UNDER_WAY = 256_000_000
-_RETRY_AFTER = 1.0
 _AT_ONCE = 100
 TOKEN = "tally.attempt"  # noqa: S105 (its name, not one of them)
 """The attribute of a span, or of its resource, that names the attempt it belongs to."""
 _NOT_ITS_OWN = "an agent's key is for spans with the token of its own attempt"
-
-
-class ByteBudget:
-    """How many bytes of bodies one process takes in at the same time: more wait elsewhere."""
-
-    def __init__(self, most: int = _MOST_UNDER_WAY) -> None:
-        self._left = most
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def hold(self, count: int) -> Iterator[None]:
-        """Takes so many, or refuses for the moment."""
-        with self._lock:
-            if count > self._left:
-                raise Busy(
-                    "more spans are being stored than there is room for",
-                    retry_after=_RETRY_AFTER,
-                    hint="send them again a little later",
-                )
-            self._left -= count
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._left += count
 
 
 class Taken(NamedTuple):

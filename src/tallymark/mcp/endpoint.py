@@ -17,19 +17,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from tallymark.app.limits import narrow_body
 from tallymark.app.sign_in import find_caller
+from tallymark.app.submissions import find_most_bytes
 from tallymark.errors import Busy, NotAllowed, NotSignedIn, TallymarkError, TooMany
 from tallymark.wire.problems import Code, Problem, ProblemPart
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from tallymark.app.service import Service
+    from tallymark.app.callers import Caller
+    from tallymark.app.service import Service, TenantServices
     from tallymark.mcp.tool_server import ToolServer
 
 PATH = "/mcp"
-STRANGERS_BYTES = 2_000_000
-"""Of a body without a key; with one, as much as a submission may have."""
+SMALL_BYTES = 2_000_000
+"""Of a body without a key; an agent may send as much as its open attempts take."""
 _STATUS: tuple[tuple[type[TallymarkError], int], ...] = (
     (NotSignedIn, 401),
     (NotAllowed, 403),
@@ -66,9 +69,17 @@ class Endpoint:
             await answer(scope, receive, send)
             return
         try:
-            await self._serve(tools, scope, receive, _say_plainly(send))
+            # Before the SDK does, in whose task group a refusal would be another error.
+            body = iter([await receive()])
         except HTTPException as error:  # of the body: too large, or not what it says
-            await _answer(error.status_code, error.detail)(scope, receive, send)
+            told = _answer(error.status_code, error.detail, dict(error.headers or {}))
+            await told(scope, receive, send)
+            return
+
+        async def receive_again() -> Message:
+            return next(body, None) or await receive()
+
+        await self._serve(tools, scope, receive_again, _say_plainly(send))
 
     @cached_property
     def _tools(self) -> ToolServer:
@@ -87,6 +98,10 @@ class Endpoint:
         try:
             caller = await find_caller(self._service, request)
             self._service.limits.check(caller, "read")
+            if caller.role == "agent" and _may_be_large(request):
+                tenant = self._service.tenant(caller.tenant)
+                most = await self._service.run_in_thread(caller, _find_open_bytes, tenant, caller)
+                narrow_body(request.scope, most)
         except TallymarkError as error:
             return _refuse_caller(error)
         return _refuse_kind(request)
@@ -103,13 +118,27 @@ class Endpoint:
         tools.streamable_http_app(
             stateless_http=True,
             json_response=True,
-            max_request_body_size=self._most if known else STRANGERS_BYTES,
+            max_request_body_size=self._most if known else SMALL_BYTES,
             # What surrounds every request of the server has looked at the Host header.
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         manager = tools.session_manager
         async with manager.run():
             await manager.handle_request(scope, receive, send)
+
+
+def _find_open_bytes(services: TenantServices, caller: Caller) -> int:
+    """How large a body of an agent may be: as any of its open attempts allows."""
+    found = services.store.figures.open_attempts_of(caller.agent or "")
+    forms = (services.competition.find_challenge_of(each.id, each.agent) for each in found)
+    return max((find_most_bytes(each.submission) for each in forms), default=SMALL_BYTES)
+
+
+def _may_be_large(request: Request) -> bool:
+    """Whether a body may have more than any tool but submitting takes."""
+    length = request.headers.get("content-length", "")
+    plain = "content-encoding" not in request.headers
+    return not (plain and length.isdigit() and len(length) < len(str(SMALL_BYTES)))
 
 
 def _refuse_version(version: str | None) -> Response | None:

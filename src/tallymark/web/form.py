@@ -56,6 +56,11 @@ class Form:
         return self._file_names.get(name, "")
 
 
+def _is_urlencoded(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/x-www-form-urlencoded"
+
+
 async def read_form(request: Request) -> Form:
     """The fields of a form; the body as a whole is bounded by whoever serves it."""
     bounds = {
@@ -63,6 +68,9 @@ async def read_form(request: Request) -> Form:
         "max_fields": _MOST_FIELDS,
         "max_part_size": _LONGEST_FIELD,
     }
+    body = await request.body() if _is_urlencoded(request) else b""
+    if body.count(b"&") >= _MOST_FIELDS:  # Starlette bounds only the fields of the other kind
+        raise InvalidInput(f"the form has more than {_MOST_FIELDS} fields")
     try:
         async with request.form(**bounds) as sent:
             pairs = sent.multi_items()

@@ -71,6 +71,8 @@ class Page:
     """Other forms of it that are downloaded, by the value of `format`."""
     share: Callable[[Visit], Shared | None] | None = None
     """Finds out whether what is asked for is the same for many."""
+    find_most_bytes: Callable[[Visit], int] | None = None
+    """How large its forms may be, where the address does not say it."""
     strangers_may_act: bool = False
     """Whether somebody who is not signed in may send its forms."""
     mailed: str = ""

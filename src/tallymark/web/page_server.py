@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tallymark.app.accounts import SESSION_S
 from tallymark.app.callers import SESSION_COOKIE
-from tallymark.app.limits import group_address
+from tallymark.app.limits import group_address, narrow_body
 from tallymark.app.service import Service
 from tallymark.errors import Busy, NotAllowed, NotFound
 from tallymark.store.actors import act_as
@@ -58,6 +58,10 @@ class PageServer:
                 # Before anything is read: a stranger has nothing to send here, however long.
                 if not page.strangers_may_act:
                     visitor.require_signed_in()
+                    if page.find_most_bytes is not None:
+                        visit = self._make_visit(request, visitor)
+                        most = await self._run(visitor, page.find_most_bytes, visit)
+                        narrow_body(request.scope, most)
                 form = await read_form(request)
                 done, job = await self._run(visitor, self._act, page, request, visitor, form)
             except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)

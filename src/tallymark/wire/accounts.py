@@ -214,6 +214,7 @@ class Limits(Told):
     """What the server takes, readable before it is hit."""
 
     bodies: dict[str, int]
+    values: dict[str, int]
     rates: list[dict[str, Any]]
     formula: dict[str, int]
     traces: dict[str, int]

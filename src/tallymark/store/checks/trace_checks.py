@@ -6,15 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from sqlalchemy import exists, func, select
+from sqlalchemy import and_, exists, func, select
 
+from tallymark.formula import Formula
+from tallymark.store.traces.decisions import TRACE_NUMBERS
 from tallymark.store.traces.rule_tables import (
     DECIDED,
     rule_days,
+    rule_versions,
     rules,
     trace_decisions,
     trace_scores,
 )
+from tallymark.store.traces.rules import FORMULA_NAMES, RuleDefinition, read_formula_values
 from tallymark.store.traces.segments import Segment, merge_segments
 from tallymark.store.traces.trace_rows import FACT_NAMES, list_labels, write_facts
 from tallymark.store.traces.trace_tables import (
@@ -29,7 +33,7 @@ from tallymark.traces.trace_facts import read_facts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from tallymark.store.checks.findings import Findings
 
@@ -104,6 +108,7 @@ def check_rules(connection: Connection, tenant: str, findings: Findings) -> None
     names = dict(connection.execute(query).all())
     _check_days(connection, tenant, names, findings)
     _check_rule_scores(connection, tenant, names, findings)
+    _check_formulas(connection, tenant, names, findings)
 
 
 def _check_days(
@@ -149,3 +154,42 @@ def _check_rule_scores(
     for rule, lost in connection.execute(query.where(~given).group_by(made.rule)):
         subject = f"rule {names.get(rule, rule)}"
         findings.add("rules", tenant, subject, "scored traces without a score", lost, 0)
+
+
+def _check_formulas(
+    connection: Connection, tenant: str, names: dict[int, str], findings: Findings
+) -> None:
+    """What a formula scored follows from the trace, where that has no newer version."""
+    found = rule_versions.c
+    query = select(found.id, found.definition).where(found.tenant == tenant)
+    for number, definition in connection.execute(query).all():
+        said = msgspec.convert(definition, RuleDefinition)
+        if said.formula is None:
+            continue
+        formula = Formula.parse(said.formula, names=FORMULA_NAMES)
+        for row in connection.execute(_select_scored(number)):
+            findings.note_checked("scores of rules")
+            value = formula.evaluate(read_formula_values(row._asdict()))
+            value = said.undefined if value is None else value
+            if value != row.value:
+                subject = f"trace {row.trace_id} by the rule {names.get(row.rule, row.rule)}"
+                findings.add("rules", tenant, subject, "value", row.value, value)
+
+
+def _select_scored(rule_version: int) -> Select[Any]:
+    """Scores that a rule gave itself: those that were loaded have no decision."""
+    made, kept = trace_decisions.c, trace_scores.c
+    columns = (traces.c[name] for name in TRACE_NUMBERS)
+    return (
+        select(traces.c.trace_id, kept.rule, kept.value, *(each for each in columns))
+        .join(trace_scores, and_(kept.trace == traces.c.key, kept.version == traces.c.version))
+        .join(
+            trace_decisions,
+            and_(
+                made.trace == kept.trace,
+                made.version == kept.version,
+                made.rule_version == kept.rule_version,
+            ),
+        )
+        .where(kept.rule_version == rule_version, made.decision == "scored", kept.author == "")
+    )

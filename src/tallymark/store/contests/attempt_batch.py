@@ -240,6 +240,12 @@ class AttemptBatch:
                 self._steps.expire(row, item.at)
                 raise attempt_rows.explain_expiry(row)
             if row.state == "entered":
+                size = attempt_rows.count_bytes(item.texts)
+                who = (item.tenant, item.agent, item.at)
+                if not attempt_rows.count_agent_bytes(self._statements, *who, size):
+                    raise Conflict(
+                        attempt_rows.TOO_MANY_BYTES, hint="submit less, or tomorrow (UTC)"
+                    )
                 row.submitted_at = row.match_at = item.at
                 self._steps.move(row, "submitted", item.at, "submitted", item.actor)
                 self._rows.keep_payload(row, item.texts)

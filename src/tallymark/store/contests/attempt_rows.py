@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +33,31 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
     from tallymark.store.contests.batch_memory import AttemptRow
+    from tallymark.store.quick_statements import QuickStatements
 
 _ID = re.compile(r"a([0-9]{1,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 _decode_origin = msgspec.json.Decoder(Origin).decode
+AGENT_BYTES_A_DAY = 256_000_000
+"""Of what is stored of an agent's submissions and witnessed spans: nobody fills the disk."""
+TOO_MANY_BYTES = f"an agent may send {AGENT_BYTES_A_DAY:,} bytes a day, and they are used up"
+_SENT_BYTES = "SELECT bytes FROM agent_bytes WHERE tenant = ? AND agent = ? AND day = ?"
+_COUNT_BYTES = (
+    "INSERT INTO agent_bytes (tenant, agent, day, bytes) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (tenant, agent) DO UPDATE SET day = excluded.day, bytes = excluded.bytes"
+    " + CASE WHEN agent_bytes.day = excluded.day THEN agent_bytes.bytes ELSE 0 END"
+)
 _rules = score_rules.alias()
 _rule_versions = challenge_versions.alias("rule_versions")
 
@@ -179,9 +197,34 @@ def make_payload_row(payload: Payload) -> dict[str, Any]:
         "submission": _encode(payload.submission).decode(),
         "metadata": _encode(payload.metadata).decode(),
         "reported": None if reported is None else _encode(reported).decode(),
-        "trajectory": None if trajectory is None else make_storable(trajectory),
+        "packed_trajectory": None if trajectory is None else pack_trajectory(trajectory),
         "steps_digest": None if trajectory is None else _hash_steps(trajectory),
     }
+
+
+def pack_trajectory(trajectory: str) -> bytes:
+    """As it is stored: what agents tell repeats itself."""
+    packed: bytes = zstd.compress(make_storable(trajectory).encode(), 3)
+    return packed
+
+
+def count_bytes(texts: Mapping[str, Any]) -> int:
+    """How much a payload takes where it is stored."""
+    names = ("submission", "metadata", "packed_trajectory")
+    return sum(len(texts[name]) for name in names if texts[name] is not None)
+
+
+def count_agent_bytes(
+    statements: QuickStatements, tenant: str, agent: str, at: float, size: int
+) -> bool:
+    """Counts what an agent sends among what it sent that day; False where that is too much."""
+    day = datetime.fromtimestamp(at, UTC).date().isoformat()
+    who = (tenant, make_storable(agent), day)
+    found = statements.read(_SENT_BYTES, *who)
+    if size + (found[0][0] if found else 0) > AGENT_BYTES_A_DAY:
+        return False
+    statements.run(_COUNT_BYTES, *who, size)
+    return True
 
 
 def _hash_steps(trajectory: str) -> str | None:
@@ -223,7 +266,9 @@ def read_payload(connection: Connection, tenant: str, key: int | None) -> Payloa
         return None
     names = ("submission", "metadata", "reported")
     parts = {name: msgspec.Raw((getattr(row, name) or "null").encode()) for name in names}
-    text = msgspec.json.encode(parts | {"trajectory": row.trajectory})
+    packed = row.packed_trajectory
+    trajectory = None if packed is None else zstd.decompress(bytes(packed)).decode()
+    text = msgspec.json.encode(parts | {"trajectory": trajectory})
     return msgspec.json.decode(text, type=Payload)
 
 

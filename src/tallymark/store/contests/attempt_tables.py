@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -117,8 +118,9 @@ attempt_details = Table(
     Column("reported", Text),  # JSON, the metrics of a trusted system
     Column("details", Text),  # JSON, Outcome.details
     Column("evaluation", Text),  # JSON, Evaluation: what rescoring begins with
-    Column("trajectory", Text),  # JSON
+    Column("trajectory", Text),  # before schema 0014; empty since
     Column("steps_digest", CodePointText),  # of the steps in it: nobody's are another's too
+    Column("packed_trajectory", LargeBinary),  # JSON
     partial_index(
         "ix_attempt_details_steps", "tenant", "steps_digest", where="steps_digest IS NOT NULL"
     ),

@@ -29,7 +29,7 @@ _DETAILS = (
     "submission",
     "metadata",
     "reported",
-    "trajectory",
+    "packed_trajectory",
     "steps_digest",
     "evaluation",
     "details",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,7 +19,7 @@ from tallymark.store.traces.rule_tables import rule_versions
 from tallymark.store.traces.rule_tables import rules as table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -43,6 +44,24 @@ _REPLACED = (
     "SELECT id, name FROM rules WHERE tenant = ? AND id NOT IN"
     " (SELECT max(id) FROM rules WHERE tenant = ? GROUP BY name)"
 )
+
+
+FORMULA_NAMES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("cost", "duration", "latency"), (0.0, math.inf)),
+    **dict.fromkeys(("tokens", "input_tokens", "output_tokens"), (0.0, math.inf)),
+    **dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), (0.0, math.inf)),
+    "failed": (0.0, 1.0),
+}
+"""What formulas of rules may use. `latency` is the duration, in seconds; `failed` is 1 or 0."""
+
+
+def read_formula_values(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers for a formula, from the columns of a trace."""
+    return {
+        **{name: columns[name] for name in FORMULA_NAMES if name in columns},
+        "latency": columns["duration"],
+        "failed": 1.0 if columns["status"] == "error" else 0.0,
+    }
 
 
 class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

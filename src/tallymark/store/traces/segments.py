@@ -96,6 +96,12 @@ def open_body(body: bytes) -> bytes:
     return opened
 
 
+def measure_body(body: bytes) -> int:
+    """How many bytes are packed in it, which its first bytes say."""
+    size: int = zstd.get_frame_info(body).decompressed_size
+    return size
+
+
 def unpack_groups(body: bytes) -> list[SpanGroup]:
     """What `pack_groups` packed."""
     return _read_groups(open_body(body))

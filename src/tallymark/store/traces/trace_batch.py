@@ -1,7 +1,10 @@
 """Spans that came in several requests, kept in one transaction.
 
-A trace that is new is written as it is; to one that is known, a segment is added, and its facts
-are those of both until it is settled. Rows are locked in one order, by tenant and id.
+A trace that is new is written as it is; to one that is known, a segment is added. Until a trace is
+settled for the first time its facts are the sum of its segments. From then on they are those of its
+version: spans that come later change them when they are settled, because an exporter may send a
+batch twice, and rules and filters read facts by version. Rows are locked in one order, by tenant
+and id.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from tallymark.store.column_types import make_storable
 from tallymark.store.contests.batch_rows import KeyTaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces.labels import find_label_ids, remove_trace_labels
+from tallymark.store.traces.segments import Segment, merge_segments
 from tallymark.store.traces.trace_items import ROOTLESS_QUIET_S, KeptTraces
 from tallymark.store.traces.trace_rows import (
     FACT_NAMES,
@@ -44,6 +48,14 @@ _KNOWN = (
     " ON t.tenant = given.tenant AND t.trace_id = given.trace_id"
 )
 _KNOWN_AND_LOCKED = f"{_KNOWN} ORDER BY t.tenant, t.trace_id FOR UPDATE OF t"
+_UNSETTLED = ManyQuery(
+    "SELECT s.trace, SUM(s.spans) FROM {given} JOIN trace_segments s ON s.trace = given.key"
+    " WHERE s.version = 0 GROUP BY s.trace",
+    (("key", "bigint"),),
+)
+_BODIES = "SELECT number, version, format, body FROM trace_segments WHERE trace = ?"
+_MOST_COPIES = 4
+"""A trace is not looked through for spans that came twice when it has so many times its limit."""
 _LAST_KEY = "SELECT seq FROM sqlite_sequence WHERE name = 'traces'"
 _NEXT_KEYS = "SELECT nextval(pg_get_serial_sequence('traces', 'key')) FROM generate_series(1, ?)"
 _SEGMENT_NAMES = ("trace", "number", "tenant", "version", "at", "format", "spans", "body")
@@ -63,6 +75,9 @@ class _Row:
     first_at: float
     last_at: float
     due_at: float | None
+    version: int = 0
+    arrived: int = 0
+    """Spans of all segments; one that came twice counts twice."""
     segments: int = 0
     bytes: int = 0
     lost: Lost = Lost()  # noqa: RUF009 (frozen)
@@ -107,12 +122,22 @@ class TraceBatch:
                 first_at=row["first_at"],
                 last_at=row["last_at"],
                 due_at=row["due_at"],
+                version=row["version"],
+                arrived=row["spans"],
                 segments=row["segments"],
                 bytes=row["bytes"],
                 lost=read_lost(row["lost"]) or Lost(),
                 labels=row["labels"],
                 labelled_at=row["started_at"],
             )
+        reopened = [
+            each for each in self._rows.values() if each.version and each.due_at is not None
+        ]
+        if reopened:
+            keys = [(each.key,) for each in reopened]
+            unsettled = dict(self._statements.read_many(_UNSETTLED, keys))
+            for each in reopened:
+                each.arrived += int(unsettled.get(each.key, 0))
         new = [name for name in names if name not in self._rows]
         self._make_rows(new)
 
@@ -134,7 +159,7 @@ class TraceBatch:
         for piece in item.pieces:
             row = self._rows[item.tenant, make_storable(piece.trace_id)]
             spans = piece.facts.spans
-            if row.facts is not None and row.facts.spans + spans > item.most_spans:
+            if row.facts is not None and not self._has_room(row, piece, item.most_spans):
                 row.lost += Lost(spans_refused=spans)
                 refused += spans
                 continue
@@ -152,6 +177,22 @@ class TraceBatch:
         return KeptTraces(
             traces=len(item.pieces), spans=kept, refused=refused, not_witnessed=not_taken
         )
+
+    def _has_room(self, row: _Row, piece: TracePiece, most: int) -> bool:
+        """Whether a trace may have these spans too; those that it has already take no room."""
+        arrived = row.arrived + piece.facts.spans
+        if arrived <= most or arrived > most * _MOST_COPIES:
+            return arrived <= most
+        found = [Segment(*each) for each in self._statements.read(_BODIES, row.key)]
+        found += [
+            Segment(number, 0, format_, body)
+            for key, number, _, _, _, format_, _, body in self._segments
+            if key == row.key
+        ]
+        found.append(Segment(row.segments + 1, 0, piece.format, piece.body))
+        merged = merge_segments(found)
+        parts: list[Any] = [*merged.groups, *merged.traces]
+        return len({each.span_id for part in parts for each in part.spans}) <= most
 
     def _write(self) -> None:
         rows = list(self._rows.values())
@@ -210,11 +251,12 @@ _NEW_NAMES = (
 def _add_piece(row: _Row, piece: TracePiece, item: KeepTraces) -> None:
     if row.facts is None:
         row.facts, row.first_at = piece.facts, item.at
-    else:
+    elif not row.version:
         row.facts = combine_facts(row.facts, piece.facts)
+    row.arrived += piece.facts.spans
     row.segments += 1
     row.last_at = max(row.last_at, item.at)
-    is_whole = row.facts.has_root or piece.format == "trace"
+    is_whole = row.facts.has_root or piece.facts.has_root or piece.format == "trace"
     row.due_at = row.last_at + (item.quiet if is_whole else ROOTLESS_QUIET_S)
     row.bytes += len(piece.body)
     row.lost += piece.lost

@@ -150,7 +150,20 @@ attempt_spans = Table(
     Column("at", FiniteFloat, nullable=False),  # by the server's clock
     Column("spans", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of the body, unpacked
     PrimaryKeyConstraint("attempt", "number", name="pk_attempt_spans"),
+)
+
+# Bytes that were stored of an agent's submissions and witnessed spans, on the last day (UTC) with
+# any.
+agent_bytes = Table(
+    "agent_bytes",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("day", CodePointText, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent", name="pk_agent_bytes"),
 )
 
 # What a tenant's tokens are made of.

@@ -12,11 +12,11 @@ import secrets
 from base64 import b32encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from tallymark.store.contests.attempt_rows import attempt_key
+from tallymark.store.contests.attempt_rows import TOO_MANY_BYTES, attempt_key, count_agent_bytes
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once
 from tallymark.store.quick_statements import QuickStatements
-from tallymark.store.traces.segments import unpack_groups
+from tallymark.store.traces.segments import measure_body, unpack_groups
 from tallymark.store.traces.trace_tables import witness_secrets
 
 if TYPE_CHECKING:
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
 MOST_SPANS = 20_000
 """Of one attempt."""
+MOST_BYTES = 16 * 2**20
+"""Of one attempt, unpacked: as much as a trajectory may have."""
 _BEGIN = "tlw_"
 _OPEN = "SELECT agent, expires_at FROM attempts WHERE tenant = ? AND key = ? AND state = 'entered'"
 _SO_FAR = (
-    "SELECT coalesce(max(number), 0), coalesce(sum(spans), 0) FROM attempt_spans WHERE attempt = ?"
+    "SELECT coalesce(max(number), 0), coalesce(sum(spans), 0), coalesce(sum(bytes), 0)"
+    " FROM attempt_spans WHERE attempt = ?"
 )
-_NAMES = ("attempt", "number", "tenant", "at", "spans", "body")
+_NAMES = ("attempt", "number", "tenant", "at", "spans", "body", "bytes")
 
 
 class WitnessedSpans(NamedTuple):
@@ -95,9 +98,14 @@ def keep_witnessed(
         return "their attempt is not open"
     if piece.agent is not None and piece.agent != found[0][0]:
         return "their attempt is another agent's"
-    number, spans = statements.read(_SO_FAR, key)[0]
+    number, spans, size = statements.read(_SO_FAR, key)[0]
     if spans + piece.spans > MOST_SPANS:
         return f"an attempt has at most {MOST_SPANS:,} spans"
-    row = (key, number + 1, tenant, at, piece.spans, piece.body)
+    own = measure_body(piece.body)
+    if size + own > MOST_BYTES:
+        return f"an attempt has at most {MOST_BYTES:,} bytes of spans"
+    if not count_agent_bytes(statements, tenant, found[0][0], at, len(piece.body)):
+        return TOO_MANY_BYTES
+    row = (key, number + 1, tenant, at, piece.spans, piece.body, own)
     statements.insert("attempt_spans", _NAMES, [row])
     return None

@@ -11,6 +11,7 @@ from tallymark.app.callers import COMPETITORS
 from tallymark.app.submissions import (
     Finding,
     check_answer,
+    find_attempt_bytes,
     find_competitor,
     submit_answer,
 )
@@ -98,6 +99,10 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
     )
 
 
+def _find_most_bytes(visit: Visit) -> int:
+    return find_attempt_bytes(visit.services, visit.caller, _find_own(visit).id)
+
+
 def _read_sent(visit: Visit, submission: Submission) -> Payload:
     """What the form holds; a file goes before what is typed."""
     form = visit.form
@@ -175,4 +180,5 @@ PAGE = Page(
     "answer.html",
     gather,
     actions={"check": check, "submit": submit, "anyway": submit, "withdraw": withdraw},
+    find_most_bytes=_find_most_bytes,
 )
