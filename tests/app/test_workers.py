@@ -285,10 +285,10 @@ def test_rescore_scores_a_challenge_by_another_rule(app: App, tmp_path: Path) ->
     attempt = submit(app, {"sum": 42})
     with Workers(app, 2):
         wait(app, add(app, "score", attempt))
-        rule = {"challenge": "sums", "scoring": {"formula": "5 * succeeded"}}
+        rule: dict[str, Any] = {"challenge": "sums", "scoring": {"formula": "5 * succeeded"}}
         done = wait(app, add(app, "rescore", "sums", **rule))
         assert (done.state, done.result["rescoring"]["attempts"]) == ("done", 1)
-        wrong = {"challenge": "sums", "scoring": {"formula": "5 * nothing"}}
+        wrong: dict[str, Any] = {"challenge": "sums", "scoring": {"formula": "5 * nothing"}}
         assert wait(app, add(app, "rescore", "sums", **wrong)).state == "failed"
     outcome = app.store.attempts.get(attempt).outcome
     assert outcome is not None

@@ -6,6 +6,7 @@ path with a parameter that is not in `VALUES` fails the test: say there what it 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import tempfile
@@ -192,7 +193,7 @@ def _send_sums(world: World, truth: int, path: str = "/challenges") -> None:
     kind = {"Content-Type": "application/octet-stream"}
     done = world.act("organiser", "POST", path, content=packed, headers=kind)
     if "job" in done:
-        world.service.tenant("default").jobs.wait(done["job"]["id"], 60)
+        asyncio.run(world.service.tenant("default").jobs.await_end(done["job"]["id"], 60))
 
 
 def _report(world: World, name: str, agent: str, rating: float, *, succeeded: bool = True) -> str:
