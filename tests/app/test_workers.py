@@ -472,7 +472,7 @@ def add_each_kind(app: App, tmp_path: Path, receiver: Receiver) -> dict[str, Job
     (over,) = runs.check(SUITE, ["echo/me"])
     app.store.queue_runs([over], [])
     runs.execute(over.id, {}, StopSignal())
-    rule = {"challenge": "sums", "scoring": {"formula": "5 * succeeded"}}
+    rule: dict[str, Any] = {"challenge": "sums", "scoring": {"formula": "5 * succeeded"}}
     return {
         "announce": add(app, "announce", "all"),
         "deliver": delivery,

@@ -327,12 +327,13 @@ class Attempts(TenantRows):
         """By the state that is shown, which of later attempts is not the one that is kept."""
         found: list[Attempt] = []
         later = frozen_attempts.read_later_acts(connection, self._tenant)
-        for row in connection.execute(query, execution_options={"yield_per": _AT_ONCE}):
-            shown = self._hide_later(to_attempt(row), frozen_at, later)
-            if shown.state == state:
-                found.append(shown)
-            if limit is not None and len(found) >= offset + limit:
-                break
+        with connection.execute(query, execution_options={"yield_per": _AT_ONCE}) as rows:
+            for row in rows:
+                shown = self._hide_later(to_attempt(row), frozen_at, later)
+                if shown.state == state:
+                    found.append(shown)
+                if limit is not None and len(found) >= offset + limit:
+                    break
         return found[offset:]
 
     def pending(self) -> list[Attempt]:

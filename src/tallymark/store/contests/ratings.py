@@ -76,7 +76,7 @@ class Ratings(TenantRows):
     ) -> _PubliclyKnown | None:
         """To fold many matches takes seconds, and strangers ask often: it is done once."""
         if only is None:
-            return _read_known(connection, self._tenant)
+            return _read_known(read_one_moment(connection), self._tenant)
         moment = (frozenset(only), _read_newest(read_one_moment(connection), self._tenant))
         folded = self._folded
         if folded[0] != moment:
@@ -94,7 +94,9 @@ class Ratings(TenantRows):
         query = query.where(table.c.tenant == self._tenant, table.c.agent == agent)
         query = query.where(is_admitted(self._tenant, table.c.agent))
         with self._database.read() as connection:
-            known = _read_known(connection, self._tenant, agent) if public else None
+            known = None
+            if public:
+                known = _read_known(read_one_moment(connection), self._tenant, agent)
             if known is not None and agent in known.concerned:
                 return known.elo.get(agent, EloRating())
             row = connection.execute(query).one_or_none()
@@ -110,7 +112,7 @@ class Ratings(TenantRows):
             .order_by(counts.agent, challenges.c.name)
         )
         with self._database.read() as connection:
-            known = _read_known(connection, self._tenant) if public else None
+            known = _read_known(read_one_moment(connection), self._tenant) if public else None
             found = [Pair(*row) for row in connection.execute(query)]
         if known is None:
             return found
@@ -183,10 +185,13 @@ def _read_known(
     agent: str | None = None,
     only: Collection[str] | None = None,
 ) -> _PubliclyKnown | None:
-    """What the public knows while boards are frozen, or of `only` these; None where that is all."""
+    """What the public knows while boards are frozen, or of `only` these; None where that is all.
+
+    The connection reads one moment.
+    """
     mine = (challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
     query = select(challenges.c.id, challenges.c.frozen_at).where(*mine)
-    frozen = read_one_moment(connection).execute(query).all()
+    frozen = connection.execute(query).all()
     if not frozen and only is None:
         return None
     hidden = [_is_later(each.id, each.frozen_at) for each in frozen]
