@@ -7,19 +7,20 @@ can lie outside of the folder.
 from __future__ import annotations
 
 import bz2
-import gzip
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import IO, Any
+from typing import Any
 
 from tallymark.challenges.challenge_file import NAMES
 from tallymark.challenges.challenge_folder import (
     MAX_BYTES,
     MAX_FILES,
+    decompress_bounded,
     find_name_problem,
     read_packed,
 )
@@ -32,11 +33,23 @@ _DAMAGE = (
     *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, UnicodeError),
     *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
 )
-_OPENERS: tuple[tuple[bytes, Callable[[IO[bytes]], Any]], ...] = (
-    (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
-    (b"BZh", bz2.BZ2File),
-    (b"\xfd7zXZ\x00", lzma.LZMAFile),
+_MOST_ENTRIES = 4 * MAX_FILES
+"""With folders and hidden files, which are left out."""
+_GZIP_FORMAT, _XZ_MEMORY = 31, 2**27
+_DECOMPRESSORS: tuple[tuple[bytes, Callable[[], Any]], ...] = (
+    (b"\x1f\x8b", lambda: zlib.decompressobj(_GZIP_FORMAT)),
+    (b"BZh", bz2.BZ2Decompressor),
+    (b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY)),
 )
+_ZIP_ENTRY = b"PK\x01\x02"
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Of the others, `zipfile` unpacks a whole file at once, however little of it is read."""
+_TAR_NOTES = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+"""Entries that say more about the next one."""
+_MOST_NOTE = 2**16
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _Entry = tuple[str, Callable[[int], bytes]]
 """A name, and what reads so many bytes of its file."""
@@ -89,12 +102,19 @@ def _split(name: str) -> list[str]:
 
 
 def _list_zip(content: bytes) -> Iterator[_Entry]:
+    if content.count(_ZIP_ENTRY) > _MOST_ENTRIES:
+        raise _refuse_many()
     with zipfile.ZipFile(BytesIO(content)) as packed:
         for each in packed.infolist():
             if each.is_dir():
                 continue
             if (each.external_attr >> 16) & 0o170000 == 0o120000:
                 raise _refuse_link(each.filename)
+            if each.compress_type not in _ZIP_METHODS:
+                raise InvalidInput(
+                    f"{show_value(each.filename)} in the archive is not packed with deflate",
+                    hint="pack the folder with the usual method of zip",
+                )
 
             def read(most: int, each: zipfile.ZipInfo = each) -> bytes:
                 with packed.open(each) as file:
@@ -103,10 +123,28 @@ def _list_zip(content: bytes) -> Iterator[_Entry]:
             yield each.filename, read
 
 
+class _TarEntry(tarfile.TarInfo):
+    """An entry whose header is checked before the standard library works on it."""
+
+    def _proc_member(self, packed: tarfile.TarFile) -> Any:
+        file: Any = packed.fileobj
+        if self.type in _TAR_NOTES:
+            note = file.read(self.size if 0 <= self.size <= _MOST_NOTE else 0)
+            file.seek(-len(note), 1)
+            # Over a long row of digits a search of `tarfile` takes hours in some Pythons.
+            if self.size > _MOST_NOTE or re.search(rb"\d{100}", note):
+                raise tarfile.ReadError("a header is too long")
+        if self.size < 0 or self.type == tarfile.GNUTYPE_SPARSE:
+            raise InvalidInput("the archive has a file of a kind that is not taken")
+        return super()._proc_member(packed)  # type: ignore[misc] # the library lets it be extended
+
+
 def _list_tar(content: bytes) -> Iterator[_Entry]:
     plain = _open_plain(content)
-    with tarfile.open(fileobj=BytesIO(plain), mode="r:") as packed:
-        for each in packed:
+    with tarfile.open(fileobj=BytesIO(plain), mode="r:", tarinfo=_TarEntry) as packed:
+        for count, each in enumerate(packed):
+            if count > _MOST_ENTRIES:
+                raise _refuse_many()
             if each.isdir():
                 continue
             if not each.isfile():
@@ -122,15 +160,24 @@ def _list_tar(content: bytes) -> Iterator[_Entry]:
 
 def _open_plain(content: bytes) -> bytes:
     """A tar that was compressed, without that: a few bytes can unpack to any size."""
-    opener = next((each for sign, each in _OPENERS if content.startswith(sign)), None)
-    if opener is None:
+    make = next((each for sign, each in _DECOMPRESSORS if content.startswith(sign)), None)
+    if make is None:
         return content
-    with opener(BytesIO(content)) as file:
-        plain: bytes = file.read(_MOST_TAR + 1)
-    if len(plain) > _MOST_TAR:
+    try:
+        return decompress_bounded(content, make, _MOST_TAR)
+    except ValueError:
         limit = f"{MAX_BYTES // 1_000_000} MB"
-        raise InvalidInput(f"the archive unpacks to more than {limit}", hint="leave out large data")
-    return plain
+        raise InvalidInput(
+            f"the archive unpacks to more than {limit}, or has too many compressed parts",
+            hint="leave out large data, and compress it in one go",
+        ) from None
+
+
+def _refuse_many() -> InvalidInput:
+    return InvalidInput(
+        f"the archive has more than {_MOST_ENTRIES:,} entries",
+        hint="make large data with generate.py",
+    )
 
 
 def _refuse_link(name: str) -> InvalidInput:

@@ -9,8 +9,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping
-from io import BytesIO
+from collections.abc import Callable, Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
@@ -29,6 +28,7 @@ MAX_BYTES = 50_000_000
 MAX_FILES = 5_000
 MAX_NAME = 240
 MAX_LEVELS = 16
+_PIECE, _MOST_STREAMS = 2**16, 1_000
 MAX_RECEIVED_FILES, MAX_RECEIVED_BYTES = 10_000, 100_000_000
 """Of the files that a server sends: more than any challenge has."""
 
@@ -70,10 +70,42 @@ def read_packed(packed: bytes) -> dict[str, bytes]:
     # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
-        content = zstd.ZstdFile(BytesIO(packed)).read(most)
+        content = decompress_bounded(packed, zstd.ZstdDecompressor, most)
+        _check_map_length(content)
         return msgspec.msgpack.decode(content, type=dict[str, bytes])
-    except (*DAMAGE, msgspec.DecodeError, UnicodeError):
+    except (*DAMAGE, msgspec.DecodeError, UnicodeError, ValueError):
         raise InvalidInput("these bytes are no packed challenge, or it is too large") from None
+
+
+def decompress_bounded(packed: bytes, make: Callable[[], Any], most: int) -> bytes:
+    """Decompress streams that follow each other; ValueError beyond so many bytes or streams.
+
+    `make` gives a decompressor of the standard library for each. Streams may be empty, so they
+    are counted too: each costs time.
+    """
+    plain = bytearray()
+    unpacker, streams = make(), 1
+    for start in range(0, len(packed), _PIECE):
+        piece = packed[start : start + _PIECE]
+        while piece:
+            if unpacker.eof:
+                if not piece.strip(b"\0"):
+                    break  # some tools fill the last block with zeros
+                unpacker, streams = make(), streams + 1
+            plain += unpacker.decompress(piece, most + 1 - len(plain))
+            if len(plain) > most or streams > _MOST_STREAMS:
+                raise ValueError(f"more than {most} bytes or {_MOST_STREAMS} streams")
+            piece = unpacker.unused_data if unpacker.eof else b""
+    if not unpacker.eof:
+        raise EOFError("it ends too soon")
+    return bytes(plain)
+
+
+def _check_map_length(content: bytes) -> None:
+    """ValueError for a MessagePack map of too many files, before objects are made of them."""
+    size = {0xDE: 2, 0xDF: 4}.get(content[0] if content else 0, 0)
+    if int.from_bytes(content[1 : 1 + size], "big") > MAX_FILES:
+        raise ValueError(f"more than {MAX_FILES} files")
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:

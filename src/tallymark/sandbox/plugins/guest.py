@@ -39,6 +39,9 @@ def main() -> None:
     _load(setup)
     _confine(setup)
     me = os.pidfd_open(os.getpid())
+    # Until here the host reads what went wrong; from here on whatever is printed goes nowhere.
+    for standard in (1, 2):
+        os.dup2(0, standard)
     socket.send_fds(control, [b"here"], [me])
     os.close(me)
     _serve(control, _Nursery(setup))
@@ -77,8 +80,6 @@ def _confine(setup: dict[str, Any]) -> None:
     kernel_calls.adopt_orphans()
     kernel_calls.forbid_new_privileges()
     rlimits.apply(limits)
-    for standard in (1, 2):
-        os.dup2(0, standard)  # the null device: whatever is printed from here on goes nowhere
     if setup["filter"] is not None:
         landlock.restrict(
             read=[Path(path) for path in setup["readable"]],
