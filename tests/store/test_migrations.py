@@ -15,6 +15,7 @@ from tests.store.run_samples import FULL_RUN
 from tallymark.ratings import elo
 from tallymark.store import open_store
 from tallymark.store.column_types import json_text, metadata
+from tallymark.store.contests.attempt_rows import pack_trajectory
 from tallymark.store.database import parse_address
 from tallymark.store.schema import VERSION_TABLE
 
@@ -279,4 +280,8 @@ def test_attempts_of_before_get_the_level_that_they_were_believed_at(empty_url: 
     with engine.connect() as connection:
         found = connection.execute(text("SELECT trajectory_level FROM attempts ORDER BY key"))
         assert found.scalars().all() == ["consistent", "claimed", "none"]
+        query = "SELECT trajectory, packed_trajectory FROM attempt_details ORDER BY attempt"
+        packed = pack_trajectory("{}")
+        rows = [(old, kept and bytes(kept)) for old, kept in connection.execute(text(query))]
+        assert rows == [(None, packed), (None, packed), (None, None)]
     engine.dispose()

@@ -97,7 +97,7 @@ REPORT = "attempt report {} --agent {} --metric succeeded=true --metric {}"
 STORY = (
     "run small.yaml",
     "run small.yaml -m replay/whole.jsonl",
-    "rescore latest --formula 'success_pct - 10 * avg_latency' --save",
+    "rescore latest --formula 'success_pct - 10 * avg_latency' --apply",
     "vars set city Lyon",
     "challenge publish races",
     "challenge publish words",
@@ -108,7 +108,7 @@ STORY = (
     REPORT.format("races", "alice", "elapsed_ms=1500"),
     REPORT.format("words", "alice", "words=12"),
     REPORT.format("words", "bob", "words=30"),
-    "rescore words --apply --formula '50 * succeeded - words / 2'",
+    "rescore words --apply --reason fairer --formula '50 * succeeded - words / 2'",
     REPORT.format("words", "carol", "words=3"),
     "attempt enter sums --agent alice",
     "attempt submit {last} right.json --agent alice",
