@@ -18,6 +18,7 @@ from tests.refused.two_worlds import (
     World,
     compare,
     make_world,
+    name_ids,
     open_world,
 )
 
@@ -109,6 +110,7 @@ def test_two_servers_on_one_postgresql_tell_no_more(
             second = stack.enter_context(open_world(url))
             second.clock[0], second.version = first.clock[0], first.version
             second.keys, second.sessions = first.keys, first.sessions
+            second.ids = name_ids(first)
             seconds.append(second)
         assert compare(seconds[0], seconds[1], who) == []
 

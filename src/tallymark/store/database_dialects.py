@@ -103,8 +103,12 @@ def _lock_word(connection: Connection, word: str, *, shared: bool = False) -> No
 
 def read_one_moment(connection: Connection) -> Connection:
     """A connection whose reads all see the same moment; SQLite's always do."""
+    level = "REPEATABLE READ"
+    # Within a transaction that has begun so, it cannot be asked for again.
+    if connection.get_execution_options().get("isolation_level") == level:
+        return connection
     if connection.dialect.name == "postgresql":
-        return connection.execution_options(isolation_level="REPEATABLE READ")
+        return connection.execution_options(isolation_level=level)
     return connection
 
 
