@@ -6,6 +6,7 @@ path with a parameter that is not in `VALUES` fails the test: say there what it 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import tempfile
@@ -104,7 +105,7 @@ class World:
         assert answered.is_success, (path, answered.text)
         told = answered.json()
         if "location" in answered.headers and "job" in told:
-            self.service.tenant("default").jobs.wait(told["job"]["id"], 60)
+            asyncio.run(self.service.tenant("default").jobs.await_end(told["job"]["id"], 60))
         return told
 
 

@@ -273,7 +273,8 @@ def _describe_work(contest: Contest) -> dict[str, Any]:
 def _list_place(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
     level = told.get("trajectory_level")
     if level == "witnessed" and witnessed.spans:
-        yield f"  witnessed: {format_count(witnessed.spans, 'span')} of the agent reached the server in time"
+        spans = format_count(witnessed.spans, "span")
+        yield f"  witnessed: {spans} of the agent reached the server in time"
     elif level in ("none", "claimed"):
         why = "" if witnessed.spans else "no span of the agent reached the server; "
         yield f"  not witnessed: {why}that costs the points for efficiency and the Elo bonus"

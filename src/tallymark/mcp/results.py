@@ -82,7 +82,7 @@ class ToldChallenge(BaseModel):
     dimensions: list[ToldDimension]
     limits: dict[str, Any] = Field(description="What an attempt may use: tokens, calls, cost.")
     trajectory: str = Field(
-        description="The least level of a trajectory: none, claimed, consistent, witnessed (told in time)."
+        description="The least level of a trajectory: none, claimed, consistent or witnessed."
     )
     board_frozen: bool = Field(description="Whether the public board stands still.")
     open_attempt: OpenAttempt | None = None
