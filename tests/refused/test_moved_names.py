@@ -1,4 +1,4 @@
-"""A name that is public when it is checked, and leads into the private network when it is asked."""
+"""Names of competitors' servers that lead into the private network when they are asked."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tallymark.challenges.submitted_agents import check_agent, open_agent
-from tallymark.errors import InvalidInput, ModelError
+from tallymark.errors import ModelError
 from tallymark.models import Message, Request
+from tallymark.models.public_addresses import make_pinned_resolver
 from tallymark.models.reach import Reach, limit_reach
 
 NAME = "agent.example"
@@ -63,14 +64,20 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("reach", [None, Reach()], ids=["own store", "server"])
-def test_a_submitted_agent_that_moves_is_not_asked(
-    port: int, answers: list[str], tmp_path: Path, reach: Reach | None
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "::127.0.0.1", "224.0.0.1"]
+)
+def test_a_submitted_agent_whose_name_leads_inside_is_not_asked(
+    port: int, answers: list[str], tmp_path: Path, reach: Reach | None, address: str
 ) -> None:
-    answers += ["93.184.216.34", "127.0.0.1"]
+    answers += [address]
+    reference = f"http://{NAME}:{port}/ask"
+    with limit_reach(reach):
+        check_agent(reference, allow=("http",), folder=tmp_path)  # which looks nothing up
 
     async def ask() -> None:
         with limit_reach(reach):
-            agent = open_agent(f"http://{NAME}:{port}/ask", allow=("http",), folder=tmp_path)
+            agent = open_agent(reference, allow=("http",), folder=tmp_path)
         try:
             await agent.answer(Request(messages=(Message("user", "hi"),)))
         finally:
@@ -81,10 +88,13 @@ def test_a_submitted_agent_that_moves_is_not_asked(
     assert asked == []
 
 
-@pytest.mark.parametrize("address", ["64:ff9b::7f00:1", "64:ff9b:1::1", "::127.0.0.1", "224.0.0.1"])
-def test_an_agent_behind_a_translated_address_is_refused(
-    answers: list[str], tmp_path: Path, address: str
+def test_a_name_that_moves_between_two_looks_stays_where_it_was(
+    port: int, answers: list[str]
 ) -> None:
-    answers += [address]
-    with pytest.raises(InvalidInput, match="not on the public network"):
-        check_agent(f"http://{NAME}/ask", allow=("http",), folder=tmp_path)
+    answers += ["93.184.216.34", "127.0.0.1"]
+    resolver = make_pinned_resolver()
+
+    async def look_twice() -> list[str]:
+        return [(await resolver.resolve(NAME, port))[0]["host"] for _ in range(2)]
+
+    assert asyncio.run(look_twice()) == ["93.184.216.34"] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import threading
 from collections.abc import Iterator
@@ -94,7 +95,7 @@ def test_without_other_tenants_no_worker_is_idle(app: App) -> None:
 
 
 def _make_key(app: App) -> str:
-    key = "tly_" + "a" * 43
+    key = "tly_" + secrets.token_hex(32)
     app.accounts.ensure_admin_key(key)
     return key
 

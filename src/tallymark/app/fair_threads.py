@@ -109,7 +109,7 @@ class FairTurns:
         await asyncio.wait([turn], timeout=seconds)
         if not turn.done():
             raise Busy(
-                f"the server was busy with your other requests for {seconds:g} s",
+                "the server was busy with your other requests too long",
                 retry_after=_RETRY_AFTER,
                 hint="send fewer at once",
             )

@@ -17,6 +17,7 @@ from tallymark.left_behind import call_in_thread
 from tallymark.sandbox.policy import choose_policy
 from tallymark.store.schema import SchemaChanged
 from tallymark.store.statement_limits import limit_statements
+from tallymark.text import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +84,7 @@ class Readiness:
             look = self._looks[name] = asyncio.create_task(work)
         done, _ = await asyncio.wait({look}, timeout=DEADLINES_S[name])
         if not done:
-            said = f"no answer within {DEADLINES_S[name]:g} s"
+            said = f"no answer within {format_seconds(DEADLINES_S[name])}"
             return Part(name, said, "see what keeps it", said)
         found = look.result()
         if name == "database" and not found.fails:

@@ -269,7 +269,7 @@ def _load(suite: Path, models: list[str], options: RunOptions, gates: Gates) -> 
     if gates.fail_on_regression and len(chosen) > 1:
         raise InvalidInput(
             f"--fail-on-regression compares one model with the baseline, not {len(chosen)}",
-            hint=f"run one model at a time, as in: tally run {suite} -m {chosen[0]} --baseline RUN",
+            hint="run one model at a time, each with a baseline of its own",
         )
     has_budget = options.limits.budget is not None
     if (has_budget or "_cost" in definition.formula) and any(map(_SPENDS, chosen)):

@@ -39,6 +39,7 @@ from tallymark.documents.shapes import Key, TextShape
 from tallymark.documents.time_shapes import DurationShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
+from tallymark.text import format_seconds
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -106,7 +107,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
     warnings: list[dict[str, Any]] = []
     passed = _find_passed(program, cases, warnings)
     if program.left.is_used_up:
-        spent = f"the {options['total']:g} s for all cases together were used up"
+        spent = f"the {format_seconds(options['total'])} for all cases together were used up"
         warnings.append(make_warning(f"{spent}: cases that were not run by then have failed"))
     result = raw_score(Fraction(1000 * len(passed), len(cases)))
     return Evaluation(
