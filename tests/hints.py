@@ -67,6 +67,7 @@ STANDS_FOR = {
     **dict.fromkeys(("found.id", "key.id"), "1"),
     **dict.fromkeys(("webhook", "webhook_id"), "1"),
     "called": "polite",
+    "budget": " --budget 0.5",
 }
 """What placeholders in docs and expressions in messages stand for, in the prepared folder."""
 

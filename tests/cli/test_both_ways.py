@@ -140,6 +140,7 @@ ONLY_HERE: dict[str, str] = {
     "admin backup": "copies the database, for whoever has it",
     "admin restore": "makes a database from a copy, for whoever has it",
     "admin check": "computes the database anew, for whoever has it",
+    "admin upgrade": "changes the tables of the database, for whoever has it",
     "admin prune": "takes old things out of the database, for whoever has it",
     "admin config": "lists the settings of the machine that it runs on",
     "load attempts": "puts a file into the database, for whoever has it",

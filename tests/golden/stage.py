@@ -146,10 +146,19 @@ def _lay(folder: Path, names: list[str]) -> None:
         if source.is_dir():
             shutil.copytree(source, target)
         elif source.suffix == ".gz":
-            target.with_suffix("").write_bytes(gzip.decompress(source.read_bytes()))
-            open_store(str(target.with_suffix("")), upgrade=True).close()
+            target.with_suffix("").write_bytes(_upgrade(source))
         else:
             shutil.copy(source, target)
+
+
+@cache
+def _upgrade(source: Path) -> bytes:
+    """A stored database with the tables of today."""
+    with tempfile.TemporaryDirectory(prefix="tally-") as made:
+        path = Path(made) / "tally.db"
+        path.write_bytes(gzip.decompress(source.read_bytes()))
+        open_store(str(path), upgrade=True).close()
+        return path.read_bytes()
 
 
 def _write(folder: Path, files: dict[str, Content], masker: Masker) -> None:

@@ -133,7 +133,7 @@ def test_a_submission_has_a_time_for_all_its_cases(
     assert given == [2.0, 1.0]
     assert (found.error, found.metrics.succeeded) == (None, False)
     (warning,) = found.warnings
-    assert "the 3 s for all cases together were used up" in warning["message"]
+    assert "the 3.00 s for all cases together were used up" in warning["message"]
 
 
 def test_calls_share_the_time_for_all_cases(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def read_version(url: str) -> str | None:
         "log",
         "worker --once",
         "vars set city Lyon",
-        "export traces all.parquet",
+        "export traces -o all.parquet",
     ],
 )
 def test_other_commands_refuse_older_tables_and_leave_them(

@@ -29,7 +29,7 @@ BackupPath = Annotated[
 def upgrade(db: Db = None) -> None:
     """Bring the tables of an older version up to date. End its servers and workers first.
 
-    tally serve does so too. No other command changes tables, and an older version cannot use the
+    A server does so at its start. No other command changes tables, and an older version cannot use
     new ones: take a backup first.
     """
     from tallymark.app.app import App

@@ -77,12 +77,14 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Enter a challenge: the clock starts, and you get its goal and files."""
+    if data is not None and data.exists() and not data.is_dir():  # before the clock starts
+        raise InvalidInput(f"--data {data} is a file", hint="name a folder")
     with open_desk(db, server) as desk:
         entry = desk.attempts.enter(challenge, agent, memoryless=memoryless, key=key)
     from tallymark.challenges.challenge_folder import write_received_files
     from tallymark.challenges.constraints import list_bounds
 
-    if data is not None:
+    if data is not None and entry.data:
         write_received_files(entry.data, data)
     attempt = entry.attempt
     if as_json:

@@ -20,7 +20,6 @@ from tallymark.cli.run_ending import (
     Tolerance,
 )
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput
 from tallymark.text import StyledLine, say
 
 EPILOG = EXIT_CODES.replace("--fail-under, ", "")
@@ -64,7 +63,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
             loaded = [desk.runs.load(run, traces=bool(report)) for run in runs]
             ids = [run.record.id for run in loaded]
             if twice := next((each for each in ids if ids.count(each) > 1), None):
-                raise InvalidInput(f"{twice} is given twice", hint="name two different runs")
+                say(f"tally: warning: {twice} is compared with itself", err=True)
             compared = compare_all(loaded, formula=formula, rule=rule)
         failures = [each for run in loaded[1:] for each in gates.find_unrun(run)]
         if as_json:

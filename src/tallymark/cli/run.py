@@ -141,8 +141,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     if suite is not None and suite.suffix == ".py":
         raise InvalidInput(
             f"{suite} is Python; tally run takes a suite in YAML",
-            hint=f"an agent is a model: tally run suite.yaml -m python/{suite}:NAME; "
-            f"run a suite written in Python with: tally score {suite}",
+            hint=f"run a suite written in Python with: tally score {suite}; to ask an agent, name "
+            f"it as a model: -m python/{suite}:FUNCTION",
         )
     if resume is not None:
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})

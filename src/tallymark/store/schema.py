@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -226,6 +227,10 @@ def explain_version(version: str, shown: str) -> WorkFailed:
     )
 
 
+_one_upgrade = threading.Lock()
+"""Alembic keeps the upgrade that is under way in globals of the process."""
+
+
 def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
     """Runs the migrations that the database lacks."""
     if version == CURRENT:
@@ -239,4 +244,5 @@ def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
     config = Config(attributes={"connection": connection, "version_table": VERSION_TABLE})
     # Alembic's options interpolate, so a percent sign in the path of an installation is doubled.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    command.upgrade(config, "head")
+    with _one_upgrade:
+        command.upgrade(config, "head")
