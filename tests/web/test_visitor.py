@@ -6,6 +6,7 @@ import pytest
 from tests.web.conftest import browse_as
 
 from tallymark.app.app import App
+from tallymark.errors import WorkFailed
 
 OF_RUNS = ("/runs", "/runs/rntwo", "/runs/rntwo/cases/case-0", "/compare?run=rnone&run=rntwo")
 
@@ -84,3 +85,17 @@ def test_that_somebody_is_at_it_now_is_not_told(app: App) -> None:
         assert client.get(f"/attempts/{open_attempt}").status_code == 404
         assert "erin" not in client.get("/").text
     assert browse_as(app, "agent", "erin").get(f"/attempts/{open_attempt}").status_code == 200
+
+
+def test_where_the_database_is_is_not_told(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = browse_as(app)
+
+    def fail(*_: object, **__: object) -> None:
+        raise WorkFailed(f"{app.store.shown} does not answer")
+
+    monkeypatch.setattr("tallymark.store.contests.challenges.Challenges.all", fail)
+    for address in ("/challenges", "/challenges?format=json"):
+        page = client.get(address)
+        assert page.status_code == 503
+        assert "he database does not answer" in page.text
+        assert app.store.shown not in page.text

@@ -231,6 +231,10 @@ class PageServer:
         return Response(text, status, HEADERS, media_type="text/html; charset=utf-8")
 
     def _show_problem(self, request: Request, visit: Visit | None, problem: Problem) -> Response:
+        if not self._service.own:  # where the database is, is the operator's business
+            shown = self._service.app.store.shown
+            said = [each.replace(shown, "the database") for each in problem.problems]
+            problem = msgspec.structs.replace(problem, problems=said)
         if request.query_params.get("format") in FORMATS:
             content = msgspec.json.encode(problem)
             return Response(content, problem.status, HEADERS, media_type="application/json")
