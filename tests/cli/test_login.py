@@ -75,6 +75,16 @@ def test_an_invitation_becomes_a_key_of_an_agent(server: Server, url: str, tally
     assert "takes no runs from a key of the role 'agent'" in refused.stderr
 
 
+def test_an_invitation_is_taken_up_where_a_kept_key_is_no_longer_known(
+    server: Server, url: str, tally: Tally, tmp_path: Path
+) -> None:
+    tally("login", url, "--key", "-", stdin=server.keys["alice"])
+    kept = tmp_path / "config" / "tallymark" / "servers.json"
+    kept.write_text(kept.read_text().replace(server.keys["alice"], "tly_" + "0" * 64))
+    words = ("login", url, "--invitation", invite(server), "--owner", "me", "--agent", "watson-1")
+    assert tally(*words).stdout.startswith("agent watson-1 of me")
+
+
 def test_an_agent_is_registered_where_anybody_may(tally: Tally, tmp_path: Path) -> None:
     with run_server(str(tmp_path / "tally.db"), workers=0) as server, listening(server) as url:
         words = ("login", url, "--agent", "jane-bot", "--owner", "jane")
