@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tallymark.app.limits import group_address
 
@@ -32,6 +32,9 @@ class ConnectionLimits:
     body_s: float = 30.0
     """In each such period, `body_bytes` of an unfinished body must arrive."""
     body_bytes: int = 1_000
+    header_bytes: int = 65_536
+    """Of the address and all headers; a body may have eight times its size in framing besides."""
+    headers: int = 200
     unread_s: float = 300.0
     """So long may a client leave an answer unread."""
     per_address: int = 1_000
@@ -66,8 +69,16 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         """Runs while a header or a body is expected."""
         self._unread: asyncio.TimerHandle | None = None
+        self._in_message = False
         self._in_body = False
         self._body_bytes = 0
+        """Of the period that the timer looks at."""
+        self._all_body_bytes = self._message_bytes = 0
+        """Of the connection, and of the message that is being read."""
+        self._other_bytes = 0
+        """Of a message that is not whole yet, what is no body."""
+        self._running: RequestResponseCycle | None = None
+        """The request that is being answered; `cycle` may be one that waits behind it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -85,6 +96,12 @@ class _BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
         self.resume_writing()
+        # uvicorn tells the newest request alone: those before it would be answered for ever.
+        for cycle in (self._running, *(each for each, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
         if self._counted is not None:
             self._limits.open[self._counted] -= 1
             if not self._limits.open[self._counted]:
@@ -92,11 +109,29 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        before = self._all_body_bytes
         super().data_received(data)
+        body = self._all_body_bytes - before
+        if self._in_message:
+            self._other_bytes += len(data) - body
+            if self._other_bytes > self._limits.header_bytes + 8 * self._message_bytes:
+                self.transport.abort()
+                return
         # Also what begins no request, such as empty lines: uvicorn has stopped its own timer.
         waits = self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]
         if waits and self._timer is None and self.timeout_keep_alive_task is None:
             self._start(self._limits.header_s)
+
+    def on_message_begin(self) -> None:
+        self._in_message = True
+        self._other_bytes = self._message_bytes = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) < self._limits.headers:
+            super().on_header(name, value)
+        else:
+            self.transport.abort()
 
     def on_headers_complete(self) -> None:
         self._stop()
@@ -106,12 +141,18 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
+        self._all_body_bytes += len(body)
+        self._message_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._stop()
-        self._in_body = False
+        self._in_message = self._in_body = False
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()

@@ -81,8 +81,8 @@ def test_an_invitation_is_taken_up_where_a_kept_key_is_no_longer_known(
     tally("login", url, "--key", "-", stdin=server.keys["alice"])
     kept = tmp_path / "config" / "tallymark" / "servers.json"
     kept.write_text(kept.read_text().replace(server.keys["alice"], "tly_" + "0" * 64))
-    words = ("login", url, "--invitation", invite(server), "--owner", "me", "--agent", "watson-1")
-    assert tally(*words).stdout.startswith("agent watson-1 of me")
+    words = ("login", url, "--invitation", invite(server), "--owner", "you", "--agent", "watson-1")
+    assert tally(*words).stdout.startswith("agent watson-1 of you")
 
 
 def test_an_agent_is_registered_where_anybody_may(tally: Tally, tmp_path: Path) -> None:

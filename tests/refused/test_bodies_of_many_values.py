@@ -161,3 +161,32 @@ def test_an_answer_that_changed_nothing_is_not_kept(server: Server, path: str, b
     with server.service.app.store._database.read() as connection:
         kept = connection.exec_driver_sql("SELECT count(*) FROM idempotent_answers").scalar_one()
     assert kept == 0
+
+
+@pytest.mark.parametrize("name", ["Content-Type", "Content-Encoding", "Content-Length"])
+def test_a_header_of_the_body_is_sent_once(server: Server, name: str) -> None:
+    """What bounds a body would read the last one, and what decodes it the first."""
+    twice = [("Content-Type", JSON), (name, "text/plain"), (name, "7")]
+    headers = [*twice, ("Authorization", f"Bearer {server.keys['rita']}")]
+    answered = server.client.post("/api/v1/runs", content=b"{}", headers=headers)
+    assert answered.status_code == 400
+    assert answered.json()["detail"] == f"the header {name.lower()} is sent twice; send it once"
+
+
+def test_strangers_together_have_a_part_of_the_budget() -> None:
+    budget = MemoryBudget(1000)
+    for number in range(2):
+        budget.hold(f"address 10.0.0.{number}", 125)
+    with pytest.raises(Busy):
+        budget.hold("address 10.0.0.9", 1)
+    budget.hold("default rita", 500)
+    budget.release("address 10.0.0.0", 125)
+    budget.hold("address 10.0.0.9", 100)
+
+
+def test_a_report_has_a_size(server: Server) -> None:
+    many = {f"m{number}": 1 for number in range(20_000)}
+    body = {"agent": "bob", "metrics": many}
+    answered = server.v1("rita", "POST", "/challenges/sums/reports", json=body)
+    assert answered.status_code == 422
+    assert "a report has at most 100,000 bytes" in answered.json()["detail"]

@@ -6,6 +6,7 @@ import json
 import resource
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
@@ -240,3 +241,68 @@ def test_the_descriptor_limit_is_raised_at_the_start() -> None:
         assert limits.per_address < limits.total < hard
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /healthz HTTP/1.1\r\n" + b"a:\r\n" * 100_000,
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 300 + b"\r\n",
+        b"GET /healthz?" + b"x" * 400_000,
+        b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 400_000,
+        b"POST /api/v1/formula/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\nTrailer: a\r\n\r\n0\r\na: " + b"x" * 400_000,
+    ],
+    ids=["bytes of headers", "headers", "an address", "one header", "a trailer"],
+)
+def test_a_header_has_a_size(tmp_path: Path, sent: bytes) -> None:
+    with serving(tmp_path) as address, socket.create_connection(address) as long:
+        long.settimeout(60)
+        try:
+            long.sendall(sent)
+            heard = wait_until_closed(long)
+        except (BrokenPipeError, ConnectionResetError):
+            heard = b""
+        assert b"200 OK" not in heard
+        assert ask(address) == {"status": "ok"}
+
+
+def test_small_chunks_of_a_large_body_are_no_header(tmp_path: Path) -> None:
+    body = json.dumps({"formula": "success_pct", "x": "y" * 60_000}).encode()
+    chunks = b"".join(b"4\r\n%b\r\n" % body[at : at + 4] for at in range(0, len(body) & ~3, 4))
+    rest = body[len(body) & ~3 :]
+    end = (b"%x\r\n%b\r\n" % (len(rest), rest) if rest else b"") + b"0\r\n\r\n"
+    head = (
+        b"POST /api/v1/formula/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with serving(tmp_path) as address, socket.create_connection(address) as sender:
+        sender.settimeout(60)
+        sender.sendall(head + chunks + end)
+        assert wait_until_closed(sender).startswith(b"HTTP/1.1 422")
+
+
+def test_a_request_behind_a_stream_leaves_no_listener(tmp_path: Path) -> None:
+    with (
+        run_server(str(tmp_path / "tally.db"), workers=0) as server,
+        listening(server, http=ConnectionLimits(), ws="none") as url,
+    ):
+        address = "127.0.0.1", int(url.rpartition(":")[2])
+        fields = {"name": "speed", "scoring_formula": "rating"}
+        assert server.v1("alice", "POST", "/challenges", json=fields).status_code == 201
+        live = server.service.live
+        # Nothing is read behind a request that waits, so the end is noticed by writing.
+        live._heartbeat_s = 0.2
+        with socket.create_connection(address) as stream:
+            stream.settimeout(60)
+            head = f"Host: x\r\nAuthorization: Bearer {ADA}\r\n\r\n"
+            stream.sendall(f"GET /api/v1/challenges/speed/events HTTP/1.1\r\n{head}".encode())
+            while b"retry" not in stream.recv(65536):
+                pass
+            assert live.listeners == 1
+            stream.sendall(f"GET /healthz HTTP/1.1\r\n{head}".encode())
+        for _ in range(600):
+            if not live.listeners:
+                break
+            time.sleep(0.1)
+        assert live.listeners == 0

@@ -79,6 +79,7 @@ _HEADERS = [
 ]
 
 
+_OF_BODY = (b"content-type", b"content-encoding", b"content-length")
 SLASH = "\ue000"
 """Of no script: it stands for a slash that was sent as %2F."""
 _QUOTED_SLASH = quote(SLASH)
@@ -120,7 +121,13 @@ class Envelope:
             self._hosts is not None
             and headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts
         ):
-            await _refuse_host(send, request_id)
+            message = "this address is not served under that name"
+            said = Problem(message, None, "use the one it was given")
+            await _refuse(send, request_id, 421, said)
+            return
+        if len(headers) < len(scope["headers"]) and (twice := _find_repeated(scope)):
+            said = Problem(f"the header {twice} is sent twice", None, "send it once")
+            await _refuse(send, request_id, 400, said)
             return
         scope = keep_slashes(scope)
         if scope["method"] == "HEAD":
@@ -156,6 +163,12 @@ class Envelope:
 def _read_id(given: bytes | None) -> str | None:
     """The id that a proxy or a client gave, where it is one that can stand in any log."""
     return given.decode() if given is not None and _GIVEN_ID.fullmatch(given) else None
+
+
+def _find_repeated(scope: Scope) -> str | None:
+    """A header of the body that is there twice: what bounds it and what reads it could differ."""
+    names = [name for name, _ in scope["headers"]]
+    return next((each.decode() for each in _OF_BODY if names.count(each) > 1), None)
 
 
 def keep_slashes(scope: Scope) -> Scope:
@@ -281,7 +294,8 @@ class BoundedBody:
         if self._left < 0:
             raise self._refuse_size()
         self._read += len(chunk)
-        self._hold(max(self._length, self._read) * _COPIES)
+        # What was announced and never sent takes no memory.
+        self._hold(self._read * _COPIES)
         return {**message, "body": chunk}
 
     def _hold(self, amount: int) -> None:
@@ -362,9 +376,8 @@ def _leave_out_body(receive: Receive, send: Send) -> tuple[Receive, Send]:
     return listen, answer
 
 
-async def _refuse_host(send: Send, request_id: str) -> None:
-    said = Problem("this address is not served under that name", None, "use the one it was given")
-    body = msgspec.json.encode(describe_problem(421, [said], request_id))
+async def _refuse(send: Send, request_id: str, status: int, said: Problem) -> None:
+    body = msgspec.json.encode(describe_problem(status, [said], request_id))
     headers: list[Any] = [(b"content-type", MEDIA_TYPE.encode()), *_HEADERS]
-    await send({"type": "http.response.start", "status": 421, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

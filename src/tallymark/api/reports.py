@@ -35,6 +35,8 @@ router = make_router("reports")
 NDJSON = "application/x-ndjson"
 MOST_LINES = 100_000
 MOST_ATOMIC = 5_000
+MOST_BYTES = 100_000
+"""Of one report."""
 _AT_ONCE = 500
 _LONGEST_KEY = 240
 """In bulk: the number of a line comes behind it."""
@@ -126,6 +128,9 @@ QUICK = QuickRoute(
 
 def read_report(challenge: str, text: bytes, *, key: str | None = None) -> AttemptReport:
     """One report from its JSON; what is wrong with it says its field."""
+    if len(text) > MOST_BYTES:  # it is read in the event loop
+        message = f"a report has at most {MOST_BYTES:,} bytes, and this one {len(text):,}"
+        raise InvalidInput(message, hint="report fewer metrics")
     try:
         read = _decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -38,6 +38,7 @@ TABLE_COST = 20
 """Reads that making all ratings or the board of a track counts as, about a second of work."""
 SMALL_BODY = 1_000_000
 """Bytes of memory that a request has besides the budget for large ones."""
+_STRANGER = "address "
 _MOST_BUCKETS = 100_000
 _V6_PREFIX = 64
 """Of an IPv6 address, what one customer has: the rest is theirs to choose."""
@@ -130,30 +131,37 @@ class RateLimits:
 class MemoryBudget:
     """Memory for the bodies of all requests under way in one process.
 
-    It is used in the event loop alone. One owner has at most half, so that nobody keeps the others
-    out.
+    It is used in the event loop alone. One owner has at most half, and all who have no key have a
+    quarter together, so that nobody keeps the others out.
     """
 
     def __init__(self, most: int = 1_000_000_000) -> None:
         self._left = most
         self._share = most // 2
+        self._strangers_share = most // 4
         self._held: dict[str, int] = {}
+        self._held_by_strangers = 0
 
     def hold(self, owner: str, amount: int) -> None:
         """Takes so many bytes, or refuses for the moment."""
         mine = self._held.get(owner, 0) + amount
-        if amount > self._left or mine > self._share:
+        of_stranger = amount if owner.startswith(_STRANGER) else 0
+        crowd = self._held_by_strangers + of_stranger
+        is_crowded = of_stranger and crowd > self._strangers_share
+        if amount > self._left or mine > self._share or is_crowded:
             raise Busy(
                 "large requests are under way, and there is no memory for another one",
                 retry_after=1.0,
                 hint="send it again a little later",
             )
         self._held[owner] = mine
+        self._held_by_strangers = crowd
         self._left -= amount
 
     def release(self, owner: str, amount: int) -> None:
         """Gives them back."""
         self._left += amount
+        self._held_by_strangers -= amount if owner.startswith(_STRANGER) else 0
         self._held[owner] -= amount
         if not self._held[owner]:
             del self._held[owner]
@@ -169,9 +177,11 @@ def narrow_body(scope: Mapping[str, Any], most_bytes: int, most_values: int | No
 def name_owner(caller: Caller | None) -> str:
     """Whose memory it is: of one person however many keys they have; of strangers, by address."""
     if caller is None:
-        return "unknown"
+        return f"{_STRANGER}unknown"
     who = caller.owner or caller.key_id
-    return group_address(caller.address) if who is None else f"{caller.tenant} {who}"
+    return (
+        f"{_STRANGER}{group_address(caller.address)}" if who is None else f"{caller.tenant} {who}"
+    )
 
 
 def read_limits(texts: list[str]) -> dict[str, int]:

@@ -99,6 +99,18 @@ def test_who_has_least_running_goes_first(store: Store, queue: JobQueue) -> None
     assert owners == ["bob", "bob", "bob", "alice", "bob"]
 
 
+def test_whoever_began_a_job_longest_ago_goes_first(store: Store, queue: JobQueue) -> None:
+    """Otherwise all older jobs of one owner would go before the first of another."""
+    add(store, 3, owner="mallory")
+    add(store, 1, owner="bob")
+    order = []
+    for _ in range(4):
+        (claimed,) = queue.claim(KINDS, 1)
+        order.append(claimed.owner)
+        queue.finish(claimed)
+    assert order == ["mallory", "bob", "mallory", "mallory"]
+
+
 def test_what_must_wait_does_not_begin(store: Store, queue: JobQueue) -> None:
     store.jobs.add(NewJob(kind="score", subject="later", delay=3600.0))
     assert queue.claim(KINDS, 1) == []

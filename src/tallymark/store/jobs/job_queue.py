@@ -7,6 +7,7 @@ set aside for a person. Whoever ends a job must still hold it. See docs/decision
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 from collections import Counter
@@ -26,7 +27,7 @@ from tallymark.store.jobs.jobs import NewJob, add_rows
 from tallymark.store.leases import SECONDS, Holder, describe_process, read_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.job_bell import JobBell
     from tallymark.store.jobs.jobs import JobState
 
+_MOST_REMEMBERED = 10_000
+"""Owners whose last turn is known."""
 MOST_TAKEOVERS = 3
 _ON_ITS_WAY = 60.0
 """Seconds for which a submission may be on its way to its score before a job is made of it."""
@@ -77,6 +80,9 @@ class JobQueue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._begun: dict[str | tuple[str, str], int] = {}
+        """Which tenants and owners began a job here, the later the higher."""
+        self._turns = itertools.count(1)
 
     @property
     def bell(self) -> JobBell:
@@ -97,7 +103,8 @@ class JobQueue:
     ) -> list[Claimed]:
         """Takes up to so many jobs that may begin, for this process or another `holder`.
 
-        Whoever has least running goes first: between tenants, then between owners, then by age.
+        Whoever has least running goes first, between tenants and then between owners; of these,
+        whoever began a job longest ago, then by age.
         `held` is what the same workers have already: where it is given, no owner gets all of their
         places, and no tenant where there are others.
         """
@@ -129,7 +136,18 @@ class JobQueue:
                     connection.execute(update(jobs).where(jobs.c.number.in_(numbers)).values(begun))
             return self._read_claimed(connection, token)
 
-        return self._database.write(work)
+        claimed = self._database.write(work)
+        for each in claimed:
+            self._note_turn(each)
+        return claimed
+
+    def _note_turn(self, claimed: Claimed) -> None:
+        turn = next(self._turns)
+        for who in (claimed.tenant, (claimed.tenant, claimed.owner)):
+            self._begun.pop(who, None)
+            self._begun[who] = turn
+        while len(self._begun) > _MOST_REMEMBERED:
+            self._begun.pop(next(iter(self._begun)), None)
 
     def is_wanted(self, kinds: Collection[str]) -> bool:
         """Whether there is something to claim or to take back."""
@@ -251,7 +269,7 @@ class JobQueue:
             others = select(tenants.c.tenant).where(tenants.c.tenant != DEFAULT).limit(1)
             is_shared = connection.execute(others).first() is not None
             rooms = _Rooms(most, held, is_shared=is_shared)
-        return share_out([_Waiting(*row) for row in found], most, rooms)
+        return share_out([_Waiting(*row) for row in found], most, rooms, self._begun)
 
     def _read_claimed(self, connection: Connection, token: str) -> list[Claimed]:
         columns = [jobs.c[name] for name in Claimed.__struct_fields__]
@@ -305,16 +323,32 @@ class _Rooms:
 
 
 def share_out(
-    waiting: Sequence[_Waiting], most: int, rooms: _Rooms | None = None
+    waiting: Sequence[_Waiting],
+    most: int,
+    rooms: _Rooms | None = None,
+    begun: Mapping[str | tuple[str, str], int] | None = None,
 ) -> Counter[tuple[str, str]]:
-    """How many of so many places each owner gets: the one with least running, time and again."""
+    """How many of so many places each owner gets: the one with least running, time and again.
+
+    Of several, it is the one that `begun` a job longest ago: many short jobs of one owner would
+    otherwise all go before the first of another.
+    """
+    last = begun or {}
     of_tenant, of_owner, chosen = Counter[str](), Counter[tuple[str, str]](), Counter[Any]()
     for each in waiting:
         of_tenant[each.tenant] += each.running
         of_owner[each.tenant, each.owner] += each.running
     left = [each for each in waiting if each.ready]
     while left and chosen.total() < most:
-        key = lambda each: (of_tenant[each.tenant], of_owner[each[:2]], each.oldest)  # noqa: E731
+        key = (
+            lambda each: (  # noqa: E731
+                of_tenant[each.tenant],
+                of_owner[each[:2]],
+                last.get(each.tenant, 0),
+                last.get(each[:2], 0),
+                each.oldest,
+            )
+        )
         first = min(left, key=key)
         if rooms is not None and not rooms.has_one_for(*first[:2]):
             left.remove(first)
