@@ -338,18 +338,15 @@ def share_out(
     for each in waiting:
         of_tenant[each.tenant] += each.running
         of_owner[each.tenant, each.owner] += each.running
+
+    def rank(each: _Waiting) -> tuple[int, ...]:
+        owner = each[:2]
+        running = (of_tenant[each.tenant], of_owner[owner])
+        return (*running, last.get(each.tenant, 0), last.get(owner, 0), each.oldest)
+
     left = [each for each in waiting if each.ready]
     while left and chosen.total() < most:
-        key = (
-            lambda each: (  # noqa: E731
-                of_tenant[each.tenant],
-                of_owner[each[:2]],
-                last.get(each.tenant, 0),
-                last.get(each[:2], 0),
-                each.oldest,
-            )
-        )
-        first = min(left, key=key)
+        first = min(left, key=rank)
         if rooms is not None and not rooms.has_one_for(*first[:2]):
             left.remove(first)
             continue
