@@ -339,7 +339,7 @@ def share_out(
         of_tenant[each.tenant] += each.running
         of_owner[each.tenant, each.owner] += each.running
 
-    def rank(each: _Waiting) -> tuple[int, ...]:
+    def rank(each: _Waiting) -> tuple[int | None, ...]:
         owner = each[:2]
         running = (of_tenant[each.tenant], of_owner[owner])
         return (*running, last.get(each.tenant, 0), last.get(owner, 0), each.oldest)
