@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 import msgspec
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallymark.api.problems import MEDIA_TYPE, RequestProblem, describe_problem, refuse
@@ -61,6 +61,8 @@ _VALUE_BYTES = 150
 """Memory that a value takes once it is read; `{}` is two bytes before that."""
 _COPIES = 2
 """How often the bytes of a body are in memory while it is read."""
+_MOST_UNPACKING = 4
+"""Bodies at the same time: how much memory one takes is known, and charged, only afterwards."""
 _AT_ONCE = 1_024
 """Packed bytes that are unpacked in the event loop; they may become ten thousand times as many."""
 _UNCOUNTED = 200_000
@@ -104,6 +106,7 @@ class Envelope:
     ) -> None:
         self._app = app
         self._memory = memory
+        self._unpacking = CapacityLimiter(_MOST_UNPACKING)
         self._note = note
         self._hosts = hosts
 
@@ -148,7 +151,7 @@ class Envelope:
                 ]  # fmt: skip
             await send(message)
 
-        body = BoundedBody(receive, scope, headers, self._memory)
+        body = BoundedBody(receive, scope, headers, self._memory, self._unpacking)
         scope["tally.body"] = body
         try:
             with watch("request", scope=scope) as work:
@@ -210,7 +213,9 @@ class BoundedBody:
         scope: Scope,
         headers: Mapping[bytes, bytes],
         memory: MemoryBudget,
+        unpacking: CapacityLimiter,
     ) -> None:
+        self._unpacking = unpacking
         self._receive = receive
         self._scope = scope
         self._memory = memory
@@ -289,7 +294,8 @@ class BoundedBody:
             if len(chunk) <= _AT_ONCE:
                 chunk = self._unpack(chunk, last=last)
             else:
-                chunk = await to_thread.run_sync(partial(self._unpack, chunk, last=last))
+                unpack = partial(self._unpack, chunk, last=last)
+                chunk = await to_thread.run_sync(unpack, limiter=self._unpacking)
         self._left -= len(chunk)
         if self._left < 0:
             raise self._refuse_size()
