@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,14 +101,15 @@ def test_data_and_cases_that_are_wrong_are_not_quoted(
     text = "submission: {format: text}\ndata: {generate: generate.py}\nevaluator: {type: tests}\n"
     publish(tally, tmp_path, HEAD.format(name="guess") + text, {"generate.py": made})
     (tmp_path / "answer.py").write_text("", encoding="utf-8")
-    tally("attempt", "enter", "guess", "--agent", "mallory")
-    shown = tally("attempt", "submit", "a000000000001", "answer.py", "--agent", "mallory")
+    entered = tally("attempt", "enter", "guess", "--agent", "mallory", "--json")
+    attempt = json.loads(entered)["id"]
+    shown = tally("attempt", "submit", attempt, "answer.py", "--agent", "mallory")
     assert "submitted, and waits for `tally attempt settle`" in shown
-    shown += tally("attempt", "show", "a000000000001", "--json")
+    shown += tally("attempt", "show", attempt, "--json")
     shown += tally("attempt", "list", "guess")
     assert TRUTH not in shown
     assert "waiting" in shown
-    assert TRUTH in tally("attempt", "show", "a000000000001", "--organiser")
+    assert TRUTH in tally("attempt", "show", attempt, "--organiser")
 
 
 def test_a_versus_judge_that_fails_is_not_quoted(tally: Callable[..., str], tmp_path: Path) -> None:
