@@ -17,7 +17,7 @@ from tallymark.app.app import App
 from tallymark.app.competition import Competition
 from tallymark.app.fair_threads import FairThreads, FairTurns, name_share
 from tallymark.app.jobs import JobService
-from tallymark.app.kept_pages import KeptPages, KeptTables
+from tallymark.app.kept_pages import MOST_BYTES, MOST_TABLES, Cache
 from tallymark.app.limits import TABLE_COST, MemoryBudget, RateLimits
 from tallymark.app.live import LiveHub
 from tallymark.app.metrics import Metrics
@@ -266,7 +266,7 @@ class Service:
 
     def _count_caches(self) -> Mapping[str, float]:
         what_if = {f"what_if_{where}": size for where, size in self.what_if.nbytes.items()}
-        return {**what_if, "pages": self.pages.nbytes}
+        return {**what_if, "pages": self.pages.size}
 
     def _count_jobs(self) -> Mapping[str, float]:
         found = Counter[str]()
@@ -322,13 +322,13 @@ class Service:
         return WhatIfs()
 
     @cached_property
-    def pages(self) -> KeptPages:
+    def pages(self) -> Cache[bytes]:
         """Pages of boards as they were last answered."""
-        return KeptPages()
+        return Cache(MOST_BYTES, len)
 
     @cached_property
-    def _tables(self) -> KeptTables:
-        return KeptTables()
+    def _tables(self) -> Cache[Any]:
+        return Cache(MOST_TABLES, lambda _: 1)
 
     def find_table(
         self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
@@ -343,7 +343,8 @@ class Service:
                 self.limits.check(caller, "read", TABLE_COST)
             return make()
 
-        return self._tables.find_or_make((caller.tenant, key), made_of, make_for_caller)
+        made: T = self._tables.find_or_make((caller.tenant, key), made_of, make_for_caller)
+        return made
 
     @cached_property
     def workers(self) -> Workers:

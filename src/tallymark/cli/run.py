@@ -96,7 +96,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     timeout: Annotated[float | None, float_option(min=0.001, help="Seconds for a request.")] = None,
     retries: Annotated[int | None, typer.Option(min=0, help="Tries after the first.")] = None,
     budget: Annotated[
-        float | None, float_option(min=1e-6, metavar="USD", help="Stop before more is spent.")
+        float | None,
+        float_option(positive=True, min=0, metavar="USD", help="Stop before more is spent."),
     ] = None,
     judge: Annotated[str | None, typer.Option(help="The model for llm_judge checks.")] = None,
     record: Annotated[
