@@ -24,8 +24,8 @@ from bench.databases import POSTGRESQL, SQLITE, open_database
 from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-from tallymark.app.accounts import AccountService
-from tallymark.app.traces import TraceIntake
+from tallymark.service.accounts import AccountService
+from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.all_tables import metadata
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece

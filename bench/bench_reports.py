@@ -17,9 +17,9 @@ from bench.databases import POSTGRESQL, SQLITE, Database, open_database
 from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 from sqlalchemy import Column, Float, Integer, MetaData, Table, Text, create_engine, insert
 
-from tallymark.app.competition import AttemptReport, Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
+from tallymark.service.competition import AttemptReport, Competition
 
 AGENTS, AT_ONCE = 5_000, 64
 CHALLENGE = Challenge(

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from bench.databases import POSTGRESQL, SQLITE, open_database
 from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 
-from tallymark.app.remote_suites import RemoteRules
-from tallymark.app.rule_scoring import make_context
-from tallymark.app.rule_work import RuleWork
-from tallymark.app.rules import RuleService
-from tallymark.app.traces import TraceIntake
 from tallymark.scoring import load_scorer
+from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.rule_scoring import make_context
+from tallymark.service.rule_work import RuleWork
+from tallymark.service.rules import RuleService
+from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.segments import Segment, read_segment

@@ -25,8 +25,8 @@ PROMPTFOO = Path(sys.prefix) / "node" / "node_modules" / ".bin" / "promptfoo"
 TALLYMARK = """
 import sys, time
 from pathlib import Path
-from tallymark.app.app import App
-from tallymark.app.runs import RunOptions
+from tallymark.service.app import App
+from tallymark.service.runs import RunOptions
 from tallymark.suites.suite_file import load_suite
 import numpy, sqlalchemy.dialects.sqlite, tallymark.models.echo, tallymark.runs.intervals
 folder, count = Path(sys.argv[1]), int(sys.argv[2])

@@ -20,7 +20,6 @@ from tallymark import sandbox
 from tallymark.api import access
 from tallymark.api.api_route import ApiRoute
 from tallymark.api.problems import CODES
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.challenges import challenge_format, tracks
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.versus import judges, model_judge, script_judge
@@ -32,6 +31,7 @@ from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
 from tallymark.server import PREFIX, make_api
+from tallymark.service.service import Service, ServiceSettings
 from tallymark.suites import eval_entries, prompt_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS

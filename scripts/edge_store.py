@@ -9,8 +9,6 @@ import random
 import time
 from collections.abc import Iterator
 
-from tallymark.app.app import App
-from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.challenge import (
     Challenge,
@@ -25,6 +23,8 @@ from tallymark.challenges.versus.pairings import Ruling
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.app import App
+from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.traces import Span, Trace
 

@@ -228,8 +228,8 @@ def parse_filter(data: bytes) -> None:
 
 def parse_parquet(data: bytes) -> None:
     """A table to be loaded."""
-    from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile
     from tallymark.parquet_trial import try_parquet
+    from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile
 
     refused: list[TallymarkError] = []
     with TemporaryDirectory() as folder:

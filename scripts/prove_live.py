@@ -20,9 +20,9 @@ from typing import Any
 
 import aiohttp
 
-from tallymark.app.live import LiveHub
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
+from tallymark.service.live import LiveHub
 from tallymark.store import Store, open_store
 
 LATEST_S = 2.0

@@ -33,14 +33,14 @@ from scripts.screenshots import (
     sign_in,
 )
 
-from tallymark.app.app import App
-from tallymark.app.demo import Demo
-from tallymark.app.service import ServiceSettings
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.challenges.challenge import Challenge, DimensionWeight, Evaluator, ScoringRule
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.app import App
+from tallymark.service.demo import Demo
+from tallymark.service.service import ServiceSettings
 
 ATTEMPTS = int(os.environ.get("PROVE_ATTEMPTS", "1000000"))
 CASES = int(os.environ.get("PROVE_CASES", "100000"))

@@ -38,9 +38,9 @@ from scripts.server_process import (
 )
 from sqlalchemy import Connection, func, select
 
-from tallymark.app.app import App
-from tallymark.app.jobs import JobService
 from tallymark.challenges.attempt import Payload
+from tallymark.service.app import App
+from tallymark.service.jobs import JobService
 from tallymark.store import open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts, score_history
@@ -282,7 +282,7 @@ def prove_worker(folder: Path, size: Size) -> str:  # noqa: ARG001
         require_as_logged(app.store, "attempts", "jobs")
     _require(attempt.state == "scored", "it is not scored", attempt.state)
     _require(events["scored"] == 1, "it was scored twice", events)
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "proof", "tests/app/test_workers.py"]
+    words = [sys.executable, "-m", "pytest", "-q", "-m", "proof", "tests/service/test_workers.py"]
     tests = subprocess.run(words, capture_output=True, text=True, check=False)
     _require(tests.returncode == 0, "a worker's test fails", tests.stdout[-500:])
     return f"a script's job taken over once ({done.takeovers}); {tests.stdout.splitlines()[-1]}"

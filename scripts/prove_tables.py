@@ -30,14 +30,14 @@ from scripts.prove_server import judge
 from scripts.record_traces import PLACES, TREE, install
 from scripts.server_process import CHALLENGE
 
-from tallymark.app.exports import stream_attempts, stream_results, stream_scores, stream_traces
-from tallymark.app.tables import ATTEMPTS, RESULTS, SCORES, TRACES, Table
-from tallymark.app.trace_questions import TraceQuestions
-from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.exports import stream_attempts, stream_results, stream_scores, stream_traces
+from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, Table
+from tallymark.service.trace_questions import TraceQuestions
+from tallymark.service.traces import TraceIntake
 from tallymark.store import Store, open_store
 from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace

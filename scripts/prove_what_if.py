@@ -19,7 +19,7 @@ from bench.bench_server import ask, load_million
 from playwright.sync_api import Page, sync_playwright
 from scripts.server_process import ADMIN_KEY, ServerProcess, serve
 
-from tallymark.app.callers import SESSION_COOKIE
+from tallymark.service.callers import SESSION_COOKIE
 
 CHROMIUM = "/usr/bin/chromium"
 MOST_MS = 150.0

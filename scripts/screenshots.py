@@ -25,13 +25,13 @@ import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from scripts.edge_store import LONG, TRACE, fill_edges
 
-from tallymark.app.app import App
-from tallymark.app.callers import SESSION_COOKIE, Caller
-from tallymark.app.demo import Demo
-from tallymark.app.demo.demo import COMPETITOR
-from tallymark.app.demo.sample_field import BEANS
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server, name_hosts
+from tallymark.service.app import App
+from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.demo import Demo
+from tallymark.service.demo.demo import COMPETITOR
+from tallymark.service.demo.sample_field import BEANS
+from tallymark.service.service import Service, ServiceSettings
 from tallymark.store import Store
 from tallymark.traces.trace_query import parse_query
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tallymark.app.accounts import AccountService
-from tallymark.app.callers import Caller
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
+from tallymark.service.accounts import AccountService
+from tallymark.service.callers import Caller
 from tallymark.store import Store
 
 ADMIN_KEY = "tly_proof-0123456789-abcdefghijklmnopqrstuvwxyz"

@@ -47,10 +47,10 @@ from scripts.ray_cluster import RayCluster, open_cluster
 from scripts.server_process import ADMIN_KEY, TALLY, set_up
 from scripts.shifted_tally import ShiftedClock
 
-from tallymark.app.accounts import AccountService
-from tallymark.app.callers import SESSION_COOKIE
 from tallymark.client import Client
 from tallymark.errors import TallymarkError, WorkFailed
+from tallymark.service.accounts import AccountService
+from tallymark.service.callers import SESSION_COOKIE
 from tallymark.store import Store, open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.quick_statements import QuickStatements

@@ -27,7 +27,7 @@ NOT_PLAYED = {
     "pip install": "installs, from a registry",
     "tally worker": "goes on until it is stopped; tests/cli/test_worker.py starts it",
     "tally view": "goes on until it is stopped; tests/web starts it",
-    "tally serve --demo": "the same; tests/app/demo starts it",
+    "tally serve --demo": "the same; tests/service/demo starts it",
     "tally doctor --conformance": "attacks the sandbox, which tests/sandbox does at length",
 }
 """How a line begins, and why it is left out."""

@@ -36,7 +36,7 @@ LEVELS = {
     "store": 7,
     "engine": 7,
     "wire": 7,
-    "app": 8,
+    "service": 8,
     "client": 8,
     "api": 9,
     "web": 9,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scripts.parsers import CORPUS
 
-from tallymark.app.tables import ATTEMPTS
 from tallymark.errors import InvalidInput
 from tallymark.parquet_trial import try_parquet
+from tallymark.service.tables import ATTEMPTS
 
 WHOLE = (CORPUS / "parquet" / "attempts").read_bytes()
 ENDS_ITS_READER = 3429

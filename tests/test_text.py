@@ -269,7 +269,7 @@ def test_columns_are_aligned() -> None:
 SOURCE = Path(text_module.__file__).parent
 # Where decimals are no words for people, and why.
 OTHER_DECIMALS = {
-    "app/server_logs.py": "milliseconds, in a line of a log",
+    "service/server_logs.py": "milliseconds, in a line of a log",
     "challenges/evaluators/judge.py": "the highest rating, in a prompt",
     "charts/frame.py": "pixels and places of SVG, round steps of a scale",
     "charts/histogram.py": "the edges of bars, rounded before they are written",

@@ -36,7 +36,7 @@ UNLOCKED = {
         "tallymark.models.provider_tools",
         "tallymark.models.quick_requests",
     ),
-    "parquet": ("tallymark.app.loads", "tallymark.app.tables", "tallymark.parquet_rows"),
+    "parquet": ("tallymark.service.loads", "tallymark.service.tables", "tallymark.parquet_rows"),
     "postgres": ("sqlalchemy.dialects.postgresql.psycopg", "psycopg"),
     "ray": ("ray",),
     "semantic": ("wordllama",),

@@ -19,9 +19,9 @@ from scripts.terminal_picture import draw
 from tests.golden.stage import environment, shared_zygote
 from tests.golden.zygote import Call
 
-from tallymark.app.callers import Caller
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import serve_beside
+from tallymark.service.callers import Caller
+from tallymark.service.service import Service, ServiceSettings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tallymark.app import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.documents.reader import read_plain
+from tallymark.service import Competition
 from tallymark.store import open_store
 
 HERE = Path(__file__).parent

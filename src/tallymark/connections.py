@@ -15,7 +15,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from tallymark.app.limits import group_address
+from tallymark.service.limits import group_address
 
 _MOST_DESCRIPTORS = 2**20
 """Some systems have no limit at all, and programs that close every possible descriptor."""

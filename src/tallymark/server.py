@@ -43,11 +43,11 @@ from tallymark.api import (
 )
 from tallymark.api.envelope import Envelope, find_bound
 from tallymark.api.quick_routes import QuickRoutes
-from tallymark.app.proxy import BehindProxy
-from tallymark.app.service import Service
 from tallymark.connections import ConnectionLimits, make_limits
 from tallymark.errors import WorkFailed
 from tallymark.mcp import endpoint as mcp
+from tallymark.service.proxy import BehindProxy
+from tallymark.service.service import Service
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
 from tallymark.wire.challenges import NewChallenge, Rescore

@@ -18,10 +18,10 @@ from sqlalchemy import insert
 from starlette.testclient import TestClient
 from tests.api.route_table import PACKED_CHALLENGE
 
-from tallymark.app.callers import Caller
-from tallymark.app.limits import RateLimits
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
+from tallymark.service.callers import Caller
+from tallymark.service.limits import RateLimits
+from tallymark.service.service import Service, ServiceSettings
 from tallymark.store.webhooks.webhook_tables import webhook_deliveries
 from tallymark.store.webhooks.webhooks import Webhook, make_secret
 

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from tests.api.conftest import Server
 
 from tallymark.api.envelope import BODIES
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
+from tallymark.service.service import Service, ServiceSettings
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.api.conftest import Server
 
-from tallymark.app import readiness
-from tallymark.app.server_logs import set_up_logs
 from tallymark.errors import WorkFailed
+from tallymark.service import readiness
+from tallymark.service.server_logs import set_up_logs
 from tallymark.watched_work import watch
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"

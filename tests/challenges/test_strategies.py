@@ -29,7 +29,7 @@ STRATEGIES["cheapest"] = Strategy(
 )
 from tallymark.challenges.challenge_format import challenge_schema
 assert "cheapest" in str(challenge_schema())
-from tallymark.app import App
+from tallymark.service import App
 from tallymark.challenges.attempt import Metrics
 games = App("cheap.db").competition()
 from pathlib import Path

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.tally_process import Tally
 
-from tallymark.app import App
+from tallymark.service import App
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
-from tallymark.app.app import App
 from tallymark.challenges.tracks import Track
+from tallymark.service.app import App
 
 SUMS = """
     name: sums

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from tests.app.test_pull_requests import Forge, forge
 from tests.container_file import copy_sources
 from tests.models.provider_server import ProviderServer
+from tests.service.test_pull_requests import Forge, forge
 
 __all__ = ["forge"]
 ROOT = Path(__file__).parents[2]

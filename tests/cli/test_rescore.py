@@ -8,8 +8,8 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Metrics
+from tallymark.service.competition import Competition
 from tallymark.store import open_store
 
 RACE = """

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.cli.tally_process import TALLY, Tally
 
-from tallymark.app.app import App
-from tallymark.app.remote_runs import RemoteRuns
-from tallymark.app.remote_suites import RemoteRules
+from tallymark.service.app import App
+from tallymark.service.remote_runs import RemoteRuns
+from tallymark.service.remote_suites import RemoteRules
 
 SUITE = "evals: [{prompt: hi, checks: [{match: hi}]}]"
 

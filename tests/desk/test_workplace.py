@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.api.conftest import Server, listening, run_server
 
-from tallymark.app.runs import RunOptions
 from tallymark.cli.run import QuietWatch
 from tallymark.client import Client
 from tallymark.desk import workplace
@@ -17,6 +16,7 @@ from tallymark.desk.runs import RemoteRuns
 from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.runs.run import Run
 from tallymark.scoring import load_scorer
+from tallymark.service.runs import RunOptions
 from tallymark.suites import ScoredTraces
 from tallymark.suites.scored_traces import RESULTS_SHOWN
 from tallymark.suites.suite_file import load_suite

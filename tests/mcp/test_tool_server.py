@@ -9,9 +9,9 @@ import pytest
 from tests.mcp.conftest import Hall
 
 from mcp import Client
-from tallymark.app.callers import Caller
 from tallymark.mcp.tool_server import read_answer
 from tallymark.mcp.tools import make_tool_server
+from tallymark.service.callers import Caller
 
 BOB = Caller("default", "agent", "bob", agent="bob")
 

@@ -15,8 +15,8 @@ from tests.api.conftest import Server, run_server
 from tests.postgres import Postgres, start_postgres
 from tests.test_server import ask, serving
 
-from tallymark.app import readiness
 from tallymark.errors import Busy
+from tallymark.service import readiness
 from tallymark.store import open_store
 from tallymark.store.statement_limits import REQUEST_SECONDS, limit_statements
 

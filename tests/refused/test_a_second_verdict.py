@@ -13,11 +13,11 @@ from tests.challenges.challenge_folders import folder_with
 from tests.models.provider_server import Fail, ProviderServer, Reply
 from tests.store.contest_samples import quick_store
 
-from tallymark.app import competition as competition_module
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.evaluators.judge import make_rating_task
 from tallymark.judging.fence import fence
+from tallymark.service import competition as competition_module
+from tallymark.service.competition import Competition
 
 RUBRIC = "10 for the moon and the sun."
 GOAL = "Explain the tides."

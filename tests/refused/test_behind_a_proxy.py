@@ -10,10 +10,10 @@ import pytest
 from starlette.testclient import TestClient
 from tests.api.conftest import ADA
 
-from tallymark.app.limits import RateLimits
-from tallymark.app.proxy import read_proxy_settings
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.server import make_server
+from tallymark.service.limits import RateLimits
+from tallymark.service.proxy import read_proxy_settings
+from tallymark.service.service import Service, ServiceSettings
 
 PROXY = "192.0.2.1"
 READS = 90

@@ -11,8 +11,8 @@ import pytest
 from tests.api.conftest import Server, run_server
 
 from tallymark.api.envelope import BODIES, VALUES
-from tallymark.app.limits import MemoryBudget
 from tallymark.errors import Busy
+from tallymark.service.limits import MemoryBudget
 
 if sys.version_info >= (3, 14):
     from compression import zstd

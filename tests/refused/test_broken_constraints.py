@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 from tests.challenges.challenge_folders import folder_with
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.challenges.challenge_check import check_challenge
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.errors import InvalidInput
+from tallymark.service.competition import Competition
 from tallymark.store import open_store
 
 SUMS = """

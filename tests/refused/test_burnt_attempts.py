@@ -11,10 +11,10 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.challenge import Submission
 from tallymark.challenges.submitted_files import read_answer
 from tallymark.errors import InvalidInput
+from tallymark.service.competition import Competition
 from tallymark.store import Store, open_store
 
 CODE = """

@@ -16,13 +16,13 @@ import pytest
 from tests.effort import examples
 from tests.store.contest_samples import quick_store
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
 from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
 from tallymark.errors import InvalidInput
 from tallymark.ratings import Counts, elo
+from tallymark.service.competition import Competition
 from tallymark.store import Store
 
 AGENTS = ("alice", "bob", "charlie")

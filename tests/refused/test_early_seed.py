@@ -12,10 +12,10 @@ from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 from tests.sandbox.backends import SAFE
 
-from tallymark.app.competition import Competition
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.policy import Policy
+from tallymark.service.competition import Competition
 from tallymark.store import Store, open_store
 
 DICE = """

@@ -15,14 +15,14 @@ import httpx
 import pytest
 from tests.api.conftest import Unlimited, _make_keys
 
-from tallymark.app.callers import Caller
-from tallymark.app.fair_threads import EACH, MOST_WAITING, FairThreads, FairTurns
-from tallymark.app.limits import TABLE_COST, RateLimits
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.challenges import challenge_data
 from tallymark.challenges.challenge_folder import pack
 from tallymark.ratings import fit
 from tallymark.server import make_server
+from tallymark.service.callers import Caller
+from tallymark.service.fair_threads import EACH, MOST_WAITING, FairThreads, FairTurns
+from tallymark.service.limits import TABLE_COST, RateLimits
+from tallymark.service.service import Service, ServiceSettings
 from tallymark.store.contests.attempts import Attempts
 from tallymark.store.database import Database
 
@@ -346,7 +346,7 @@ def test_ratings_are_made_once_and_counted_by_their_cost(
         fitted.append(len(pairs))
         return fit(pairs)
 
-    monkeypatch.setattr("tallymark.app.ratings.fit", count)
+    monkeypatch.setattr("tallymark.service.ratings.fit", count)
 
     async def play() -> None:
         async with serve(empty_url) as site:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from tests.store.contest_samples import a_challenge, quick_store
 
-from tallymark.app.accounts import AccountService
-from tallymark.app.callers import KEY_ROLES, Caller
 from tallymark.challenges.attempt import Metrics, Payload
 from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn
+from tallymark.service.accounts import AccountService
+from tallymark.service.callers import KEY_ROLES, Caller
 from tallymark.store import Store
 
 

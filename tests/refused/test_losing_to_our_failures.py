@@ -15,10 +15,10 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.sandbox.backends import EACH_WITH_ONE, SAFE
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt, Payload
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox import Policy
+from tallymark.service.competition import Competition
 from tallymark.store import Store, open_store
 
 EVERY = "name: {name}\ngoal: Do it.\nattempts: {{total: 1, per_day: 1}}\n"

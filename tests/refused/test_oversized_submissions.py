@@ -11,11 +11,11 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
-from tallymark.app.competition import Competition
 from tallymark.challenges import submitted_files, trajectory
 from tallymark.challenges.challenge import Submission
 from tallymark.challenges.submitted_files import read_answer, read_metadata, read_trajectory_text
 from tallymark.errors import InvalidInput
+from tallymark.service.competition import Competition
 from tallymark.store import Store, open_store
 
 SUMS = """

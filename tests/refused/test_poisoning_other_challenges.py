@@ -8,10 +8,10 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.sandbox.backends import SAFE
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Payload
 from tallymark.sandbox import Policy
 from tallymark.sandbox.machine_probe import SafeBackend
+from tallymark.service.competition import Competition
 from tallymark.store import open_store
 
 CHALLENGE = """

@@ -13,9 +13,9 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.store.contest_samples import quick_store
 
-from tallymark.app import competition as competition_module
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt_scores import score_attempts
+from tallymark.service import competition as competition_module
+from tallymark.service.competition import Competition
 from tallymark.store import Store
 
 SUMS = """

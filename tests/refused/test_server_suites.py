@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.app.app import App
-from tallymark.app.remote_runs import RemoteRuns, RunWish
-from tallymark.app.remote_suites import RemoteRules
 from tallymark.errors import InvalidInput
 from tallymark.models.reach import ALLOWANCES
+from tallymark.service.app import App
+from tallymark.service.remote_runs import RemoteRuns, RunWish
+from tallymark.service.remote_suites import RemoteRules
 
 SUITE = """\
 metadata:

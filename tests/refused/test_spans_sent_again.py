@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.app.rule_samples import DAY, NOON, Desk
+from tests.service.rule_samples import DAY, NOON, Desk
 from tests.traces.otlp_samples import as_json, model_call, span
 
-from tallymark.app.traces import Taken, TraceIntake
+from tallymark.service.traces import Taken, TraceIntake
 from tallymark.store import open_store
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces.span_limits import SpanLimits

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from tallymark.app.app import App
-from tallymark.app.workers import JobKind, Task, Workers
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule, Submission
 from tallymark.challenges.evaluators import (
@@ -29,6 +27,8 @@ from tallymark.challenges.submitted_agents import open_agent
 from tallymark.errors import ModelError
 from tallymark.models import Message, Request
 from tallymark.models import public_addresses as addresses
+from tallymark.service.app import App
+from tallymark.service.workers import JobKind, Task, Workers
 from tallymark.store.jobs.jobs import NewJob
 
 LONG = 60.0

@@ -11,11 +11,11 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import LEVELS, Attempt
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_format import challenge_schema
 from tallymark.errors import InvalidInput
+from tallymark.service.competition import Competition
 from tallymark.store import Store, open_store
 
 SUMS = """

@@ -11,10 +11,10 @@ import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.sandbox.backends import EACH_WITH_ONE
 
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox import Policy
+from tallymark.service.competition import Competition
 from tallymark.store import open_store
 
 RULE = """

@@ -11,8 +11,8 @@ from sqlalchemy import insert
 from tests.store.contest_samples import quick_store
 from tests.store.run_samples import a_run, many
 
-from tallymark.app.keeper import prune
 from tallymark.errors import InvalidInput
+from tallymark.service.keeper import prune
 from tallymark.store import Store
 from tallymark.store.accounts.account_tables import idempotent_answers, registrations, sessions
 from tallymark.store.accounts.tenants import TenantSettings, create_tenant

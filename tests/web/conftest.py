@@ -19,11 +19,11 @@ from starlette.testclient import TestClient
 from tests.store.contest_samples import quick_store
 from tests.web.page_samples import NOW, ODD, fill_store
 
-from tallymark.app.app import App
-from tallymark.app.callers import SESSION_COOKIE, Caller
-from tallymark.app.service import Service, ServiceSettings
 from tallymark.errors import Conflict
 from tallymark.server import make_server, name_hosts
+from tallymark.service.app import App
+from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.service import Service, ServiceSettings
 from tallymark.store import Store
 
 PORT = 7373

@@ -11,10 +11,6 @@ from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
 
-from tallymark.app.remote_suites import RemoteRules
-from tallymark.app.rules import RuleService
-from tallymark.app.trace_questions import TraceQuestions
-from tallymark.app.traces import TraceIntake
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import (
     Challenge,
@@ -33,6 +29,10 @@ from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
+from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.rules import RuleService
+from tallymark.service.trace_questions import TraceQuestions
+from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.reviews.reviews import CaseKey, GivenScore

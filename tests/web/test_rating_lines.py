@@ -10,10 +10,10 @@ from tests.store.contest_samples import a_challenge
 from tests.web.conftest import browse, open_app
 from tests.web.page_samples import NOW
 
-from tallymark.app.app import App
-from tallymark.app.competition import Competition
-from tallymark.app.ratings import read_ratings
 from tallymark.challenges.attempt import Metrics
+from tallymark.service.app import App
+from tallymark.service.competition import Competition
+from tallymark.service.ratings import read_ratings
 from tallymark.store import Store
 from tallymark.web.rating_lines import find_likely_places
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import PORT, browse, browse_as
 from tests.web.page_samples import list_addresses
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 from tallymark.web.assets import Assets
 from tallymark.web.site import PAGES
 

@@ -35,10 +35,10 @@ from tests.web.page_samples import (
     publish_beans,
 )
 
-from tallymark.app.app import App
-from tallymark.app.callers import Caller
 from tallymark.challenges.attempt import Payload
 from tallymark.runs.record import RunRecord
+from tallymark.service.app import App
+from tallymark.service.callers import Caller
 from tallymark.store import Store, open_store
 from tallymark.web.pages.keys import KEYS
 from tallymark.web.site import PAGES

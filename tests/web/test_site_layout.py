@@ -10,8 +10,8 @@ from scripts.screenshots import list_layout_faults
 from tests.web.conftest import make_service, serve_service, sign_in
 from tests.web.page_samples import list_kinds
 
-from tallymark.app.app import App
-from tallymark.app.callers import SESSION_COOKIE
+from tallymark.service.app import App
+from tallymark.service.callers import SESSION_COOKIE
 
 WIDTHS = (320, 390, 768, 1024, 1366, 1920)
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.web.conftest import browse_as
 
-from tallymark.app.app import App
 from tallymark.errors import WorkFailed
+from tallymark.service.app import App
 
 OF_RUNS = ("/runs", "/runs/rntwo", "/runs/rntwo/cases/case-0", "/compare?run=rnone&run=rntwo")
 

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser
 from tests.web.conftest import make_service, serve_service, sign_in
 
-from tallymark.app.app import App
-from tallymark.app.callers import SESSION_COOKIE
+from tallymark.service.app import App
+from tallymark.service.callers import SESSION_COOKIE
 
 _MEASURE = """() => {
   const box = query => document.querySelector(query).getBoundingClientRect();

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from tallymark.app import callers
-from tallymark.app.callers import Caller, Role, check_role
-from tallymark.app.limits import RouteClass
-from tallymark.app.service import Service, TenantServices
+from tallymark.service import callers
+from tallymark.service.callers import Caller, Role, check_role
+from tallymark.service.limits import RouteClass
+from tallymark.service.service import Service, TenantServices
 
 # By the names that routes read like a sentence with: may(ORGANISERS).
 ADMINS, COMPETITORS, MEMBERS = callers.ADMINS, callers.COMPETITORS, callers.MEMBERS

@@ -18,8 +18,8 @@ from tallymark.api.access import (
 )
 from tallymark.api.answers import ValidateOnly, answer, answer_once
 from tallymark.api.api_route import make_router
-from tallymark.app.accounts import AccountService
-from tallymark.app.callers import Caller
+from tallymark.service.accounts import AccountService
+from tallymark.service.callers import Caller
 from tallymark.store.accounts.invitations import Invitation
 from tallymark.store.accounts.keys import KeyRecord
 from tallymark.wire import accounts as wire

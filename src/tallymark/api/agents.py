@@ -25,11 +25,11 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.api.boards import describe_line
-from tallymark.app.callers import Caller, check_role
-from tallymark.app.ratings import RatingTable, keep_ratings
-from tallymark.app.service import TenantServices
-from tallymark.app.side_places import list_side_places
-from tallymark.app.sight import is_public, show_owner
+from tallymark.service.callers import Caller, check_role
+from tallymark.service.ratings import RatingTable, keep_ratings
+from tallymark.service.service import TenantServices
+from tallymark.service.side_places import list_side_places
+from tallymark.service.sight import is_public, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 

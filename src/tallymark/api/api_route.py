@@ -24,10 +24,10 @@ from starlette.responses import Response
 from tallymark.api.access import Allow, find_service
 from tallymark.api.envelope import restore_slashes
 from tallymark.api.problems import refuse
-from tallymark.app.callers import Caller
-from tallymark.app.limits import narrow_body
-from tallymark.app.sign_in import find_caller
 from tallymark.errors import TallymarkError, WorkFailed
+from tallymark.service.callers import Caller
+from tallymark.service.limits import narrow_body
+from tallymark.service.sign_in import find_caller
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal, rehearse

@@ -32,9 +32,12 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import bounds_body, keeps_idempotency, make_router
-from tallymark.app import sight
-from tallymark.app.rivals import describe_place
-from tallymark.app.sight import (
+from tallymark.challenges.attempt import Attempt, Payload, State
+from tallymark.challenges.attempt_formula import explain_score
+from tallymark.errors import NotFound
+from tallymark.service import sight
+from tallymark.service.rivals import describe_place
+from tallymark.service.sight import (
     find_attempt,
     find_submission,
     find_visible,
@@ -47,7 +50,7 @@ from tallymark.app.sight import (
     withhold_notes,
     withhold_words,
 )
-from tallymark.app.submissions import (
+from tallymark.service.submissions import (
     TakenSubmission,
     await_score,
     check_answer,
@@ -56,9 +59,6 @@ from tallymark.app.submissions import (
     find_competitor,
     submit_answer,
 )
-from tallymark.challenges.attempt import Attempt, Payload, State
-from tallymark.challenges.attempt_formula import explain_score
-from tallymark.errors import NotFound
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 

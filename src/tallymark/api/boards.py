@@ -29,12 +29,12 @@ from tallymark.api.api_route import changes_nothing, make_router
 from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.api.problems import refuse
 from tallymark.api.quick_routes import QuickRoute
-from tallymark.app.callers import Caller
-from tallymark.app.live import View
-from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import find_newest_visible, find_visible, is_public, sees_live
-from tallymark.app.what_if import WhatIfRule
 from tallymark.challenges.versus.standings import VersusStanding
+from tallymark.service.callers import Caller
+from tallymark.service.live import View
+from tallymark.service.service import Service, TenantServices
+from tallymark.service.sight import find_newest_visible, find_visible, is_public, sees_live
+from tallymark.service.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.moments import Moment
 from tallymark.wire import attempts as wire

@@ -35,26 +35,26 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import changes_nothing, make_router
-from tallymark.app.jobs import describe_job
-from tallymark.app.publishing import name_places
-from tallymark.app.ratings import find_track_board
-from tallymark.app.rescoring import (
+from tallymark.challenges.challenge_folder import unpack
+from tallymark.challenges.tracks import Track, TrackStanding
+from tallymark.errors import Conflict, InvalidInput
+from tallymark.service.jobs import describe_job
+from tallymark.service.publishing import name_places
+from tallymark.service.ratings import find_track_board
+from tallymark.service.rescoring import (
     NewRule,
     apply_rescoring,
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.app.service import TenantServices
-from tallymark.app.sight import (
+from tallymark.service.service import TenantServices
+from tallymark.service.sight import (
     find_visible,
     find_visible_track,
     is_public,
     list_visible,
     list_visible_tracks,
 )
-from tallymark.challenges.challenge_folder import unpack
-from tallymark.challenges.tracks import Track, TrackStanding
-from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire

@@ -22,10 +22,10 @@ from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallymark.api.problems import MEDIA_TYPE, RequestProblem, describe_problem, refuse
-from tallymark.app.limits import SMALL_BODY, MemoryBudget, name_owner
-from tallymark.app.server_logs import current_request
 from tallymark.documents.agent_json import count_json_values
 from tallymark.errors import Busy, Problem
+from tallymark.service.limits import SMALL_BODY, MemoryBudget, name_owner
+from tallymark.service.server_logs import current_request
 from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
 from tallymark.traces.span_limits import LIMITS
 from tallymark.watched_work import watch

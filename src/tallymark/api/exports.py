@@ -19,13 +19,13 @@ from tallymark.api.problems import refuse
 from tallymark.api.reports import NDJSON
 from tallymark.api.runs import describe_record
 from tallymark.api.traces import Filter
-from tallymark.app.callers import Caller
-from tallymark.app.exports import stream_scores, stream_traces
-from tallymark.app.service import TenantServices
-from tallymark.app.sight import is_public, list_attempts, sees_live
-from tallymark.app.trace_questions import TraceQuestions
 from tallymark.errors import NotAllowed
 from tallymark.runs.reports.json_report import describe_case
+from tallymark.service.callers import Caller
+from tallymark.service.exports import stream_scores, stream_traces
+from tallymark.service.service import TenantServices
+from tallymark.service.sight import is_public, list_attempts, sees_live
+from tallymark.service.trace_questions import TraceQuestions
 from tallymark.text import format_cell
 from tallymark.wire.attempts import AttemptState
 

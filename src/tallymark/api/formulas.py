@@ -7,7 +7,7 @@ from fastapi import Response
 from tallymark.api.access import PUBLIC, may
 from tallymark.api.answers import answer
 from tallymark.api.api_route import changes_nothing, make_router
-from tallymark.app import formulas
+from tallymark.service import formulas
 from tallymark.wire.formulas import FormulaCheck, FormulaChecked, FormulaExplain, FormulaExplained
 
 router = make_router("formulas")

@@ -9,7 +9,7 @@ from fastapi import Query, Response
 from tallymark.api.access import MEMBERS, ORGANISERS, Services, Who, may
 from tallymark.api.answers import Cursor, Limit, ValidateOnly, answer, read_cursor, write_cursor
 from tallymark.api.api_route import make_router
-from tallymark.app.jobs import describe_job
+from tallymark.service.jobs import describe_job
 from tallymark.wire import accounts as wire
 
 router = make_router("jobs")

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Request, Response
 from tallymark.api.access import COMPETITORS, REPORTERS, find_service, may
 from tallymark.api.api_route import PROBLEMS, ApiRoute
 from tallymark.api.problems import answer_error, refuse
-from tallymark.app.limits import narrow_body
-from tallymark.app.sign_in import OTLP_PATH
-from tallymark.app.traces import Taken
 from tallymark.errors import TraceError
+from tallymark.service.limits import narrow_body
+from tallymark.service.sign_in import OTLP_PATH
+from tallymark.service.traces import Taken
 from tallymark.traces.otlp_export import Encoding
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"

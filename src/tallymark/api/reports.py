@@ -19,12 +19,12 @@ from tallymark.api.answers import ValidateOnly, answer, encode
 from tallymark.api.api_route import check_key, keeps_idempotency, make_router
 from tallymark.api.problems import RequestProblem, describe_error, find_status, refuse
 from tallymark.api.quick_routes import QuickRoute, is_plain_json
-from tallymark.app.competition import AttemptReport, PreparedReport
-from tallymark.app.fair_threads import name_share
-from tallymark.app.service import TenantServices
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import Conflict, InvalidInput, Place, TallymarkError
+from tallymark.service.competition import AttemptReport, PreparedReport
+from tallymark.service.fair_threads import name_share
+from tallymark.service.service import TenantServices
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.text import shorten

@@ -10,8 +10,8 @@ from fastapi import Path, Query, Response
 from tallymark.api.access import ORGANISERS, TEAM, Services, Who, may
 from tallymark.api.answers import Cursor, Limit, ValidateOnly, answer, read_cursor, write_cursor
 from tallymark.api.api_route import make_router
-from tallymark.app.jobs import name_owner
-from tallymark.app.rules import describe_backfill, describe_version
+from tallymark.service.jobs import name_owner
+from tallymark.service.rules import describe_backfill, describe_version
 from tallymark.wire import rules as wire
 
 router = make_router("rules")

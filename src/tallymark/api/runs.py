@@ -26,14 +26,14 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.api.event_stream import MEDIA_TYPE, find_last_event, stream_events
-from tallymark.app.jobs import name_owner
-from tallymark.app.remote_runs import RunWish
 from tallymark.errors import NotAllowed
 from tallymark.runs.comparison import RegressionRule, compare_all
 from tallymark.runs.record import RunRecord
 from tallymark.runs.reports.json_report import describe_case, describe_run
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
+from tallymark.service.jobs import name_owner
+from tallymark.service.remote_runs import RunWish
 from tallymark.wire import runs as wire
 
 router = make_router("runs")

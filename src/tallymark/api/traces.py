@@ -21,9 +21,9 @@ from tallymark.api.answers import (
 )
 from tallymark.api.api_route import make_router
 from tallymark.api.reports import NDJSON, split_lines
-from tallymark.app.traces import change_settings
-from tallymark.app.whole_traces import LoadedTraces
 from tallymark.errors import Place, TraceError
+from tallymark.service.traces import change_settings
+from tallymark.service.whole_traces import LoadedTraces
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.suites.imports.imported_suite import write_yaml

@@ -20,11 +20,11 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import bounds_body, make_router
-from tallymark.app.callers import Caller
-from tallymark.app.service import TenantServices
-from tallymark.app.side_submissions import find_side_submission, list_side_submissions
-from tallymark.app.sight import find_visible, speak_for
-from tallymark.app.submissions import find_most_bytes
+from tallymark.service.callers import Caller
+from tallymark.service.service import TenantServices
+from tallymark.service.side_submissions import find_side_submission, list_side_submissions
+from tallymark.service.sight import find_visible, speak_for
+from tallymark.service.submissions import find_most_bytes
 from tallymark.wire import versus as wire
 
 router = make_router("versus")

@@ -18,8 +18,8 @@ from tallymark.api.answers import (
     write_cursor,
 )
 from tallymark.api.api_route import make_router
-from tallymark.app.jobs import name_owner
-from tallymark.app.webhooks import NewWebhook
+from tallymark.service.jobs import name_owner
+from tallymark.service.webhooks import NewWebhook
 from tallymark.store.webhooks.deliveries import Delivery
 from tallymark.store.webhooks.webhooks import Webhook
 from tallymark.wire import webhooks as wire

@@ -24,8 +24,8 @@ from tallymark.text import Table, format_moment, format_number, say
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.app.accounts import NewKey
     from tallymark.desk.organising import MadeKey
+    from tallymark.service.accounts import NewKey
     from tallymark.store.accounts.keys import KeyRecord
     from tallymark.store.accounts.tenants import TenantSettings
 
@@ -351,7 +351,7 @@ def _collect(
 
 
 def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
-    from tallymark.app.limits import read_limits
+    from tallymark.service.limits import read_limits
 
     return read_limits(texts) if texts else None
 

@@ -17,7 +17,7 @@ from tallymark.errors import InvalidInput, suggest
 from tallymark.text import Table, format_count, format_number, format_utc_moment, say
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
+    from tallymark.service.app import App
     from tallymark.store.backups.backups import BackupSummary
     from tallymark.store.checks.findings import CheckReport
 
@@ -32,7 +32,7 @@ def upgrade(db: Db = None) -> None:
     A server does so at its start. No other command changes tables, and an older version cannot use
     new ones: take a backup first.
     """
-    from tallymark.app.app import App
+    from tallymark.service.app import App
     from tallymark.store.schema import CURRENT
 
     tell_store(db)
@@ -89,7 +89,7 @@ def check(
     """
     import msgspec
 
-    from tallymark.app.database_check import check_database
+    from tallymark.service.database_check import check_database
 
     with _open_app(db) as app:
         report = check_database(app.store, plugins=plugins)
@@ -123,7 +123,7 @@ def prune(
     """
     import msgspec
 
-    from tallymark.app.keeper import prune as remove
+    from tallymark.service.keeper import prune as remove
     from tallymark.store.retention import KINDS
 
     for kind in kinds or ():
@@ -158,7 +158,7 @@ def _write_days(days: float) -> str:
 
 
 def _open_app(db: str | None) -> closing[App]:
-    from tallymark.app.app import App
+    from tallymark.service.app import App
 
     tell_store(db)
     return closing(App(db))
@@ -206,9 +206,9 @@ def config(db: Db = None, as_json: JsonOption = False) -> None:
 
     What is typed wins over a variable, that over tally.toml, and that over the default.
     """
-    from tallymark.app.variables import list_settings
     from tallymark.cli.main import find_settings_file
     from tallymark.cli.settings_file import read_tables
+    from tallymark.service.variables import list_settings
 
     path = find_settings_file()
     tables = {} if path is None else read_tables(path)

@@ -14,9 +14,9 @@ from tallymark.errors import InvalidInput
 from tallymark.text import say
 
 if TYPE_CHECKING:
-    from tallymark.app.competition import Competition
     from tallymark.client.addresses import Address
     from tallymark.desk.desk import Desk
+    from tallymark.service.competition import Competition
 
 server_in_file: str | None = None
 """What a `tally.toml` names, which is no word of the user's: see `client/addresses.py`."""
@@ -110,7 +110,7 @@ def open_competition(
     db: str | None, *, insecure_local: bool = False, judge_model: str | None = None
 ) -> Iterator[Competition]:
     """Challenges and attempts over a store."""
-    from tallymark.app.app import App
+    from tallymark.service.app import App
 
     tell_store(db)
     with closing(App(db)) as app:

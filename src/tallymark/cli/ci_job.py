@@ -39,7 +39,7 @@ def read_labels() -> dict[str, str]:
     """The branch and the commit that a job runs for, which its runs are kept with."""
     if not any(os.environ.get(name) == "true" for name in _JOBS):
         return {}
-    from tallymark.app.pull_requests import find_job
+    from tallymark.service.pull_requests import find_job
 
     job = find_job(os.environ)
     return {
@@ -84,8 +84,8 @@ class CiEnd:
 def _write_comment(
     runs: Sequence[Run], against: Comparison | None, failures: Sequence[str]
 ) -> None:
-    from tallymark.app.pull_requests import find_job
     from tallymark.runs.reports.comment_report import comment_report, write_mark
+    from tallymark.service.pull_requests import find_job
 
     job = find_job(os.environ)
     if job.comments is None:

@@ -149,8 +149,8 @@ def _open_client(
         with Client(found.url, found.key) as client:
             yield client, urlsplit(found.url).netloc.replace(":", "-")
         return
-    from tallymark.app.service import Service, read_settings
     from tallymark.server import serve_beside
+    from tallymark.service.service import Service, read_settings
 
     settings = read_settings(
         os.environ,

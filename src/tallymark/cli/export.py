@@ -41,7 +41,7 @@ def attempts(
     as_json: AsJson = False,
 ) -> None:
     """Attempts at a challenge with their scores, one a row, oldest first."""
-    from tallymark.app.tables import ATTEMPTS
+    from tallymark.service.tables import ATTEMPTS
 
     _write(output, ATTEMPTS, db, server, as_json, lambda desk: desk.attempts(challenge, live=live))
 
@@ -58,7 +58,7 @@ def results(
     as_json: AsJson = False,
 ) -> None:
     """Results of runs, one case a row."""
-    from tallymark.app.tables import RESULTS, RunNotes
+    from tallymark.service.tables import RESULTS, RunNotes
 
     notes = RunNotes()
     _write(
@@ -77,7 +77,7 @@ def traces(
     as_json: AsJson = False,
 ) -> None:
     """Production traces with their spans, one a row."""
-    from tallymark.app.tables import TRACES
+    from tallymark.service.tables import TRACES
 
     _write(output, TRACES, db, server, as_json, lambda desk: desk.traces(filter_))
 
@@ -91,7 +91,7 @@ def scores(
     as_json: AsJson = False,
 ) -> None:
     """Scores of traces by rules and people, and people's scores of cases, one a row."""
-    from tallymark.app.tables import SCORES
+    from tallymark.service.tables import SCORES
 
     _write(output, SCORES, db, server, as_json, lambda desk: desk.scores(filter_))
 
@@ -105,7 +105,7 @@ def _write(  # noqa: PLR0913, PLR0917 (what every kind is told)
     find: Callable[[TableDesk], Iterable[Any]],
     write_notes: Callable[[], dict[str, str]] = dict,
 ) -> None:
-    from tallymark.app.tables import write_table
+    from tallymark.service.tables import write_table
 
     with open_desk(db, server) as desk:
         count = write_table(path, table, find(desk.tables), write_notes)

@@ -16,7 +16,7 @@ from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
-    from tallymark.app.whole_traces import LoadedTraces
+    from tallymark.service.whole_traces import LoadedTraces
 
 
 class _Kinds(TyperGroup):
@@ -102,7 +102,7 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
     """Traces that `tally export traces` wrote: each file is seen whole before any is loaded."""
     from itertools import chain
 
-    from tallymark.app.loads import open_traces
+    from tallymark.service.loads import open_traces
 
     _try_tables("traces", files)
     with open_desk(db, server) as desk:
@@ -115,8 +115,8 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
 
 def _try_tables(kind: str, files: list[Path]) -> None:
     """Has another process read them first: some damaged files end whoever reads them."""
-    from tallymark.app.tables import TABLES
     from tallymark.parquet_trial import try_parquet
+    from tallymark.service.tables import TABLES
 
     for each in files:
         try_parquet(each, TABLES[kind].columns)

@@ -44,8 +44,8 @@ def mcp(
 
         serve_remote(address.url, address.key)
         return
-    from tallymark.app.service import Service, read_settings
     from tallymark.mcp.stdio import serve_own
+    from tallymark.service.service import Service, read_settings
 
     settings = read_settings(
         os.environ,

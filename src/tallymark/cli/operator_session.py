@@ -12,9 +12,9 @@ from tallymark.cli.app_session import find_server, tell_store
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallymark.app.accounts import AccountService
-    from tallymark.app.callers import Caller
     from tallymark.desk.organising import OrganiserDesk
+    from tallymark.service.accounts import AccountService
+    from tallymark.service.callers import Caller
 
 OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -23,8 +23,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @contextmanager
 def open_accounts(db: str | None, tenant: str) -> Iterator[tuple[AccountService, Caller]]:
     """A tenant's accounts, and somebody who may do everything with them: the database is theirs."""
-    from tallymark.app.app import App
-    from tallymark.app.callers import Caller
+    from tallymark.service.app import App
+    from tallymark.service.callers import Caller
 
     tell_store(db)
     with closing(App(db, tenant)) as application:

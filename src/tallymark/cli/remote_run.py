@@ -13,12 +13,12 @@ from tallymark.text import format_count, format_money, format_share, say
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallymark.app.runs import RunOptions
     from tallymark.cli.run import PlainWatch
     from tallymark.desk.desk import Desk
     from tallymark.desk.runs import StartedRuns
     from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run
+    from tallymark.service.runs import RunOptions
     from tallymark.suites.suite_definition import SuiteDefinition
 
 

@@ -28,10 +28,10 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.app.rules import BackfillPreview
     from tallymark.desk.desk import Desk
     from tallymark.desk.rules import RuleAct
     from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.service.rules import BackfillPreview
 
 app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]
@@ -173,7 +173,7 @@ def edit(
 
 
 def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    from tallymark.app.rule_definitions import WAYS
+    from tallymark.service.rule_definitions import WAYS
 
     if any(way in given for way in WAYS):
         said = {key: value for key, value in said.items() if key not in (*WAYS, "undefined")}

@@ -41,13 +41,13 @@ from tallymark.text import clean_line, format_count, format_money, format_score,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallymark.app.runs import RunOptions
     from tallymark.desk.desk import Desk
     from tallymark.desk.workplace import Work
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.runs.run import Run
     from tallymark.runs.tally import Tally
+    from tallymark.service.runs import RunOptions
     from tallymark.suites.suite_definition import SuiteDefinition
 
 EPILOG = EXIT_CODES
@@ -132,8 +132,8 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     With --server it runs here and is kept there; with --remote it also runs there.
     """
-    from tallymark.app.runs import RunOptions
     from tallymark.runs.gates import find_shortfall
+    from tallymark.service.runs import RunOptions
     from tallymark.suites.suite_evaluation import RunLimits
 
     if (suite is None) == (resume is None):

@@ -39,13 +39,13 @@ from tallymark.text import format_count, format_number, say
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tallymark.app.app import App
     from tallymark.cli.progress import ProgressUpdate
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.runs.record import CaseResult
     from tallymark.runs.result_files import WriteResult
     from tallymark.runs.run import Run
     from tallymark.scoring import Expected, Scorer
+    from tallymark.service.app import App
     from tallymark.suites import ScoredTraces, Suite, Test
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.traces import Trace
@@ -374,7 +374,7 @@ def _open_scoring(
     from tallymark.suites import ScoredTraces
 
     if options.engine is not None:
-        from tallymark.app.trace_blocks import TraceInput, TraceScoring, judge_on_engine
+        from tallymark.service.trace_blocks import TraceInput, TraceScoring, judge_on_engine
         from tallymark.suites.scored_traces import JudgedTraces
 
         some = options.choice is not None or options.limit is not None

@@ -13,8 +13,8 @@ from tallymark.errors import InvalidInput
 from tallymark.text import say
 
 if TYPE_CHECKING:
-    from tallymark.app.demo import Demo
-    from tallymark.app.service import Service
+    from tallymark.service.demo import Demo
+    from tallymark.service.service import Service
 
 
 def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -36,9 +36,9 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     The key of the first start is shown once, or given as TALLY_ADMIN_KEY. With --demo nobody needs
     a key to look: an example store, with boards that move.
     """
-    from tallymark.app.server_logs import set_up_logs
-    from tallymark.app.service import Service, read_settings
     from tallymark.server import serve as serve_until_stopped
+    from tallymark.service.server_logs import set_up_logs
+    from tallymark.service.service import Service, read_settings
 
     set_up_logs(log_format, os.environ)
     with ExitStack() as left:
@@ -76,7 +76,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 def _make_demo(db: str | None) -> Demo:
-    from tallymark.app.demo import Demo
+    from tallymark.service.demo import Demo
 
     if db is not None:
         raise InvalidInput("--demo has a store of its own", hint="leave --db out")
@@ -94,7 +94,7 @@ def _make_demo(db: str | None) -> Demo:
 
 def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
     """Lets whoever started it try what visitors cannot."""
-    from tallymark.app.demo.demo import COMPETITOR
+    from tallymark.service.demo.demo import COMPETITOR
 
     say("Anybody may look, and change nothing. Keys to sign in with:", err=True)
     if admin is not None:

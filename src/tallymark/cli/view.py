@@ -26,8 +26,8 @@ def view(
     """Show your own runs, boards and agents as pages in a browser."""
     import os
 
-    from tallymark.app.service import Service, read_settings
     from tallymark.server import serve
+    from tallymark.service.service import Service, read_settings
 
     settings = read_settings(os.environ, db=db, own=True, insecure_local=insecure_local)
     service = Service(settings)

@@ -11,7 +11,7 @@ from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, say
 
 if TYPE_CHECKING:
-    from tallymark.app.webhooks import NewWebhook
+    from tallymark.service.webhooks import NewWebhook
     from tallymark.store.webhooks.deliveries import Delivery
     from tallymark.store.webhooks.webhooks import Webhook
 

@@ -36,10 +36,10 @@ def worker(
     """
     from contextlib import ExitStack, closing
 
-    from tallymark.app.app import App
-    from tallymark.app.own_traces import start_tracing
-    from tallymark.app.server_logs import set_up_logs
-    from tallymark.app.workers import KINDS, Workers
+    from tallymark.service.app import App
+    from tallymark.service.own_traces import start_tracing
+    from tallymark.service.server_logs import set_up_logs
+    from tallymark.service.workers import KINDS, Workers
 
     set_up_logs(log_format, os.environ)
     told = threading.Event()

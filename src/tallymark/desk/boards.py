@@ -15,11 +15,11 @@ from tallymark.desk.answers import read_told
 from tallymark.errors import NotAllowed
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.challenges.tracks import Track, TrackStanding
     from tallymark.challenges.versus.pairings import Side
     from tallymark.challenges.versus.standings import VersusStanding
     from tallymark.client.sync.client import Client
+    from tallymark.service.app import App
     from tallymark.wire.challenges import TrackBoard
 
 _MOST_LINES = 1000
@@ -100,7 +100,7 @@ class LocalBoards:
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
         """Strengths of agents and difficulties of challenges."""
-        from tallymark.app.ratings import read_ratings  # noqa: PLC0415 (numpy loads slowly)
+        from tallymark.service.ratings import read_ratings  # noqa: PLC0415 (numpy loads slowly)
 
         return read_ratings(self.app.store, at=time.time(), k=k, public=not live).to_dict()
 

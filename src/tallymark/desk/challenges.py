@@ -18,9 +18,9 @@ from tallymark.errors import WorkFailed
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from tallymark.app.app import App
     from tallymark.challenges.rescore_plan import Rescoring
     from tallymark.client.sync.client import Client
+    from tallymark.service.app import App
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.wire.challenges import ChallengeState
 
@@ -114,8 +114,8 @@ class LocalChallenges:
 
     def publish(self, folder: Path, *, force: bool) -> Challenge:
         """Checks it, and publishes it."""
-        from tallymark.app.publishing import Publishing  # noqa: PLC0415 (checks load much)
         from tallymark.challenges.challenge_file import load_challenge  # noqa: PLC0415
+        from tallymark.service.publishing import Publishing  # noqa: PLC0415 (checks load much)
 
         load_challenge(folder)  # whose mistakes have places here, and no longer there
         return Publishing(self.app.store).publish(folder, force=force).challenge

@@ -3,7 +3,7 @@
 A command opens a desk (`cli/app_session.py: open_desk`), asks it, and lays out what comes back. It
 does not know who answered:
 
-- `LocalDesk` passes on to the services of `app/`, over a database.
+- `LocalDesk` passes on to the services of `service/`, over a database.
 - `RemoteDesk` asks a server by `client/`, and turns what comes over the wire into the same values
   that the services give, so that the same code prints the same text.
 
@@ -26,7 +26,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.client.addresses import Address
     from tallymark.client.sync.client import Client
     from tallymark.desk.attempts import AttemptDesk
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from tallymark.desk.traces import TraceDesk
     from tallymark.desk.versus import VersusDesk
     from tallymark.desk.webhooks import WebhookDesk
+    from tallymark.service.app import App
 
 
 class Desk(Protocol):
@@ -265,7 +265,7 @@ class RemoteDesk:
 @contextmanager
 def open_local(db: str | None, tenant: str = "default") -> Iterator[Desk]:
     """A desk over a database."""
-    from tallymark.app.app import App  # noqa: PLC0415 (databases load slowly)
+    from tallymark.service.app import App  # noqa: PLC0415 (databases load slowly)
 
     with closing(App(db, tenant)) as app:
         yield LocalDesk(app)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tallymark.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
-    from tallymark.app.competition import Competition
     from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.service.app import App
+    from tallymark.service.competition import Competition
 
 
 @dataclass(frozen=True, kw_only=True)

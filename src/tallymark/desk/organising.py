@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from tallymark.app.callers import check_key_role
 from tallymark.desk.answers import read_told
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.service.callers import check_key_role
 from tallymark.store.accounts.invitations import Invitation
 from tallymark.store.accounts.keys import KeyRecord
 from tallymark.store.contests.agents import AgentRecord
@@ -19,10 +19,10 @@ from tallymark.store.contests.audit_log import LogEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.app.accounts import AccountService
-    from tallymark.app.app import App
-    from tallymark.app.callers import Caller
     from tallymark.client.sync.client import Client
+    from tallymark.service.accounts import AccountService
+    from tallymark.service.app import App
+    from tallymark.service.callers import Caller
 
 OWN = "default"
 _SHOWN_ONCE = "it was made, and what is shown once was lost on its way here"
@@ -121,7 +121,7 @@ class LocalOrganiser:
     @property
     def _caller(self) -> Caller:
         """Somebody who may do everything: the database is theirs."""
-        from tallymark.app.callers import Caller  # noqa: PLC0415 (with the accounts)
+        from tallymark.service.callers import Caller  # noqa: PLC0415 (with the accounts)
 
         return Caller(self.app.tenant, "admin", "operator")
 

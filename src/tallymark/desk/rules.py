@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from tallymark.app.rule_definitions import read_rule, refuse_other_name, write_rule
-from tallymark.app.rules import BackfillPreview, describe_backfill, describe_version
 from tallymark.desk.answers import read_told
 from tallymark.errors import InvalidInput
+from tallymark.service.rule_definitions import read_rule, refuse_other_name, write_rule
+from tallymark.service.rules import BackfillPreview, describe_backfill, describe_version
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
-    from tallymark.app.rules import RuleService
     from tallymark.client.sync.client import Client
     from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.service.app import App
+    from tallymark.service.rules import RuleService
 
 Document: TypeAlias = dict[str, Any]
 RuleAct = Literal["pause", "resume", "archive"]
@@ -68,8 +68,8 @@ class LocalRules:
 
     @property
     def _service(self) -> RuleService:
-        from tallymark.app.remote_suites import RemoteRules  # noqa: PLC0415 (models load slowly)
-        from tallymark.app.rules import RuleService  # noqa: PLC0415
+        from tallymark.service.remote_suites import RemoteRules  # noqa: PLC0415 (models load slowly)
+        from tallymark.service.rules import RuleService  # noqa: PLC0415
 
         return RuleService(self.app.store, RemoteRules.from_environment(), own=True)
 
@@ -118,7 +118,7 @@ class LocalRules:
 
     def do_backfills(self, choice: EngineChoice, job: str) -> None:
         """Does those that are queued, also the one of this job if it was set aside."""
-        from tallymark.app.rule_blocks import do_backfills  # noqa: PLC0415 (scorers are heavy)
+        from tallymark.service.rule_blocks import do_backfills  # noqa: PLC0415 (scorers are heavy)
 
         do_backfills(self.app, choice, job)
 

@@ -16,9 +16,9 @@ from tallymark.errors import InvalidInput, Place, Problem, TallymarkError, WorkF
 from tallymark.runs.record import CaseResult, RunRecord, RunStatus
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.client.sync.client import Client
     from tallymark.runs.run import Run
+    from tallymark.service.app import App
 
 _LOOKED_THROUGH = 200
 """Runs of a suite, the newest first, in search of a branch's."""
@@ -177,7 +177,7 @@ class LocalRuns:
         on_progress: Progress | None,
     ) -> Rescored:
         """A run by another formula or suite. No model is asked."""
-        from tallymark.app.runs import RunOptions  # noqa: PLC0415 (models load with it)
+        from tallymark.service.runs import RunOptions  # noqa: PLC0415 (models load with it)
         from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
 
         runs, other = self.app.runs, None
@@ -261,7 +261,7 @@ class RemoteRuns:
         before = self.load(run, traces=True)
         other, text = None, None
         if suite is not None:
-            from tallymark.app.runs import RunOptions  # noqa: PLC0415
+            from tallymark.service.runs import RunOptions  # noqa: PLC0415
             from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
 
             definition, text = load_suite(suite), suite.read_text(encoding="utf-8")
@@ -278,7 +278,7 @@ class RemoteRuns:
     @contextmanager
     def open_work(self) -> Iterator[Work]:
         """In a database of its own, from which runs are sent when they are over."""
-        from tallymark.app.app import App  # noqa: PLC0415 (databases load slowly)
+        from tallymark.service.app import App  # noqa: PLC0415 (databases load slowly)
 
         with closing(App(UNSENT)) as app:
             work = RemoteWork(self.client, app)

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
 
-from tallymark.app.exports import (
+from tallymark.challenges.attempt import read_public
+from tallymark.desk.runs import read_record
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.runs.record import CaseResult
+from tallymark.service.exports import (
     KeptTrace,
     RunResult,
     ScoreLine,
@@ -18,21 +22,17 @@ from tallymark.app.exports import (
     stream_scores,
     stream_traces,
 )
-from tallymark.challenges.attempt import read_public
-from tallymark.desk.runs import read_record
-from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.runs.record import CaseResult
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallymark.app.app import App
-    from tallymark.app.loads import LoadedAttempts, LoadedScores
     from tallymark.challenges.attempt import Attempt
     from tallymark.client.sync.client import Client
     from tallymark.runs.record import RunRecord
+    from tallymark.service.app import App
+    from tallymark.service.loads import LoadedAttempts, LoadedScores
     from tallymark.store.loads import LoadedRuns
 
 OnRun = Callable[["RunRecord"], None]
@@ -100,19 +100,19 @@ class LocalTables:
 
     def load_attempts(self, path: Path, challenge: str | None) -> LoadedAttempts:
         """Scored attempts of a file."""
-        from tallymark.app.loads import load_attempts  # noqa: PLC0415 (pyarrow)
+        from tallymark.service.loads import load_attempts  # noqa: PLC0415 (pyarrow)
 
         return load_attempts(self.app.store, path, challenge, at=time.time())
 
     def load_results(self, path: Path) -> LoadedRuns:
         """Runs with their results."""
-        from tallymark.app.loads import load_results  # noqa: PLC0415 (pyarrow)
+        from tallymark.service.loads import load_results  # noqa: PLC0415 (pyarrow)
 
         return load_results(self.app.store, path)
 
     def load_scores(self, path: Path) -> LoadedScores:
         """Scores of what is there."""
-        from tallymark.app.loads import load_scores  # noqa: PLC0415 (pyarrow)
+        from tallymark.service.loads import load_scores  # noqa: PLC0415 (pyarrow)
 
         return load_scores(self.app.store, path)
 

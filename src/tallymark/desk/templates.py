@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
+    from tallymark.service.app import App
 
 
 class TemplateDesk(Protocol):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from tallymark.app.trace_questions import TraceComparison
-from tallymark.app.whole_traces import LoadedTraces
 from tallymark.desk.answers import read_told
+from tallymark.service.trace_questions import TraceComparison
+from tallymark.service.whole_traces import LoadedTraces
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_scores import TraceScore
 from tallymark.store.traces.trace_settings import TraceSettings
@@ -19,9 +19,9 @@ from tallymark.store.traces.trace_sums import TraceSum
 from tallymark.traces.trace import Trace
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
-    from tallymark.app.trace_questions import TraceQuestions
     from tallymark.client.sync.client import Client
+    from tallymark.service.app import App
+    from tallymark.service.trace_questions import TraceQuestions
     from tallymark.wire.traces import TraceItem
 
 
@@ -125,7 +125,7 @@ class LocalTraces:
 
     @property
     def _questions(self) -> TraceQuestions:
-        from tallymark.app.trace_questions import TraceQuestions  # noqa: PLC0415 (as the rest)
+        from tallymark.service.trace_questions import TraceQuestions  # noqa: PLC0415 (as the rest)
 
         return TraceQuestions(self.app.store)
 
@@ -205,7 +205,7 @@ class LocalTraces:
 
     def settings(self, changes: Mapping[str, Any]) -> TraceSettings:
         """What is kept of traces, after these changes."""
-        from tallymark.app.traces import change_settings  # noqa: PLC0415 (spans load slowly)
+        from tallymark.service.traces import change_settings  # noqa: PLC0415 (spans load slowly)
 
         store = self.app.store
         if not changes:
@@ -215,7 +215,7 @@ class LocalTraces:
 
     def load(self, traces: Iterable[Trace]) -> LoadedTraces:
         """Keeps whole traces, settled."""
-        from tallymark.app.traces import TraceIntake  # noqa: PLC0415 (as above)
+        from tallymark.service.traces import TraceIntake  # noqa: PLC0415 (as above)
 
         return TraceIntake(self.app.store).load(traces)
 

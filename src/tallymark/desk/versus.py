@@ -22,8 +22,8 @@ from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.client.sync.client import Client
+    from tallymark.service.app import App
 
 
 class VersusDesk(Protocol):
@@ -79,7 +79,7 @@ class LocalVersus:
 
     def read_submission(self, challenge: str, submission: int) -> KeptSideSubmission:
         """What was submitted, and all that was said of it."""
-        from tallymark.app.side_submissions import read_side_submission  # noqa: PLC0415 (formulas)
+        from tallymark.service.side_submissions import read_side_submission  # noqa: PLC0415 (formulas)
 
         store = self.app.store
         require_versus(store.challenges.get(challenge))

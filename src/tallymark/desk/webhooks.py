@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from tallymark.app.webhooks import NewWebhook, WebhookService
+from tallymark.service.webhooks import NewWebhook, WebhookService
 from tallymark.store.webhooks.deliveries import Delivery
 from tallymark.store.webhooks.webhooks import Webhook, WebhookState
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.client.sync.client import Client
+    from tallymark.service.app import App
 
 
 class WebhookDesk(Protocol):

@@ -15,11 +15,11 @@ from tallymark.errors import NotAllowed, NotFound
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
-    from tallymark.app.runs import RunOptions
     from tallymark.client.sync.client import Client
     from tallymark.runs.record import CaseResult
     from tallymark.runs.run import Run
+    from tallymark.service.app import App
+    from tallymark.service.runs import RunOptions
 
 UNSENT = ".tally/unsent.db"
 _SENDERS = ("reporter", "organiser", "admin")

@@ -8,18 +8,6 @@ import msgspec
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from tallymark.app import submissions
-from tallymark.app.callers import COMPETITORS, PUBLIC
-from tallymark.app.rivals import find_rival
-from tallymark.app.sight import (
-    find_attempt,
-    find_visible,
-    list_visible,
-    sees_live,
-    sees_words,
-    speak_for,
-    withhold_words,
-)
 from tallymark.challenges.attempt import Payload
 from tallymark.challenges.attempt_formula import challenge_formula, is_by_rule_of
 from tallymark.challenges.dimension_scores import weighted_dimensions
@@ -44,6 +32,18 @@ from tallymark.mcp.results import (
     ToldDimension,
 )
 from tallymark.mcp.tool_server import Call, make_tool, open_call, read_answer
+from tallymark.service import submissions
+from tallymark.service.callers import COMPETITORS, PUBLIC
+from tallymark.service.rivals import find_rival
+from tallymark.service.sight import (
+    find_attempt,
+    find_visible,
+    list_visible,
+    sees_live,
+    sees_words,
+    speak_for,
+    withhold_words,
+)
 from tallymark.text import format_moment
 
 if TYPE_CHECKING:

@@ -17,18 +17,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tallymark.app.limits import narrow_body
-from tallymark.app.sign_in import find_caller
-from tallymark.app.submissions import find_most_bytes
 from tallymark.errors import Busy, NotAllowed, NotSignedIn, TallymarkError, TooMany
+from tallymark.service.limits import narrow_body
+from tallymark.service.sign_in import find_caller
+from tallymark.service.submissions import find_most_bytes
 from tallymark.wire.problems import Code, Problem, ProblemPart
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from tallymark.app.callers import Caller
-    from tallymark.app.service import Service, TenantServices
     from tallymark.mcp.tool_server import ToolServer
+    from tallymark.service.callers import Caller
+    from tallymark.service.service import Service, TenantServices
 
 PATH = "/mcp"
 SMALL_BYTES = 2_000_000

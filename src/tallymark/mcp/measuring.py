@@ -10,10 +10,6 @@ import msgspec
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from tallymark.app import formulas
-from tallymark.app.callers import ORGANISERS, PUBLIC, TEAM
-from tallymark.app.jobs import WAIT_SECONDS, name_owner
-from tallymark.app.remote_runs import RunWish
 from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.mcp.competing import Key
 from tallymark.mcp.results import (
@@ -31,6 +27,10 @@ from tallymark.runs.comparison import compare_all
 from tallymark.runs.reports.json_report import describe_run
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
+from tallymark.service import formulas
+from tallymark.service.callers import ORGANISERS, PUBLIC, TEAM
+from tallymark.service.jobs import WAIT_SECONDS, name_owner
+from tallymark.service.remote_runs import RunWish
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.text import clean_line
 

@@ -12,7 +12,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.stdio import stdio_server
 from mcp.types import INTERNAL_ERROR
 
-from tallymark.app.callers import Caller
 from tallymark.challenges.agent_names import check_handle
 from tallymark.client import AsyncClient
 from tallymark.client.addresses import Address
@@ -20,9 +19,10 @@ from tallymark.client.exchange import describe_failure, find_wait, read_refusal
 from tallymark.errors import TallymarkError
 from tallymark.mcp.endpoint import PATH
 from tallymark.mcp.tools import TOOLS, make_tool_server
+from tallymark.service.callers import Caller
 
 if TYPE_CHECKING:
-    from tallymark.app.service import Service
+    from tallymark.service.service import Service
 
 _TIMEOUT_S = 90.0
 """A submission or a suite is waited for 30 s by the server."""

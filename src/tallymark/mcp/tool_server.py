@@ -18,15 +18,15 @@ from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
-from tallymark.app.callers import Caller, Role, check_role
 from tallymark.errors import Busy, TallymarkError, WorkFailed, suggest
+from tallymark.service.callers import Caller, Role, check_role
 from tallymark.store.actors import act_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallymark.app.limits import RouteClass
-    from tallymark.app.service import Service, TenantServices
+    from tallymark.service.limits import RouteClass
+    from tallymark.service.service import Service, TenantServices
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from tallymark.mcp import competing, measuring
 from tallymark.mcp.tool_server import ToolServer
 
 if TYPE_CHECKING:
-    from tallymark.app.callers import Caller
-    from tallymark.app.service import Service
+    from tallymark.service.callers import Caller
+    from tallymark.service.service import Service
 
 
 TOOLS = (*competing.TOOLS, *measuring.TOOLS)

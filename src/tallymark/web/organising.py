@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tallymark.app.jobs import name_owner
+from tallymark.service.jobs import name_owner
 from tallymark.store.contests.audit_log import HIDDEN, LogEntry
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.store.jobs.jobs import Job

@@ -19,11 +19,11 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
-from tallymark.app.accounts import SESSION_S
-from tallymark.app.callers import SESSION_COOKIE
-from tallymark.app.limits import group_address, narrow_body
-from tallymark.app.service import Service
 from tallymark.errors import Busy, NotAllowed, NotFound
+from tallymark.service.accounts import SESSION_S
+from tallymark.service.callers import SESSION_COOKIE
+from tallymark.service.limits import group_address, narrow_body
+from tallymark.service.service import Service
 from tallymark.store.actors import act_as
 from tallymark.web.form import Form, read_form
 from tallymark.web.page import Act, File, Moved, Outcome, Page, Shared

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.app import ratings
-from tallymark.app.ratings import keep_ratings
 from tallymark.ratings import Fit, suggest_tier
+from tallymark.service import ratings
+from tallymark.service.ratings import keep_ratings
 
 if TYPE_CHECKING:
     from tallymark.ratings import Pair

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tallymark.app.reviews import may_review
 from tallymark.errors import InvalidInput
+from tallymark.service.reviews import may_review
 from tallymark.store.reviews.reviews import VERDICT, CaseKey, GivenScore, Review
 from tallymark.web.visit import Visit
 

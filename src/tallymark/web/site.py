@@ -8,7 +8,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute, Mount, Route
 
-from tallymark.app.service import Service
+from tallymark.service.service import Service
 from tallymark.web.assets import ICON, Assets
 from tallymark.web.docs.docs_files import serve_docs_file
 from tallymark.web.docs.docs_tree import PICTURES

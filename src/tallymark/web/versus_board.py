@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.side_places import read_tallies
 from tallymark.challenges.versus.standings import VersusStanding, versus_standings
+from tallymark.service.side_places import read_tallies
 
 if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge

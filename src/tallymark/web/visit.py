@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
-from tallymark.app.app import App
-from tallymark.app.callers import Caller, Role
-from tallymark.app.service import Service, TenantServices
-from tallymark.app.sight import (
+from tallymark.challenges.attempt import Attempt
+from tallymark.challenges.tracks import Track
+from tallymark.errors import InvalidInput, NotFound
+from tallymark.service.app import App
+from tallymark.service.callers import Caller, Role
+from tallymark.service.service import Service, TenantServices
+from tallymark.service.sight import (
     find_attempt,
     find_newest_visible,
     find_visible_track,
     list_visible_tracks,
 )
-from tallymark.challenges.attempt import Attempt
-from tallymark.challenges.tracks import Track
-from tallymark.errors import InvalidInput, NotFound
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.web.form import Form
 from tallymark.web.view import Pager, Problem

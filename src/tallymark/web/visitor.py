@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tallymark.app.callers import SESSION_COOKIE, Caller, make_guest
-from tallymark.app.sight import sees_live
 from tallymark.errors import NotAllowed, NotSignedIn
+from tallymark.service.callers import SESSION_COOKIE, Caller, make_guest
+from tallymark.service.sight import sees_live
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from tallymark.app.service import Service
+    from tallymark.service.service import Service
 
 
 @dataclass(frozen=True, slots=True)

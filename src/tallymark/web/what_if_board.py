@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tallymark.app.what_if import WhatIfBoard, WhatIfRule, WhatIfStanding, change_rule
 from tallymark.challenges.attempt_formula import formula_names
 from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import result_of
 from tallymark.errors import InvalidInput, NeedsJob, NotFound
+from tallymark.service.what_if import WhatIfBoard, WhatIfRule, WhatIfStanding, change_rule
 from tallymark.web.board_rows import BoardRow, list_board, list_dimensions, write_value
 from tallymark.web.page import Moved
 from tallymark.web.pages.formula import Mistake, describe_mistake

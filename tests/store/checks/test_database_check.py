@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event
-from tests.app.rule_samples import Desk, make_trace
+from tests.service.rule_samples import Desk, make_trace
 from tests.store.contest_samples import an_outcome, by, play, quick_store
 from tests.store.played_store import make_played
 

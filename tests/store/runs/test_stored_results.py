@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.app.app import App
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs import swap_test
 from tallymark.runs.case_columns import Array
@@ -23,6 +22,7 @@ from tallymark.runs.reports.junit_report import stream_junit
 from tallymark.runs.reports.summary_report import summary
 from tallymark.runs.run import Run, outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.app import App
 from tallymark.traces import Span, Trace
 
 STATUSES: list[CaseStatus] = ["passed", "failed", "passed", "error", "passed"]

@@ -9,9 +9,9 @@ import pytest
 from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import as_protobuf, model_call, span, tool_call
 
-from tallymark.app.traces import TraceIntake
-from tallymark.app.whole_traces import LoadedTraces
 from tallymark.errors import NotFound
+from tallymark.service.traces import TraceIntake
+from tallymark.service.whole_traces import LoadedTraces
 from tallymark.store import open_store
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace

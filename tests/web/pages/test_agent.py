@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import DAY, NOW, a_maze, fill_versus, play
 
-from tallymark.app.app import App
 from tallymark.challenges.versus.pairings import Ruling
+from tallymark.service.app import App
 from tallymark.store import Store
 
 

@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from tests.web.conftest import ADDRESS, browse_as, find_token, make_service, open_app, send, sign_in
 from tests.web.page_samples import EXAMPLES, NOW, publish_beans
 
-from tallymark.app.app import App
-from tallymark.app.callers import SESSION_COOKIE
 from tallymark.server import make_server
+from tallymark.service.app import App
+from tallymark.service.callers import SESSION_COOKIE
 
 SCHEMA = {
     "type": "object",

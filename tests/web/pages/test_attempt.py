@@ -17,10 +17,10 @@ from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import DAY, NO_FILES, NOW, a_maze, a_trace, play
 from tests.web.test_site import Elements
 
-from tallymark.app.app import App
-from tallymark.app.competition import Competition
 from tallymark.challenges.attempt import Evaluation, Metrics, Outcome, Payload
 from tallymark.challenges.challenge import Evaluator, Submission
+from tallymark.service.app import App
+from tallymark.service.competition import Competition
 from tallymark.store import Store
 
 WORDS = "the evaluator said so"

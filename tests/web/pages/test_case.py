@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app, send
 from tests.web.page_samples import fill_runs
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 
 def test_failing_cost_what_passing_would_have_given(client: TestClient) -> None:

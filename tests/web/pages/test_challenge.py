@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import DAY, NO_FILES, NOW, a_maze, fill_contests, play
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 from tallymark.store import Store
 from tallymark.web import rendering
 from tallymark.web.rendering import Renderer

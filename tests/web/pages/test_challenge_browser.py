@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page
 from tests.web.conftest import open_app, serve
 from tests.web.page_samples import NOW, fill_contests, play
 
-from tallymark.app.app import App
 from tallymark.challenges.versus.pairings import Ruling
+from tallymark.service.app import App
 
 pytestmark = pytest.mark.proof
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 from tallymark.web.docs.docs_tree import load_docs
 
 

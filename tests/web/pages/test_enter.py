@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 from tests.web.conftest import ADDRESS, browse, browse_as, find_token, open_app, send
 from tests.web.page_samples import EXAMPLES, NOW, publish_beans
 
-from tallymark.app.app import App
 from tallymark.challenges.challenge_file import load_challenge
 from tallymark.challenges.challenge_folder import pack
+from tallymark.service.app import App
 from tallymark.store import Store
 
 PAGE = "/challenges/bean-counter/enter"

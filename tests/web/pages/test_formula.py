@@ -7,7 +7,7 @@ from urllib.parse import quote
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 
 def ask(client: TestClient, formula: str, **more: str) -> str:

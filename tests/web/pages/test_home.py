@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as
 from tests.web.page_samples import NOW
 
-from tallymark.app.app import App
 from tallymark.challenges.attempt import Payload
+from tallymark.service.app import App
 from tallymark.store.reviews.reviews import CaseKey, GivenScore
 
 

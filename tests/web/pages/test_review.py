@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app, send
 from tests.web.page_samples import fill_runs
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 
 @pytest.fixture

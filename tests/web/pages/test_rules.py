@@ -10,7 +10,7 @@ import pytest
 from tests.web.conftest import browse, browse_as, open_app, send
 from tests.web.page_samples import fill_traces
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 FORM = {"kind": "scorer", "says": 'contains(values=["days"])', "rate": "50", "cap_count": "10"}
 

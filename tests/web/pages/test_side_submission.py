@@ -10,7 +10,7 @@ import pytest
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import NOW, fill_versus
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 from tallymark.store import Store
 
 ALICES = "/challenges/guard/submissions/1"

@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import ADDRESS, make_service, open_app, send
 
-from tallymark.app.callers import SESSION_COOKIE, Caller
-from tallymark.app.service import Service
 from tallymark.server import make_server
+from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.service import Service
 
 ADMIN = Caller("default", "admin", "operator", owner="operator")
 

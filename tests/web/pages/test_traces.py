@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app, send
 from tests.web.page_samples import fill_traces
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 from tallymark.suites.suite_file import load_suite
 
 FIRST = f"{1:032x}"

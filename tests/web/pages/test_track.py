@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse, browse_as, open_app
 from tests.web.page_samples import DAY, NOW, fill_contests, play
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 
 def read_board(client: TestClient, address: str) -> list[tuple[str, float | None]]:

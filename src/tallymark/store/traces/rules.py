@@ -65,7 +65,7 @@ def read_formula_values(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a version of a rule says; `app/rule_definitions.py` reads and checks it."""
+    """What a version of a rule says; `service/rule_definitions.py` reads and checks it."""
 
     scorer: str | None = None
     """Exactly one of these four is given."""

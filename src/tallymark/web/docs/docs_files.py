@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from tallymark.app.limits import group_address
-from tallymark.app.service import Service
+from tallymark.service.limits import group_address
+from tallymark.service.service import Service
 from tallymark.web.docs.docs_tree import PICTURES, load_docs
 
 _HEADERS = {

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.side_places import list_side_places
-from tallymark.app.sight import show_owner
 from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import NotFound
 from tallymark.ratings import Counts, fit
+from tallymark.service.side_places import list_side_places
+from tallymark.service.sight import show_owner
 from tallymark.text import format_rating, format_tick
 from tallymark.web.board_rows import list_dimensions, write_value
 from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.callers import COMPETITORS
-from tallymark.app.submissions import (
+from tallymark.challenges.attempt import Attempt, Payload
+from tallymark.challenges.submitted_files import parse_json, parse_sent
+from tallymark.challenges.trajectory import MAX_BYTES
+from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from tallymark.service.callers import COMPETITORS
+from tallymark.service.submissions import (
     Finding,
     check_answer,
     find_attempt_bytes,
     find_competitor,
     submit_answer,
 )
-from tallymark.challenges.attempt import Attempt, Payload
-from tallymark.challenges.submitted_files import parse_json, parse_sent
-from tallymark.challenges.trajectory import MAX_BYTES
-from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from tallymark.text import format_utc_moment
 from tallymark.web.challenge_terms import ChallengeTerms, describe_terms
 from tallymark.web.file_list import ARCHIVE, DataFile, list_files, pick_file

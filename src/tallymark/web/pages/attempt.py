@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.sight import (
+from tallymark.challenges.strategies import STRATEGIES
+from tallymark.challenges.trajectory import read_trajectory
+from tallymark.errors import NotFound, TallymarkError
+from tallymark.service.sight import (
     find_submission,
     name_visible,
     sees_words,
@@ -16,9 +19,6 @@ from tallymark.app.sight import (
     withhold_errors,
     withhold_words,
 )
-from tallymark.challenges.strategies import STRATEGIES
-from tallymark.challenges.trajectory import read_trajectory
-from tallymark.errors import NotFound, TallymarkError
 from tallymark.text import clean_line, format_digits
 from tallymark.web.attempt_above import Above, find_above
 from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details

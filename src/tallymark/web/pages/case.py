@@ -26,8 +26,8 @@ from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.service.app import App
 
 _MOST_COUNTED = 3_000
 """Results of a run that are counted again for what one of them cost the score."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.side_submissions import list_side_submissions
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.versus.pairings import SideSubmission
 from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import InvalidInput
+from tallymark.service.side_submissions import list_side_submissions
 from tallymark.text import format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
 from tallymark.web.challenge_terms import Term, is_reported, list_rules, write_command

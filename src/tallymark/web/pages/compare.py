@@ -32,8 +32,8 @@ from tallymark.web.visit import Visit
 from tallymark.web.word_diff import WordDiff, compare_words
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.runs.record import RunRecord
+    from tallymark.service.app import App
 
 FEWEST, MOST = 2, 6
 _LETTERS = "ABCDEF"

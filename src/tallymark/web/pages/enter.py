@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.callers import COMPETITORS
-from tallymark.app.sight import speak_for
 from tallymark.errors import NotAllowed, WorkFailed
+from tallymark.service.callers import COMPETITORS
+from tallymark.service.sight import speak_for
 from tallymark.web.challenge_terms import (
     ChallengeTerms,
     describe_terms,

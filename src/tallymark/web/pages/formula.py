@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from tallymark.app.what_if import WhatIfBoard, WhatIfRule
 from tallymark.challenges.attempt_formula import AttemptFormula, formula_names
 from tallymark.challenges.challenge import Challenge
 from tallymark.errors import FormulaError, Problem, TallymarkError
 from tallymark.formula import Formula, Names
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.runs.record import RunRecord
+from tallymark.service.what_if import WhatIfBoard, WhatIfRule
 from tallymark.web.page import Page
 from tallymark.web.pages.run import name_values, pick_metrics
 from tallymark.web.run_facts import RunFacts, describe_run

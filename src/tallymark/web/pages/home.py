@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.reviews import may_review
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.service.reviews import may_review
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
 from tallymark.web.page import Page

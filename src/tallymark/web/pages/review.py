@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tallymark.app.reviews import AgreementLine, ReviewedCase, compare_reviewers
 from tallymark.errors import NotFound
 from tallymark.runs.agreement import list_judged
 from tallymark.runs.problems import name_case
+from tallymark.service.reviews import AgreementLine, ReviewedCase, compare_reviewers
 from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.reviews import VERDICT, CaseKey
 from tallymark.text import format_count

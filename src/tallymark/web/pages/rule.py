@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tallymark.app.rules import BackfillPreview
 from tallymark.errors import InvalidInput
+from tallymark.service.rules import BackfillPreview
 from tallymark.store.traces.backfills import Backfill
 from tallymark.store.traces.decisions import DecisionEntry
 from tallymark.store.traces.rule_days import RuleDay

@@ -30,8 +30,8 @@ from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.app.app import App
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
+    from tallymark.service.app import App
 
 _ORDER: tuple[CaseStatus, ...] = ("failed", "error", "passed")
 """What went wrong stands first."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tallymark.app.side_submissions import find_side_submission
-from tallymark.app.sight import tells_words
 from tallymark.challenges.kept_submission import SideVerdict
 from tallymark.errors import NotFound
+from tallymark.service.side_submissions import find_side_submission
+from tallymark.service.sight import tells_words
 from tallymark.web.file_list import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
 from tallymark.web.page import Page
 from tallymark.web.view import View

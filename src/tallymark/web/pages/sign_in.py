@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tallymark.app.accounts import NewKey
 from tallymark.errors import InvalidInput, NotFound, NotSignedIn
+from tallymark.service.accounts import NewKey
 from tallymark.store.accounts.invitations import PREFIX as INVITATION
 from tallymark.store.accounts.invitations import Invitation
 from tallymark.web.page import Outcome, Page

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tallymark.app.trace_questions import TraceComparison
 from tallymark.errors import InvalidInput
+from tallymark.service.trace_questions import TraceComparison
 from tallymark.traces.trace_query import SCORES
 from tallymark.web.page import Page
 from tallymark.web.pages.traces import name_measure

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.app.ratings import find_track_board
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.service.ratings import find_track_board
 from tallymark.web.board_rows import write_values
 from tallymark.web.page import Page
 from tallymark.web.pages.challenges import ChallengeState, find_state

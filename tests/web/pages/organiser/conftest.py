@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import ADDRESS, browse_as, open_app
 from tests.web.page_samples import fill_contests
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as, send
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 PATH = "/organiser/agents/alice"
 

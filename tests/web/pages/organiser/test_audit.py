@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.page_samples import NOW
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 PATH = "/organiser/audit"
 DAY = 86_400.0

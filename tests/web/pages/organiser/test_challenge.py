@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse_as, send
 from tests.web.page_samples import ATTACK, NO_FILES, NOW, a_maze
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 
 PATH = "/organiser/challenges/maze"
 

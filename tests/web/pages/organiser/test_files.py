@@ -12,8 +12,8 @@ from tests.challenges.test_challenge_archives import make_tar, make_zip
 from tests.web.conftest import browse, browse_as, send
 from tests.web.test_site import Elements
 
-from tallymark.app.app import App
 from tallymark.challenges.challenge_starters import list_starters, read_starter
+from tallymark.service.app import App
 from tallymark.web.form import Form
 
 NEW = "/organiser/challenges"

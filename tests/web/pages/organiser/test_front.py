@@ -9,8 +9,8 @@ from tests.web.page_samples import NOW, ODD
 from tests.web.pages.organiser.conftest import post
 from tests.web.test_site import HARMFUL, Elements
 
-from tallymark.app.app import App
 from tallymark.challenges.attempt import Payload
+from tallymark.service.app import App
 from tallymark.store.jobs.job_tables import jobs
 from tallymark.store.jobs.jobs import NewJob
 

@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as, make_service, send
 
-from tallymark.app.app import App
 from tallymark.errors import NotSignedIn
+from tallymark.service.app import App
 
 PATH = "/organiser/keys"
 

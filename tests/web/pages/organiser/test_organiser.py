@@ -7,7 +7,7 @@ from tests.web.conftest import ADDRESS, browse, browse_as
 from tests.web.page_samples import JOB, list_addresses
 from tests.web.pages.organiser.conftest import post
 
-from tallymark.app.app import App
+from tallymark.service.app import App
 from tallymark.web.site import PAGES
 
 PARAMS = {"name": "maze", "attempt": "a1", "agent": "alice", "job": JOB}

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as, send
 
-from tallymark.app import rescoring
-from tallymark.app.app import App
-from tallymark.app.service import Service, ServiceSettings
+from tallymark.service import rescoring
+from tallymark.service.app import App
+from tallymark.service.service import Service, ServiceSettings
 from tallymark.store.jobs.jobs import Job
 
 FRUGAL = "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total"

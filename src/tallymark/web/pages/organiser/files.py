@@ -11,13 +11,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from tallymark.app.rescoring import (
-    NewRule,
-    apply_rescoring,
-    is_large,
-    preview_rescoring,
-    queue_rescoring,
-)
 from tallymark.challenges.challenge_check.challenge_report import CheckFinding
 from tallymark.challenges.challenge_starters import (
     describe_starter,
@@ -25,6 +18,13 @@ from tallymark.challenges.challenge_starters import (
     read_starter,
 )
 from tallymark.errors import Conflict, InvalidInput
+from tallymark.service.rescoring import (
+    NewRule,
+    apply_rescoring,
+    is_large,
+    preview_rescoring,
+    queue_rescoring,
+)
 from tallymark.text import format_count
 from tallymark.web.challenge_form import (
     MOST_FILES,

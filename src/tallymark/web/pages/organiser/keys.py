@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from tallymark.app.accounts import MAY_MAKE, AccountService
 from tallymark.errors import InvalidInput, NotAllowed
+from tallymark.service.accounts import MAY_MAKE, AccountService
 from tallymark.store.accounts.invitations import Invitation
 from tallymark.store.accounts.keys import KeyRecord
 from tallymark.store.accounts.tenants import DEFAULT, Registration, Tenant, TenantSettings

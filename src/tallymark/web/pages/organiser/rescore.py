@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from tallymark.app.rescoring import (
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.rescore_plan import Rescoring, describe_rule
+from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.service.rescoring import (
     NewRule,
     apply_rescoring,
     is_large,
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.rescore_plan import Rescoring, describe_rule
-from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.challenge_form import FileField
 from tallymark.web.organising import address_challenge, begin, lead_back

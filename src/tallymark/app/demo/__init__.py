@@ -1,5 +1,0 @@
-"""An example store that lives: made from the examples, and played on while it is served."""
-
-from tallymark.app.demo.demo import Demo
-
-__all__ = ["Demo"]

@@ -1,0 +1,88 @@
+"""`App`: the one place where settings become a store and the services that use it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tallymark.store import Store, open_store
+
+if TYPE_CHECKING:
+    from tallymark.runs.run import Run
+    from tallymark.service.accounts import AccountService
+    from tallymark.service.competition import Competition
+    from tallymark.service.runs import RunService
+
+
+@dataclass(eq=False)
+class App:
+    """What commands and servers work with. Each service is loaded by whoever needs it."""
+
+    db: str | None = None
+    tenant: str = "default"
+    upgrade: bool = False
+    """Whether tables of an older version are brought up to date; else they are refused."""
+    _root: App | None = field(default=None, init=False, repr=False)
+    """The one that has the database open, where this one shares it."""
+
+    @cached_property
+    def store(self) -> Store:
+        """Opened when first used."""
+        where = self.db or os.environ.get("TALLY_DB")
+        return open_store(where, tenant=self.tenant, upgrade=self.upgrade)
+
+    def close(self) -> None:
+        """Lets go of the store, if it was used."""
+        if "store" in self.__dict__:
+            self.store.close()
+
+    def for_tenant(self, tenant: str) -> App:
+        """The same for another tenant, in the database that this one has open."""
+        share = App(self.db, tenant)
+        share.store = self.store.for_tenant(tenant)
+        share._root = self._root or self
+        return share
+
+    def load_run(self, run: str) -> Run:
+        """A run that is kept. Its results stay in the store, and are read while it is open."""
+        from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
+        from tallymark.store.runs.stored_results import load_results  # noqa: PLC0415
+
+        record = self.store.run(run)
+        return Run(record, *load_results(self.store, record))
+
+    def find_run(self, run: str) -> Run:
+        """The same, its results not counted until somebody asks."""
+        from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
+        from tallymark.store.runs.stored_results import find_results  # noqa: PLC0415
+
+        record = self.store.run(run)
+        return Run(record, find_results(self.store, record))
+
+    @cached_property
+    def runs(self) -> RunService:
+        """Runs of suites."""
+        from tallymark.service.runs import RunService  # noqa: PLC0415 (models and suites load slowly)
+
+        return RunService(self)
+
+    @cached_property
+    def accounts(self) -> AccountService:
+        """Keys and those who have them; what one tenant's service revokes, all refuse."""
+        from tallymark.service.accounts import AccountService  # noqa: PLC0415 (servers alone need it)
+
+        if self._root is not None:
+            return self._root.accounts.for_tenant(self.tenant)
+        return AccountService(self.store)
+
+    def competition(
+        self, *, insecure_local: bool = False, judge_model: str | None = None
+    ) -> Competition:
+        """Challenges and attempts; to be closed after use."""
+        from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415 (as does the sandbox)
+        from tallymark.service.competition import Competition  # noqa: PLC0415 (challenges do too)
+
+        policy = choose_policy(insecure_local=True) if insecure_local else None
+        return Competition(self.store, policy=policy, judge_model=judge_model)

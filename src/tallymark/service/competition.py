@@ -1,0 +1,773 @@
+"""`Competition`: the life of an attempt, from a published challenge to a scored submission.
+
+The rules that must hold when requests race (one open attempt, quotas, one score) are kept by the
+store, in its transactions. What takes long, evaluating, happens between them: a process that is
+killed there leaves an attempt submitted, and `settle` scores it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+
+from tallymark.challenges.attempt import (
+    Attempt,
+    Evaluation,
+    Metrics,
+    Outcome,
+    Payload,
+    find_below_zero,
+)
+from tallymark.challenges.attempt_scores import elapsed_ms, score_attempts
+from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.challenge_data import make_attempt_data
+from tallymark.challenges.challenge_file import load_challenge
+from tallymark.challenges.challenge_folder import pack
+from tallymark.challenges.constraints import Usage, find_violations
+from tallymark.challenges.evaluators import (
+    EvaluationSetting,
+    Submitted,
+    evaluate,
+    find_evaluator,
+)
+from tallymark.challenges.evaluators.submission_intake import refuse_unusable
+from tallymark.challenges.kept_submission import KeptSubmission, keep_submission
+from tallymark.challenges.plugins import SandboxedPlugin
+from tallymark.challenges.rescore_plan import (
+    RescorePlan,
+    Rescoring,
+    change_scoring,
+    find_need,
+    make_rescorer,
+    origin_of_all,
+)
+from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
+from tallymark.challenges.trajectory import (
+    Verification,
+    read_trajectory,
+    verify_sent,
+    verify_witnessed,
+)
+from tallymark.challenges.versus.arena import Arena
+from tallymark.challenges.versus.judges import Judge, judge_of
+from tallymark.challenges.versus.pairings import Meeting, Ruling
+from tallymark.errors import (
+    Conflict,
+    InvalidInput,
+    OrganiserFault,
+    Place,
+    RuleChanged,
+    TallymarkError,
+    WorkFailed,
+    suggest,
+)
+from tallymark.models.reach import limit_reach
+from tallymark.sandbox import Policy
+from tallymark.scoring.score import show_value
+from tallymark.service.rulings import Rulings, scores_quickly
+from tallymark.service.settlers import Reported, Settlers
+from tallymark.service.witnessed import read_witnessed
+from tallymark.store.contests.attempt_items import Finish, Verdict
+from tallymark.store.rehearsals import is_rehearsal, rehearse
+
+if TYPE_CHECKING:
+    from tallymark.challenges.plugins import Plugin
+    from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.models.reach import Reach
+    from tallymark.store import Store
+    from tallymark.store.contests.attempt_items import Report
+    from tallymark.store.contests.challenges import StoredChallenge
+
+SEED_BITS = 63
+_SWEPT = 20
+"""So many attempts that ran out of time are ended by whoever enters or submits."""
+_SWEEP_S = 1.0
+_AT_ONCE = 500
+_QUICK = ("deterministic", "reported")
+"""Evaluators that are code of ours alone."""
+_NO_FOLDER = Path()
+"""Of reported attempts, which need no files."""
+
+
+class AttemptReport(NamedTuple):
+    """An attempt that a trusted system saw: at a challenge, by an agent."""
+
+    challenge: str
+    agent: str
+    metrics: Metrics
+    key: str | None = None
+
+
+class PreparedReport(NamedTuple):
+    """A report as the store takes it, and its metrics."""
+
+    item: Report
+    metrics: Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedJudge:
+    """A judge of red against blue, whose model has no more than it may."""
+
+    judge: Judge
+    find_reach: Callable[[], Reach | None]
+
+    @property
+    def name(self) -> str:
+        """Which judge."""
+        return self.judge.name
+
+    def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
+        """One ruling for every meeting."""
+        with limit_reach(self.find_reach()):
+            return self.judge.rule(meetings)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An open attempt, and the files that its competitor works with."""
+
+    attempt: Attempt
+    challenge: Challenge
+    data: Mapping[str, Any]
+
+
+class Competition:
+    """What commands and servers do with challenges. Close it: it may hold warm sandboxes."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        policy: Policy | None = None,
+        judge_model: str | None = None,
+        clock: Callable[[], float] = time.time,
+        draw: Callable[[], int] = lambda: secrets.randbits(SEED_BITS),
+        find_reach: Callable[[], Reach | None] = lambda: None,
+    ) -> None:
+        """`find_reach` says what models may use that challenges and competitors name."""
+        self.store = store
+        self._find_reach = find_reach
+        self._policy = policy
+        self._judge_model = judge_model
+        self._clock = clock
+        self._draw = draw
+        self._rulings = Rulings(store, policy, clock)
+        self._settlers = Settlers(self._settle_together)
+        self._swept_at = -math.inf
+
+    def close(self) -> None:
+        """Ends what was started for this competition."""
+        self._settlers.close()
+        self._rulings.close()
+
+    def publish(self, folder: Path) -> Challenge:
+        """Makes a challenge, or a new version of it, ready to be entered."""
+        challenge = load_challenge(folder)
+        self.store.challenges.publish(challenge, pack(folder), at=self._clock())
+        return challenge
+
+    def enter(
+        self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
+    ) -> Entry:
+        """Starts the clock of an attempt, or gives the open one back."""
+        challenge = self._rulings.find(name, anew=True).challenge
+        _refuse_other_kind(challenge, "enter")
+        self._expire_some()
+        seed, begins = self._draw(), True
+        how: Any = {"seed": seed, "memoryless": memoryless, "key": key}
+        if challenge.generate is not None:
+            # Making data takes a sandbox: not for who would be refused, or has an attempt open.
+            with rehearse():
+                tried = self.store.attempts.enter(name, agent, at=self._clock(), **how)
+            begins = tried.seed == seed
+        # Before the clock starts: data that cannot be made cost nobody an attempt.
+        public = self._load_public(challenge, seed) if begins else {}
+        attempt = self.store.attempts.enter(name, agent, at=self._clock(), **how)
+        if not begins or (attempt.seed, attempt.version) != (seed, challenge.version):
+            challenge = self._rulings.find_version(attempt)
+            public = self._load_public(challenge, attempt.seed)
+        return Entry(attempt, challenge, public)
+
+    def open_entry(self, attempt_id: str, agent: str) -> Entry:
+        """An agent's open attempt once more, with its files; nothing begins by looking."""
+        attempt = self.store.attempts.get_own(attempt_id, agent)
+        if attempt.state != "entered" or self._clock() >= attempt.expires_at:
+            raise Conflict(f"attempt {attempt_id} is not open any more", hint="see what it came to")
+        challenge = self._rulings.find_version(attempt)
+        return Entry(attempt, challenge, self._load_public(challenge, attempt.seed))
+
+    def show_sample(self, name: str) -> Mapping[str, Any]:
+        """What the data of an attempt look like, drawn by a number that is no attempt's seed.
+
+        Empty where all attempts have the same data: who sees those has entered.
+        """
+        challenge = self._rulings.find(name, anew=True).challenge
+        if challenge.generate is None:
+            return {}
+        drawn = int.from_bytes(hashlib.sha256(f"sample {challenge.version}".encode()).digest()[:7])
+        made = self._load_public(challenge, drawn)
+        return {each: content for each, content in made.items() if each not in challenge.public}
+
+    def check_entry(self, name: str, agent: str) -> None:
+        """Refuses what `enter` would, in a rehearsal: only entering gives the data."""
+        _refuse_other_kind(self._rulings.find(name, anew=True).challenge, "enter")
+        self.store.attempts.enter(name, agent, at=self._clock(), seed=0)
+
+    def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
+        """What an agent's attempt is submitted to: its form and its limits."""
+        return self._rulings.find_version(self.store.attempts.get_own(attempt_id, agent))
+
+    def read_submission(self, attempt_id: str) -> KeptSubmission:
+        """What was submitted with an attempt: for its agent and for organisers."""
+        attempt = self.store.attempts.get(attempt_id)
+        payload = self.store.attempts.payload(attempt.id)
+        form = self._rulings.find_version(attempt).submission
+        return keep_submission(attempt, form.format, payload)
+
+    def submit(
+        self,
+        attempt_id: str,
+        agent: str,
+        answer: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        trajectory: str | None = None,
+        key: str | None = None,
+    ) -> Attempt:
+        """Takes a submission and scores it. Said again, it is the same attempt."""
+        said: Any = {"metadata": metadata, "trajectory": trajectory, "key": key}
+        return self._settle_attempt(self.take_submission(attempt_id, agent, answer, **said))
+
+    def take_submission(
+        self,
+        attempt_id: str,
+        agent: str,
+        answer: Any,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        trajectory: str | None = None,
+        key: str | None = None,
+    ) -> Attempt:
+        """Stores a submission, which `settle_attempt` scores, here or elsewhere."""
+        at = self._clock()  # when it came: what is looked at first costs the competitor no time
+        if (seen := read_witnessed(self.store, attempt_id)) is not None:
+            trajectory = seen.write()
+        payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
+        challenge = self.find_challenge_of(attempt_id, agent)
+        # Before it is stored: what cannot be judged can be sent again in another form.
+        refuse_unusable(payload, challenge.submission)
+        if trajectory is not None:
+            read_trajectory(trajectory)
+        kind = find_evaluator(challenge.evaluator.type)
+        with limit_reach(self._find_reach()):
+            kind.refuse(answer, challenge, self._rulings.open_folder(challenge))
+        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
+        self._expire_some()
+        return attempt
+
+    def settles_quickly(self, attempt: Attempt) -> bool:
+        """Whether no program, model or plugin of others is needed to score an attempt."""
+        challenge = self._rulings.find_version(attempt)
+        ruling = self._rulings.find(attempt.challenge).challenge
+        quick = challenge.evaluator.type in _QUICK and challenge.generate is None
+        return quick and scores_quickly(ruling)
+
+    def settle_attempt(self, attempt_id: str) -> Attempt:
+        """Scores an attempt that was submitted, if nobody has."""
+        return self._settle_attempt(self.store.attempts.get(attempt_id))
+
+    def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
+        """Takes the metrics of an attempt that a trusted system saw, and scores it."""
+        self._expire_some()
+        item = self._make_report(AttemptReport(name, agent, metrics, key))
+        if is_rehearsal():
+            return cast("Attempt", self.store.attempts.do(item))
+        return self._settle_attempt(cast("Attempt", self.store.attempts.do(item)), metrics)
+
+    async def areport(
+        self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
+    ) -> Attempt:
+        """The same in an event loop, stored together with what others report."""
+        if self._must_sweep():
+            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        item = self._make_report(AttemptReport(name, agent, metrics, key))
+        attempt = cast("Attempt", await self.store.attempts.ado(item))
+        if attempt.state != "submitted":
+            return attempt
+        return await asyncio.wrap_future(self._settlers.put(attempt, metrics))
+
+    def report_many(
+        self, reports: Sequence[AttemptReport], *, all_or_none: bool = False
+    ) -> list[Attempt | TallymarkError]:
+        """Many at once: for each its attempt, or why it was refused, in the same order.
+
+        With `all_or_none`, one that is refused keeps all from being stored.
+        """
+        self._expire_some()
+        answers: list[Any] = []
+        if all_or_none:
+            items = [self._make_report(each) for each in reports]
+            answers += self.store.attempts.do_all_or_none(items)
+            if any(isinstance(each, TallymarkError) for each in answers):
+                return answers
+        for start in range(0, 0 if all_or_none else len(reports), _AT_ONCE):
+            items = [self._make_report(each) for each in reports[start : start + _AT_ONCE]]
+            answers += self.store.attempts.do_all(items)
+        if is_rehearsal():
+            return answers
+        settled = {
+            nth: self._settlers.put(each, reports[nth].metrics)
+            for nth, each in enumerate(answers)
+            if isinstance(each, Attempt) and each.state == "submitted"
+        }
+        return [
+            settled[nth].result() if nth in settled else each for nth, each in enumerate(answers)
+        ]
+
+    def prepare_reports(self, reports: Sequence[AttemptReport]) -> list[PreparedReport]:
+        """What `areport_many` sends to the writer."""
+        return [PreparedReport(self._make_report(each), each.metrics) for each in reports]
+
+    async def areport_many(
+        self, prepared: Sequence[PreparedReport]
+    ) -> list[Attempt | TallymarkError]:
+        """The same as `report_many`; waiting for the writer holds no thread."""
+        if self._must_sweep():
+            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
+        settled = {
+            nth: asyncio.wrap_future(self._settlers.put(each, prepared[nth].metrics))
+            for nth, each in enumerate(answers)
+            if isinstance(each, Attempt) and each.state == "submitted"
+        }
+        return [await settled[nth] if nth in settled else each for nth, each in enumerate(answers)]
+
+    def _make_report(self, report: AttemptReport) -> Report:
+        name, agent, metrics, key = report
+        return self.store.attempts.make_report(
+            name,
+            agent,
+            Payload(),
+            metrics,
+            at=self._clock(),
+            key=key,
+            check=partial(_refuse_report, metrics),
+            judge=partial(self._judge_report, metrics),
+        )
+
+    def _judge_report(
+        self, metrics: Metrics, attempt: Attempt, ruling: StoredChallenge
+    ) -> Verdict | None:
+        """Scores what can be scored at once, while all others wait."""
+        if not scores_quickly(ruling.challenge):
+            return None
+        payload = Payload(reported=_as_stored(metrics))
+        shown = _verify_trajectory(attempt, payload, ruling.challenge)
+        evaluation = self._evaluate(attempt, payload, ruling.challenge, shown, _NO_FOLDER)
+        (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
+        return Verdict(evaluation, outcome, shown.verified)
+
+    def settle(self) -> list[Attempt]:
+        """Expires what ran out of time, and scores what was left submitted.
+
+        One that cannot be scored now says why, and keeps no other from being scored.
+        """
+        self.store.attempts.expire(self._clock())
+        return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
+
+    def rescores_quickly(self, name: str, **scoring: Any) -> bool:
+        """Whether rescoring is arithmetic on stored numbers alone, which takes seconds at most."""
+        old = self.store.challenges.get(name)
+        return find_need(old, change_scoring(old, **scoring), same_files=True) == "formula"
+
+    def rescore(  # noqa: PLR0913 (each says one thing about it)
+        self,
+        name: str,
+        *,
+        apply: bool = False,
+        folder: Path | None = None,
+        on_progress: Callable[[int, int | None], None] | None = None,
+        reason: str = "",
+        based_on: str | None = None,
+        engine: EngineChoice | None = None,
+        **scoring: Any,
+    ) -> Rescoring:
+        """Scores a challenge's attempts by another rule, or shows what that would change.
+
+        The rule is that of a new version in `folder`, or today's with changes to its scoring.
+        `on_progress` is told how many attempts are scored, and how many there are. `based_on` is
+        the version that was looked at: if another counts by now, nothing is done. `engine` is
+        where a plugin scores very many.
+        """
+        old = self.store.challenges.get(name)
+        if based_on not in (None, old.version):
+            raise Conflict(
+                f"somebody has changed {name!r} since you looked",
+                hint="look at who would move now",
+            )
+        if old.kind == "versus":
+            raise InvalidInput(f"{name} is played red against blue: there is nothing to rescore")
+        new, packed, files = self._make_version(old, folder, scoring)
+
+        def again(attempt: Attempt) -> Evaluation:
+            payload = self.store.attempts.payload(attempt.id)
+            shown = self._verify(attempt, payload, new)
+            return self._evaluate(attempt, payload, new, shown, files)
+
+        def find_broken(attempt: Attempt) -> tuple[str, ...] | None:
+            try:
+                payload = self.store.attempts.payload(attempt.id)
+            except InvalidInput:  # it was scored elsewhere
+                return None
+            return _verify_trajectory(attempt, payload, new).violations
+
+        plugin = self._rulings.load_plugin(new, files)
+        plan = RescorePlan.of(
+            old,
+            new,
+            packed=packed,
+            plugin=plugin,
+            evaluate=again,
+            find_broken=find_broken,
+            tenant=self.store.tenant,
+        )
+        rescorings, at = self.store.rescorings, self._clock()
+        with self._spread(plan, plugin, engine, keep=not apply) as spread:
+            if apply:
+                done = rescorings.apply(spread, at=at, on_progress=on_progress, reason=reason)
+            else:
+                done = rescorings.preview(spread, at=at, on_progress=on_progress)
+        self._rulings.forget_pauses()
+        return done
+
+    def _spread(
+        self,
+        plan: RescorePlan,
+        plugin: Plugin | None,
+        engine: EngineChoice | None,
+        *,
+        keep: bool,
+    ) -> AbstractContextManager[RescorePlan]:
+        """The plan as the workers of an engine do it, where there is one and it is worth it."""
+        alone = plan.need != "score" or plan.old.constraints != plan.new.constraints
+        if engine is None or alone or not isinstance(plugin, SandboxedPlugin):
+            return nullcontext(plan)
+        if self.store.figures.count_attempts(plan.old.name) <= _AT_ONCE:
+            return nullcontext(plan)
+        from tallymark.service.rescore_blocks import rescore_on_engine  # noqa: PLC0415 (few need it)
+
+        return rescore_on_engine(engine, self.store, plan, plugin, self._policy, keep=keep)
+
+    def resume(self, name: str, agent: str | None = None) -> Rescoring:
+        """Ends the pause of an agent, or of all that are paused, and scores what waited for it."""
+        paused = [each.agent for each in self.store.pauses.all(name)]
+        agents = sorted(set(paused)) if agent is None else [agent]
+        if not agents or not set(agents) <= set(paused):
+            who = "nobody is" if agent is None else f"{agent!r} is not"
+            raise InvalidInput(f"{who} paused at {name}", hint="see `tally plugin paused`")
+        ruling = self._rulings.find(name, anew=True)
+        plugin = self._rulings.load_plugin(ruling.challenge)
+        deaths: dict[str, tuple[int, str]] = getattr(plugin, "deaths", {})
+        for each in agents:
+            deaths.pop(each, None)
+        done = self.store.rescorings.resume(
+            ruling,
+            make_rescorer(ruling.challenge, plugin, tenant=self.store.tenant),
+            agents,
+            at=self._clock(),
+            origin=origin_of_all(ruling.challenge, plugin),
+            deaths=deaths,
+        )
+        self._rulings.forget_pauses()
+        return done
+
+    def arena(self, name: str) -> Arena:
+        """A challenge of red against blue, ready to be played."""
+        kept = self.store.challenges.find(name)
+        # As it is now, which an organiser may have changed by hand.
+        challenge = msgspec.structs.replace(kept.challenge, freezes_at=kept.freezes_at)
+        judge = judge_of(
+            challenge,
+            self._rulings.open_folder(challenge),
+            policy=self._policy,
+            judge_model=self._judge_model,
+            answers=lambda: self.store.judge_answers,
+        )
+        judge = LimitedJudge(judge, self._find_reach)
+        return Arena(self.store.versus, challenge, judge, clock=self._clock)
+
+    def track(self, path: Path, *, public: bool = True) -> tuple[Track, list[TrackStanding]]:
+        """A track in a file, and its board."""
+        track = load_track(path)
+        return track, self.track_board(track, public=public)
+
+    def track_board(self, track: Track, *, public: bool = True) -> list[TrackStanding]:
+        """The board of a track, from the boards of its challenges."""
+        boards = self.store.boards
+        found = {
+            name: boards.top(name, limit=max(1, boards.size(name, public=public)), public=public)
+            for name in track.challenges
+        }
+        return track_standings(track, found)
+
+    def _make_version(
+        self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]
+    ) -> tuple[Challenge, bytes | None, Path]:
+        """What to rescore by, its files if they are others, and where they are."""
+        if folder is None:
+            return change_scoring(old, **scoring), None, self._rulings.open_folder(old)
+        new = load_challenge(folder)
+        if new.name != old.name:
+            raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
+        if new.version == old.version:
+            raise InvalidInput(f"{old.name} is scored by this version already")
+        return new, pack(folder), folder
+
+    def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
+        """What a competitor gets. Why it could not be made may tell the truth: that is logged."""
+        folder = self._rulings.open_folder(challenge)
+        try:
+            return make_attempt_data(challenge, folder, seed, self._policy).public
+        except OrganiserFault as error:
+            note = {"seed": seed, "why": error.reason}
+            self.store.challenges.note(challenge.name, "data failed", note, at=self._clock())
+            raise WorkFailed(
+                f"the data of {challenge.name!r} could not be made, and nothing was entered",
+                hint="tell its organiser: the log of the challenge says why",
+            ) from None
+
+    def _expire_some(self) -> None:
+        """Who walks away from an attempt has lost it, which whoever comes next finds out."""
+        if self._must_sweep() and self.store.attempts.expire(self._clock(), most=_SWEPT) == _SWEPT:
+            self._swept_at = -math.inf
+
+    def _must_sweep(self) -> bool:
+        """Once a second at most: looking for them costs as much as storing a few attempts."""
+        now = self._clock()
+        if abs(now - self._swept_at) < _SWEEP_S:
+            return False
+        self._swept_at = now
+        return True
+
+    def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
+        """Reported attempts at one challenge; what does not go so is settled by itself."""
+        done = self._finish_together(reports) if len(reports) > 1 else {}
+        return [done.get(each.id) or self._settle_attempt(each, told) for each, told in reports]
+
+    def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
+        """Those that could be scored together, by their ids."""
+        try:
+            ruling = self._rulings.find(reports[0][0].challenge)
+            verdicts = self._judge_together(reports, ruling)
+        except Exception:  # noqa: BLE001 (whose it is shows when each is scored by itself)
+            return {}
+        facts: Any = {"tenant": self.store.tenant, "revision": ruling.revision}
+        items = [
+            Finish(attempt=attempt.id, verdict=verdict, at=self._clock(), **facts)
+            for (attempt, _), verdict in zip(reports, verdicts, strict=True)
+            # Together a plugin is given up that ends all its processes: that is for each to find.
+            if verdict.outcome.details.get("scorer", {}).get("stopped") != "paused"
+        ]
+        answers = self.store.attempts.do_all(items)
+        return {each.id: each for each in answers if isinstance(each, Attempt)}
+
+    def _judge_together(
+        self, reports: Sequence[Reported], ruling: StoredChallenge
+    ) -> list[Verdict]:
+        found = []
+        for attempt, metrics in reports:
+            challenge = self._rulings.find_version(attempt)
+            payload = Payload(reported=_as_stored(metrics))
+            shown = _verify_trajectory(attempt, payload, challenge)
+            evaluation = self._evaluate(attempt, payload, challenge, shown, _NO_FOLDER)
+            found.append((attempt, evaluation, shown))
+        return [
+            Verdict(evaluation, outcome, shown.verified)
+            for (_, evaluation, shown), outcome in zip(
+                found, self._score(found, ruling), strict=True
+            )
+        ]
+
+    def _settle_attempt(self, attempt: Attempt, reported: Metrics | None = None) -> Attempt:
+        """The attempt with its score, or with what of ours kept it from having one yet."""
+        if attempt.state != "submitted":
+            return attempt
+        try:
+            scored = self._score_submitted(attempt, reported)
+        except Exception as error:  # noqa: BLE001 (our failure never ends their attempt)
+            self.store.attempts.wait(attempt.id, *_explain_wait(error), at=self._clock())
+            scored = None
+        return scored or self.store.attempts.get(attempt.id)
+
+    def _score_submitted(self, attempt: Attempt, reported: Metrics | None) -> Attempt | None:
+        """Whoever is quicker, it has only one score; None when another was."""
+        known = None if reported is None else Payload(reported=_as_stored(reported))
+        payload = known or self.store.attempts.payload(attempt.id)
+        challenge = self._rulings.find_version(attempt)
+        shown = self._verify(attempt, payload, challenge)
+        folder = self._rulings.open_folder(challenge)
+        evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
+
+        def judge(ruling: StoredChallenge) -> Verdict:
+            (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
+            return Verdict(evaluation, outcome, shown.verified)
+
+        for anew in (False, True):
+            ruling = self._rulings.find(attempt.challenge, anew=anew)
+            try:
+                return self._finish(attempt, judge(ruling), ruling.revision)
+            except RuleChanged:  # between reading it and storing its score
+                continue
+        # Somebody publishes faster than this is scored, and now has to wait for it.
+        return self._finish(attempt, judge)
+
+    def _finish(
+        self,
+        attempt: Attempt,
+        verdict: Verdict | Callable[[StoredChallenge], Verdict],
+        revision: int | None = None,
+    ) -> Attempt | None:
+        how: Any = {"verdict": verdict, "revision": revision}
+        tenant = self.store.tenant
+        item = Finish(tenant=tenant, attempt=attempt.id, at=self._clock(), **how)
+        answer = self.store.attempts.do(item)
+        return answer if isinstance(answer, Attempt) else None
+
+    def _score(
+        self, found: Sequence[tuple[Attempt, Evaluation, Verification]], ruling: StoredChallenge
+    ) -> list[Outcome]:
+        """By the rule of today, so that all attempts of a board are scored by one."""
+        outcomes = score_attempts(
+            ruling.challenge,
+            [(attempt, evaluation) for attempt, evaluation, _ in found],
+            self._rulings.find_plugin(ruling.challenge),
+            trajectories=[shown for _, _, shown in found],
+            tenant=self.store.tenant,
+        )
+        if any("stopped" in each.details.get("scorer", {}) for each in outcomes):
+            self._rulings.forget_pauses()  # this may be one attempt too many
+        if self._policy is None or not self._policy.warnings:
+            return outcomes
+        warning = {"warning": "; ".join(self._policy.warnings)}
+        return [msgspec.structs.replace(each, details=each.details | warning) for each in outcomes]
+
+    def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+        """What an attempt's trajectory shows, unless it is another's."""
+        shown = _verify_trajectory(attempt, payload, challenge)
+        seen = None
+        if payload.trajectory is not None and payload.reported is None:
+            seen = read_witnessed(self.store, attempt.id)
+        if seen is not None:
+            shown = verify_witnessed(
+                seen.trace,
+                seen.arrivals,
+                entered_at=attempt.entered_at,
+                submitted_at=attempt.submitted_at or attempt.entered_at,
+                claims=payload.metadata,
+                constraints=challenge.constraints,
+            )
+        if shown.verified and self.store.attempts.has_earlier_twin(attempt.id):
+            why = "the same steps were sent with an earlier attempt"
+            return replace(shown, level="claimed", problems=(why,))
+        return shown
+
+    def _evaluate(
+        self,
+        attempt: Attempt,
+        payload: Payload,
+        challenge: Challenge,
+        shown: Verification,
+        folder: Path,
+    ) -> Evaluation:
+        reported = payload.reported
+        submitted = Submitted(
+            answer=payload.submission if reported is None else msgspec.to_builtins(reported),
+            trusted=reported is not None,
+            seed=attempt.seed,
+            agent=attempt.agent,
+            number=attempt.number,
+            elapsed_ms=elapsed_ms(attempt) if reported is None else None,
+            # What nobody could check must not win a board of fewest tokens.
+            tokens_total=shown.tokens if shown.verified else None,
+            cost=shown.cost if shown.verified else None,
+            calls=shown.calls if shown.verified else None,
+            metadata=payload.metadata,
+        )
+        setting = EvaluationSetting(
+            challenge=challenge,
+            folder=folder,
+            policy=self._policy,
+            judge_model=self._judge_model,
+            answers=lambda: self.store.judge_answers,
+        )
+        # Of our own code alone nothing is reached, and finding out what may be would take longer.
+        reach = None if challenge.evaluator.type in _QUICK else self._find_reach()
+        with limit_reach(reach):
+            return evaluate(submitted, setting)
+
+
+def _explain_wait(error: Exception) -> tuple[str, str | None]:
+    """Why an attempt waits, for anybody; and what only organisers may know of it."""
+    if isinstance(error, OrganiserFault):
+        return str(error), error.reason
+    if isinstance(error, TallymarkError):
+        return str(error), None
+    return f"an error of ours: {type(error).__name__}", show_value(error)
+
+
+def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+    if payload.reported is not None:  # by a system that is trusted: there is nothing to prove
+        used = Usage(payload.reported.tokens_total, payload.reported.calls, payload.reported.cost)
+        return Verification(level="none", violations=find_violations(used, challenge.constraints))
+    return verify_sent(
+        payload.trajectory,
+        entered_at=attempt.entered_at,
+        submitted_at=attempt.submitted_at or attempt.entered_at,
+        claims=payload.metadata,
+        constraints=challenge.constraints,
+    )
+
+
+def _as_stored(metrics: Metrics) -> Metrics:
+    """As they would be read from the store, which knows no infinite numbers."""
+    return msgspec.json.decode(msgspec.json.encode(metrics), type=Metrics)
+
+
+def _refuse_report(metrics: Metrics, challenge: Challenge) -> None:
+    """What the challenge does not take."""
+    _refuse_other_kind(challenge, "report")
+    declared = challenge.evaluator.options.get("metrics", ())
+    for unknown in metrics.more.keys() - set(declared):
+        close = suggest(unknown, [*Metrics.__struct_fields__, *declared])
+        hint = f"did you mean {close!r}?" if close else "name it in evaluator.metrics"
+        raise InvalidInput(f"{challenge.name} knows no metric {unknown!r}", hint=hint)
+    if (below := find_below_zero(metrics)) is not None:
+        place = Place(source=f"metrics.{below}")
+        raise InvalidInput(f"{getattr(metrics, below)} is below zero", place=place)
+
+
+def _refuse_other_kind(challenge: Challenge, wish: str) -> None:
+    """One sentence for who knocks at the wrong door."""
+    name = challenge.name
+    reported = find_evaluator(challenge.evaluator.type).reported
+    if challenge.kind == "versus":
+        hint = f"tally versus submit {name} FILE --agent NAME --side red"
+        raise InvalidInput(f"{name} is played red against blue; submit to a side", hint=hint)
+    if wish == "enter" and reported:
+        hint = f"tally attempt report {name} --agent NAME --metric succeeded=true"
+        raise InvalidInput(f"attempts at {name} are reported by a trusted system", hint=hint)
+    if wish == "report" and not reported:
+        hint = f"tally attempt enter {name} --agent NAME"
+        raise InvalidInput(f"attempts at {name} are judged here, not reported", hint=hint)

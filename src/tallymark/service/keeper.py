@@ -1,0 +1,110 @@
+"""`Keeper`: the thread that settles quiet traces, and removes what is kept long enough."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from tallymark.errors import TallymarkError
+from tallymark.store.accounts.tenants import DEFAULT
+from tallymark.store.retention import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from tallymark.service.app import App
+    from tallymark.store import Store
+    from tallymark.store.retention import Pruned, Pruner
+
+_log = logging.getLogger("tallymark.keeper")
+_PAUSE = 1.0
+"""Seconds between looks."""
+_PRUNED_EVERY = 300.0
+_AT_ONCE = 1_000
+_SILENT = 60.0
+"""Seconds without a look after which something is wrong."""
+
+
+class Keeper:
+    """Looks after what all tenants keep; several processes may have one."""
+
+    def __init__(self, app: App, clock: Callable[[], float] = time.time) -> None:
+        self._app = app
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._looked = time.monotonic()
+        self._thread = threading.Thread(target=self._look, name="tally-keeper", daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Ends after what it is doing."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has looked lately."""
+        return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT
+
+    def settle(self) -> int:
+        """Settles all that was quiet by now; how many were due."""
+        done = 0
+        while not self._stopping.is_set():
+            found = self._app.store.traces.settle(self._clock(), _AT_ONCE)
+            self._looked = time.monotonic()
+            done += found
+            if found < _AT_ONCE:
+                break
+        return done
+
+    def prune(self) -> None:
+        """Removes what tenants no longer keep."""
+        for pruner in open_pruners(self._app.store, self._clock()):
+            for kind in KINDS:
+                while not self._stopping.is_set() and pruner.remove_some(kind):
+                    self._looked = time.monotonic()
+
+    def _look(self) -> None:
+        pruned = -_PRUNED_EVERY
+        while not self._stopping.wait(_PAUSE):
+            try:
+                self.settle()
+                if time.monotonic() - pruned >= _PRUNED_EVERY:
+                    pruned = time.monotonic()
+                    self.prune()
+            except TallymarkError as error:  # a database that is away for a while
+                _log.warning("what is kept cannot be looked after: %s", error)
+            except Exception:  # noqa: BLE001 (the one who looks must go on looking)
+                _log.exception("what is kept cannot be looked after")
+            self._looked = time.monotonic()
+
+
+def open_pruners(store: Store, now: float, tenant: str | None = None) -> Iterator[Pruner]:
+    """One for each tenant, or for one of them."""
+    known = sorted({DEFAULT, *(each.name for each in store.tenants.all())})
+    for name in known if tenant is None else [tenant]:
+        yield store.for_tenant(name).open_pruner(now)
+
+
+def prune(
+    store: Store,
+    now: float,
+    *,
+    tenant: str | None = None,
+    kinds: Collection[str] = KINDS,
+    really: bool = True,
+) -> list[Pruned]:
+    """Removes what is kept no longer; what it was, or would be where it is not `really` done."""
+    found = []
+    for pruner in open_pruners(store, now, tenant):
+        for kind in kinds:
+            found.append(pruner.measure(kind))
+            while really and pruner.remove_some(kind):
+                pass
+    return found

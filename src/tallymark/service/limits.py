@@ -1,0 +1,225 @@
+"""Limits: how often whoever asks may ask, by class of routes, and memory for what they send.
+
+There is a bucket for each class of routes and each owner with a role (for each agent of an owner,
+or each address where there is no key). It holds as many requests as a minute allows, and fills
+again evenly. Buckets are in memory, each server's own: they protect a
+server, and count nothing that must be exact.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tallymark.errors import Busy, InvalidInput, TooMany, suggest
+from tallymark.service.callers import Caller, Role
+
+RouteClass = Literal["read", "write", "report", "work", "sign-in"]
+ROUTE_CLASSES: tuple[RouteClass, ...] = get_args(RouteClass)
+A_MINUTE: dict[RouteClass, dict[Role, int]] = {
+    # Boards, runs, attempts, pages.
+    "read": {"anonymous": 600, "viewer": 6000, "agent": 6000, "reporter": 6000, "organiser": 12000},
+    # Entering, submitting, changing.
+    "write": {"anonymous": 30, "viewer": 60, "agent": 600, "reporter": 600, "organiser": 1200},
+    # Attempts that a trusted system saw: each counts, also in bulk.
+    "report": {"anonymous": 30, "viewer": 60, "agent": 60, "reporter": 60_000, "organiser": 60_000},
+    # What costs much for one request: what-if, rescoring, running a suite, exports.
+    "work": {"anonymous": 30, "viewer": 120, "agent": 120, "reporter": 120, "organiser": 240},
+    # Keys that are tried, invitations, registration; by address, whoever asks.
+    "sign-in": {"anonymous": 60, "viewer": 60, "agent": 60, "reporter": 60, "organiser": 60},
+}
+"""Requests a minute. Admins have what organisers have."""
+TABLE_COST = 20
+"""Reads that making all ratings or the board of a track counts as, about a second of work."""
+SMALL_BODY = 1_000_000
+"""Bytes of memory that a request has besides the budget for large ones."""
+_STRANGER = "address "
+_MOST_BUCKETS = 100_000
+_V6_PREFIX = 64
+"""Of an IPv6 address, what one customer has: the rest is theirs to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What is left of a limit, for headers and for whoever wants to know before it is hit."""
+
+    route_class: RouteClass
+    a_minute: int
+    remaining: int
+    reset_s: float
+    """Seconds until all of it is there again."""
+
+
+class RateLimits:
+    """What one server allows. May be used from any thread."""
+
+    def __init__(
+        self,
+        *,
+        of_tenant: Callable[[str], Mapping[str, int]] = lambda _: {},
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`of_tenant` gives the limits that a tenant has of its own, by class of routes."""
+        self._of_tenant = of_tenant
+        self._clock = clock
+        self._buckets: dict[tuple[str, RouteClass], tuple[float, float]] = {}
+        """How much was left, and when."""
+        self._lock = threading.Lock()
+
+    def check(self, caller: Caller, route_class: RouteClass, cost: int = 1) -> Allowance:
+        """Takes so many requests of what is left, or refuses with when to ask again.
+
+        What costs more than a minute's worth is let through when nothing else was asked for.
+        """
+        most = self.find_limit(caller, route_class)
+        name = (_name_bucket(caller, route_class), route_class)
+        with self._lock:
+            left = self._refill(name, most)
+            needed = min(cost, most)
+            if left < needed:
+                wait = (needed - left) * 60.0 / most
+                raise TooMany(
+                    f"{most:,} requests a minute are allowed here, and they are used up",
+                    hint=f"ask again after {math.ceil(wait)} s",
+                    retry_after=wait,
+                )
+            self._buckets[name] = (left - cost, self._clock())
+        return _describe(route_class, most, left - cost)
+
+    def look(self, caller: Caller) -> list[Allowance]:
+        """What is left of every limit, taking nothing."""
+        found = []
+        for route_class in ROUTE_CLASSES:
+            most = self.find_limit(caller, route_class)
+            name = (_name_bucket(caller, route_class), route_class)
+            with self._lock:
+                found.append(_describe(route_class, most, self._refill(name, most)))
+        return found
+
+    def find_limit(self, caller: Caller, route_class: RouteClass) -> int:
+        """Requests a minute: of the tenant, of its own or the server's."""
+        role: Role = "organiser" if caller.role == "admin" else caller.role
+        usual = A_MINUTE[route_class][role]
+        # A tenant's own limit is about its keys; strangers have the server's, or less.
+        own = self._of_tenant(caller.tenant).get(route_class)
+        if own is None:
+            return usual
+        return min(own, usual) if role == "anonymous" else own
+
+    def _refill(self, name: tuple[str, RouteClass], most: int) -> float:
+        """What is in a bucket now; a new one is full."""
+        left, since = self._buckets.get(name, (float(most), self._clock()))
+        if len(self._buckets) >= _MOST_BUCKETS:
+            self._drop_full()
+        return min(float(most), left + max(0.0, self._clock() - since) * most / 60.0)
+
+    def _drop_full(self) -> None:
+        """A bucket that nobody has used for a minute is full, as a new one is."""
+        now = self._clock()
+        kept = {name: each for name, each in self._buckets.items() if now - each[1] < 60.0}
+        # All in use within a minute: the eldest half is let off.
+        if len(kept) >= _MOST_BUCKETS:
+            kept = dict(sorted(kept.items(), key=lambda each: each[1][1])[_MOST_BUCKETS // 2 :])
+        self._buckets = kept
+
+
+class MemoryBudget:
+    """Memory for the bodies of all requests under way in one process.
+
+    It is used in the event loop alone. One owner has at most half, and all who have no key have a
+    quarter together, so that nobody keeps the others out.
+    """
+
+    def __init__(self, most: int = 1_000_000_000) -> None:
+        self._left = most
+        self._share = most // 2
+        self._strangers_share = most // 4
+        self._held: dict[str, int] = {}
+        self._held_by_strangers = 0
+
+    def hold(self, owner: str, amount: int) -> None:
+        """Takes so many bytes, or refuses for the moment."""
+        mine = self._held.get(owner, 0) + amount
+        of_stranger = amount if owner.startswith(_STRANGER) else 0
+        crowd = self._held_by_strangers + of_stranger
+        is_crowded = of_stranger and crowd > self._strangers_share
+        if amount > self._left or mine > self._share or is_crowded:
+            raise Busy(
+                "large requests are under way, and there is no memory for another one",
+                retry_after=1.0,
+                hint="send it again a little later",
+            )
+        self._held[owner] = mine
+        self._held_by_strangers = crowd
+        self._left -= amount
+
+    def release(self, owner: str, amount: int) -> None:
+        """Gives them back."""
+        self._left += amount
+        self._held_by_strangers -= amount if owner.startswith(_STRANGER) else 0
+        self._held[owner] -= amount
+        if not self._held[owner]:
+            del self._held[owner]
+
+
+def narrow_body(scope: Mapping[str, Any], most_bytes: int, most_values: int | None = None) -> None:
+    """Lowers the bounds of a body that was not read yet, once it is known what it is for."""
+    body = scope.get("tally.body")
+    if body is not None:
+        body.narrow(most_bytes, most_values)
+
+
+def name_owner(caller: Caller | None) -> str:
+    """Whose memory it is: of one person however many keys they have; of strangers, by address."""
+    if caller is None:
+        return f"{_STRANGER}unknown"
+    who = caller.owner or caller.key_id
+    return (
+        f"{_STRANGER}{group_address(caller.address)}" if who is None else f"{caller.tenant} {who}"
+    )
+
+
+def read_limits(texts: list[str]) -> dict[str, int]:
+    """Limits as a person writes them: `report=12000`."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if name not in ROUTE_CLASSES:
+            close = suggest(name, ROUTE_CLASSES)
+            hint = f"did you mean {close!r}?" if close else f"there is {', '.join(ROUTE_CLASSES)}"
+            raise InvalidInput(f"there is no class of routes {name!r}", hint=hint)
+        if not (count.isascii() and count.isdigit() and int(count) > 0):
+            raise InvalidInput(
+                f"{count!r} is no limit of {name}", hint=f"write requests a minute: {name}=600"
+            )
+        found[name] = int(count)
+    return found
+
+
+def group_address(address: str | None) -> str:
+    """The address that quotas are counted for: of IPv6, the network of one customer."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return address or "unknown"
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((int(found), _V6_PREFIX), strict=False))
+    return str(found)
+
+
+def _name_bucket(caller: Caller, route_class: RouteClass) -> str:
+    if caller.owner is None or route_class == "sign-in":
+        return group_address(caller.address)
+    # Not by the key: whoever rotates theirs would have a new bucket.
+    return f"{caller.tenant} {caller.role} {caller.owner} {caller.agent or ''}"
+
+
+def _describe(route_class: RouteClass, most: int, left: float) -> Allowance:
+    return Allowance(route_class, most, max(0, int(left)), (most - left) * 60.0 / most)

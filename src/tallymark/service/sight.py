@@ -1,0 +1,228 @@
+"""What a caller may see of contests: public or live, their own, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tallymark.challenges.attempt import Attempt
+from tallymark.challenges.kept_submission import KeptSubmission
+from tallymark.challenges.tracks import Track
+from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
+from tallymark.service.callers import KEY_ROLES, ORGANISERS, Caller
+from tallymark.service.service import TenantServices
+from tallymark.store.contests.attempt_rows import explain_unknown_attempt
+from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
+from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.store.contests.score_rows import ScoreEntry
+from tallymark.store.moments import Moment
+
+_NUMBERS = frozenset(
+    (
+        *("score_breakdown", "dimension_score", "constraint_violations", "constraint_effect"),
+        *("unranked", "sandbox"),
+    )
+)
+"""Of what is told of a score: no words about an answer, and nothing that was in it."""
+WITHHELD = "why is told when the challenge has closed"
+_NAMELESS = frozenset({*KEY_ROLES, SYSTEM, OPERATOR})
+"""What may begin the name of who acted, and says what they are, not who."""
+
+
+def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
+    """A challenge that the caller may know of; of any other no more is said than of none."""
+    return find_newest_visible(services, caller, name)[0]
+
+
+def find_newest_visible(
+    services: TenantServices, caller: Caller, name: str, moment: Moment | None = None
+) -> tuple[StoredChallenge, int, int]:
+    """The same with the last entries of the log that its board depends on."""
+    if caller.role != "anonymous":
+        return services.store.challenges.find_newest(name, moment=moment)
+    try:
+        found = services.store.challenges.find_newest(name, moment=moment)
+    except NotFound:
+        found = None  # what is suggested may be private
+    if found is None or found[0].challenge.visibility != "public":
+        raise NotFound(f"there is no challenge {name!r}", hint="it may need a key")
+    return found
+
+
+def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallenge]:
+    """All challenges that the caller may know of."""
+    return [
+        each
+        for each in services.store.challenges.all()
+        if caller.role != "anonymous" or each.challenge.visibility == "public"
+    ]
+
+
+def name_visible(services: TenantServices, caller: Caller) -> list[str] | None:
+    """The challenges whose matches the caller may know of; None where that is all."""
+    return services.store.challenges.public_names() if caller.role == "anonymous" else None
+
+
+def find_visible_track(services: TenantServices, caller: Caller, name: str) -> Track:
+    """A track all of whose challenges the caller may know of."""
+    try:
+        track = services.store.tracks.get(name)
+        for each in track.challenges:
+            find_visible(services, caller, each)
+    except NotFound:
+        if caller.role != "anonymous":
+            raise
+        # What is suggested, or missing, may be private.
+        raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
+    return track
+
+
+def list_visible_tracks(services: TenantServices, caller: Caller) -> list[Track]:
+    """All such tracks, by name."""
+    known = {each.challenge.name for each in list_visible(services, caller)}
+    return [each for each in services.store.tracks.all() if known.issuperset(each.challenges)]
+
+
+def sees_live(caller: Caller) -> bool:
+    """Whether a frozen board is live to the caller."""
+    return caller.role in ORGANISERS
+
+
+def is_public(caller: Caller, live: bool | None) -> bool:
+    """Whether the caller is shown what the public is: as they may see, unless they say which."""
+    if live and not sees_live(caller):
+        raise NotAllowed("what came after a freeze is for organisers", hint="leave `live` out")
+    return not sees_live(caller) if live is None else not live
+
+
+def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bool:
+    """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
+    if sees_live(caller) or is_own(caller, attempt):
+        return True
+    return tells_words(services, attempt.challenge)
+
+
+def tells_words(services: TenantServices, challenge: str) -> bool:
+    """Whether what was said of answers is for anybody: it is over, and nothing is frozen."""
+    state = services.store.challenges.find(challenge).describe_state(services.now)
+    return "closed" in state and "frozen" not in state
+
+
+def list_attempts(
+    services: TenantServices, caller: Caller, challenge: str, *, live: bool | None, **chosen: Any
+) -> list[Attempt]:
+    """Attempts at a challenge as the caller may see them; `chosen` are options of `attempts.of`.
+
+    Open attempts are visible only to their agent and to organisers.
+    """
+    own = caller.agent is not None and chosen.get("agent") == caller.agent
+    public = is_public(caller, live) and not own
+    open_of = None if sees_live(caller) else caller.agent or ""
+    found = services.store.attempts.of(challenge, public=public, open_of=open_of, **chosen)
+    if sees_live(caller) or tells_words(services, challenge):
+        return found
+    return [each if is_own(caller, each) else withhold_words(each) for each in found]
+
+
+def withhold_words(attempt: Attempt) -> Attempt:
+    """The numbers of an attempt alone."""
+    outcome = attempt.outcome
+    if outcome is None:
+        return attempt
+    kept = {name: value for name, value in outcome.details.items() if name in _NUMBERS}
+    error = outcome.error and WITHHELD
+    return msgspec.structs.replace(
+        attempt, outcome=msgspec.structs.replace(outcome, details=kept, error=error)
+    )
+
+
+def withhold_errors(history: Sequence[ScoreEntry]) -> list[ScoreEntry]:
+    """The scores that an attempt has had, the same way."""
+    return [msgspec.structs.replace(each, error=each.error and WITHHELD) for each in history]
+
+
+def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """What happened to an attempt, the same way."""
+    return [
+        msgspec.structs.replace(each, note=each.note | {"error": WITHHELD})
+        if each.note and each.note.get("error")
+        else each
+        for each in audit
+    ]
+
+
+def tell_audit(caller: Caller, attempt: Attempt, audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """What happened to an attempt: who but its agent acted, and all that is hidden, organisers see.
+
+    Others read what those are: the names of keys hold their owners, see `show_owner`.
+    """
+    if sees_live(caller):
+        return list(audit)
+    return [
+        msgspec.structs.replace(
+            each.without_hidden(),
+            actor=each.actor if each.actor == attempt.agent else _name_role(each.actor),
+        )
+        for each in audit
+    ]
+
+
+def _name_role(actor: str) -> str:
+    role = actor.partition(" ")[0]
+    return role if role in _NAMELESS else "somebody"
+
+
+def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:
+    """An attempt as the caller may see it: one's own as it is, others' as the public does."""
+    attempt = services.store.attempts.get(identifier)
+    if caller.role == "anonymous" and not _is_at_public(services, attempt):
+        # Ids can be counted through: what is said must not name the challenge.
+        raise explain_unknown_attempt(identifier)
+    if sees_live(caller) or is_own(caller, attempt):
+        return attempt
+    if attempt.state == "entered":
+        # Open attempts are visible only to their agent and to organisers.
+        raise explain_unknown_attempt(identifier)
+    return services.store.attempts.get(identifier, public=True)
+
+
+def _is_at_public(services: TenantServices, attempt: Attempt) -> bool:
+    return services.store.challenges.get(attempt.challenge).visibility == "public"
+
+
+def find_submission(services: TenantServices, caller: Caller, identifier: str) -> KeptSubmission:
+    """What was sent with an attempt: for its agent and for organisers, and never for others."""
+    attempt = find_attempt(services, caller, identifier)
+    if not (sees_live(caller) or is_own(caller, attempt)):
+        raise NotAllowed("what was submitted is for its agent and for organisers")
+    return services.competition.read_submission(attempt.id)
+
+
+def is_own(caller: Caller, attempt: Attempt) -> bool:
+    """Whether the caller is the agent whose attempt it is."""
+    return caller.agent is not None and caller.agent == attempt.agent
+
+
+def show_owner(caller: Caller, agent: str, owner: str | None) -> str | None:
+    """Whose an agent is, for its owner's own keys and for organisers: it may be a mail address."""
+    own = caller.agent == agent or (owner is not None and caller.owner == owner)
+    return owner if own or sees_live(caller) else None
+
+
+def speak_for(caller: Caller, agent: str | None) -> str:
+    """The agent that a competitor acts for; an agent's key speaks for no other."""
+    if caller.role == "agent":
+        if agent not in (None, caller.agent):
+            raise NotAllowed(
+                f"this key speaks for {caller.agent!r}, not for {agent!r}",
+                hint="leave `agent` out, or use that agent's key",
+            )
+        return caller.agent or ""
+    if agent is None:
+        place = Place(source="agent")
+        raise InvalidInput(
+            "it is not said who acts", place=place, hint="name an agent: `agent`, or --agent HANDLE"
+        )
+    return agent

@@ -1,0 +1,149 @@
+"""A suite on an engine: cases in blocks, each asked and checked by a worker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tallymark.errors import WorkFailed
+from tallymark.event_loops import run_to_end
+from tallymark.judging.judge_model import open_judge
+from tallymark.models.model_kinds import open_model
+from tallymark.models.replay import ReplayModel
+from tallymark.runs.ongoing_run import RunEnding
+from tallymark.runs.record import CaseResult
+from tallymark.service.bulk_work import BlockCodec
+from tallymark.suites.filled_suite import resolve
+from tallymark.suites.suite_evaluation import (
+    DEFAULT_THREADS,
+    CaseJob,
+    RunLimits,
+    SuiteEvaluation,
+    plan_cases,
+)
+from tallymark.suites.suite_file import load_stored
+
+if TYPE_CHECKING:
+    from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.models import Model
+    from tallymark.runs.ongoing_run import OngoingRun
+    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.suite_definition import SuiteDefinition
+
+_MOST, _LEAST, _EACH = 500, 20, 16
+"""Cases in a block, at most and at least, and blocks for each worker."""
+CaseKey = tuple[str, int]
+"""A case by name, and its epoch."""
+
+
+class AskedBlock(msgspec.Struct, frozen=True):
+    """What came of the cases of a block."""
+
+    results: list[CaseResult]
+    ending: RunEnding
+
+
+_ASKED = BlockCodec(AskedBlock)
+
+
+@dataclass(frozen=True)
+class CaseAsking:
+    """The work: a suite, the values of its templates, and the model by name."""
+
+    definition: str
+    definition_hash: str
+    folder: Path
+    prompt: str | None
+    model: str
+    limits: RunLimits
+    vars: Mapping[str, str]
+    secrets: Mapping[str, str]
+    judge: str | None
+    hidden: Mapping[str, str]
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[list[CaseKey]], bytes]]:
+        """Reads the suite, and fills it in."""
+        definition = load_stored(self.definition, folder=self.folder)
+        if definition.hash != self.definition_hash:
+            raise WorkFailed(f"a worker finds other datasets in {self.folder} than there are here")
+        cases = {case.key: case for case in definition.cases}
+        suite = self._fill(definition)
+        model = self._open_model(suite)
+        # One that holds nothing can be asked for block after block.
+        again = isinstance(model, ReplayModel)
+
+        def ask(keys: list[CaseKey]) -> bytes:
+            evaluation = SuiteEvaluation(
+                suite, model if again else self._open_model(suite), self.limits
+            )
+            evaluation.jobs = (CaseJob(cases[key], epoch) for key, epoch in keys)
+            return _ASKED.encode(_ask_all(evaluation))
+
+        yield ask
+
+    def _fill(self, definition: SuiteDefinition) -> FilledSuite:
+        asked = next((each for each in definition.prompts if each.name == self.prompt), None)
+        return resolve(
+            definition if asked is None else definition.ask_with(asked),
+            vars=self.vars,
+            secrets=self.secrets,
+            judge=self.judge,
+            open_judge=partial(open_judge, record=None, cache=None, reach=None),
+            recorded=False,
+            hidden=self.hidden,
+        )
+
+    def _open_model(self, suite: FilledSuite) -> Model:
+        pricing = suite.definition.pricing
+        return open_model(self.model, folder=self.folder, pricing=pricing, redact=suite.redact)
+
+
+def _ask_all(evaluation: SuiteEvaluation) -> AskedBlock:
+    results: list[CaseResult] = []
+
+    async def add(result: CaseResult) -> None:
+        results.append(result)
+
+    return AskedBlock(results, run_to_end(lambda: evaluation.run(add)))
+
+
+def spread_work(work: CaseAsking, suite: FilledSuite, workers: int) -> CaseAsking:
+    """The same for each of several workers, who share the requests that may be made at once."""
+    threads = work.limits.threads or suite.definition.threads or DEFAULT_THREADS
+    return replace(work, limits=replace(work.limits, threads=math.ceil(threads / workers)))
+
+
+def ask_on_engine(
+    choice: EngineChoice,
+    work: CaseAsking,
+    suite: FilledSuite,
+    ongoing: OngoingRun,
+    done: Collection[CaseKey],
+) -> RunEnding:
+    """Asks all cases that are not done; how the run ended."""
+    jobs = plan_cases(suite, work.limits)
+    todo = [(job.case.key, job.epoch) for job in jobs if (job.case.key, job.epoch) not in done]
+    with choice.open() as engine:
+        size = min(_MOST, max(_LEAST, math.ceil(len(todo) / (_EACH * engine.workers))))
+        for outcome in engine.map(spread_work(work, suite, engine.workers), _cut(todo, size)):
+            block = _ASKED.decode(outcome.require())
+            for result in block.results:
+                ongoing.add(result)
+            if block.ending != "finished":
+                return block.ending
+    return "finished"
+
+
+def _cut(keys: Iterable[CaseKey], size: int) -> Iterator[list[CaseKey]]:
+    left = iter(keys)
+    while block := list(islice(left, size)):
+        yield block

@@ -1,0 +1,270 @@
+"""Scoring traces on an engine: files cut into parts, or traces in lots, judged by workers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.errors import CutShort, NotFound, Place, TraceError
+from tallymark.importing import read_own_code
+from tallymark.runs.record import CaseResult
+from tallymark.scoring import Expected, load_scorer
+from tallymark.service.bulk_work import BlockCodec, BulkWork, hash_work
+from tallymark.suites.scored_traces import JudgedTraces, TraceJudge, name_trace
+from tallymark.traces import Trace
+from tallymark.traces.trace_parts import PART_BYTES, TracePart, cut_lines, has_parts, read_part
+
+if TYPE_CHECKING:
+    from tallymark.engine.engine import Engine
+    from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.scoring import Scorer
+    from tallymark.store import Store
+    from tallymark.store.jobs.kept_work import KeptWork
+    from tallymark.traces.trace_source import OnProgress
+
+_LOT = 256
+"""Traces that are sent together, where a worker cannot read them itself."""
+_RUN = "run"
+"""The block under which the run is noted that the results belong to."""
+
+
+class BrokenRecord(msgspec.Struct, frozen=True):
+    """A record that could not be read, so that it can travel."""
+
+    after: int
+    """How many results of its block come before it."""
+    message: str
+    source: str | None
+    line: int | None
+    hint: str | None
+    cut_short: bool
+
+    @classmethod
+    def of(cls, error: TraceError, after: int) -> BrokenRecord:
+        """An error behind so many results."""
+        problem = error.problems[0]
+        place = problem.place or Place()
+        cut = isinstance(error, CutShort)
+        return cls(after, problem.message, place.source, place.line, problem.hint, cut)
+
+    def to_error(self) -> TraceError:
+        """As it was."""
+        kind = CutShort if self.cut_short else TraceError
+        place = Place(source=self.source, line=self.line) if self.source else None
+        return kind(self.message, place=place, hint=self.hint)
+
+
+class TraceLot(msgspec.Struct, frozen=True):
+    """Traces that were read here."""
+
+    traces: list[Trace]
+    broken: BrokenRecord | None = None
+    """Why reading ended behind them, where it did too soon."""
+
+
+class JudgedBlock(msgspec.Struct, frozen=True):
+    """What a worker makes of a block."""
+
+    results: list[CaseResult]
+    broken: list[BrokenRecord]
+
+
+_LOTS = BlockCodec(TraceLot)
+_JUDGED = BlockCodec(JudgedBlock)
+
+
+@dataclass(frozen=True)
+class TraceScoring:
+    """The work: scorers by reference, since a user's code does not travel."""
+
+    scorers: tuple[str, ...]
+    threshold: float | None = None
+    timeout: float | None = None
+    expected: Mapping[str, Expected] = field(default_factory=dict)
+    skip_broken: bool = False
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[TracePart | bytes], bytes]]:
+        """Loads the scorers."""
+        scorers = [load_scorer(reference) for reference in self.scorers]
+
+        def judge_block(block: TracePart | bytes) -> bytes:
+            return _JUDGED.encode(self._judge(scorers, block))
+
+        yield judge_block
+
+    def _judge(self, scorers: Sequence[Scorer], block: TracePart | bytes) -> JudgedBlock:
+        found = JudgedBlock([], [])
+
+        def note(error: TraceError) -> None:
+            found.broken.append(BrokenRecord.of(error, len(found.results)))
+            if not self.skip_broken:
+                raise error
+
+        judge = TraceJudge(
+            scorers,
+            threshold=self.threshold,
+            timeout=self.timeout,
+            expected=self.expected,
+            on_broken=note,
+        )
+
+        def read() -> Iterator[Trace]:
+            if isinstance(block, bytes):
+                lot = _LOTS.decode(block)
+                yield from lot.traces
+                if lot.broken is not None:
+                    note(lot.broken.to_error())
+                return
+            for each in read_part(block):
+                if isinstance(each, TraceError):
+                    note(each)
+                else:
+                    yield each
+
+        try:
+            for trace, scores in judge.score_all(read()):
+                found.results.append(judge.judge(name_trace(trace), 0, trace, scores))
+        except TraceError:
+            if not found.broken:
+                raise
+        return found
+
+
+@dataclass(frozen=True)
+class TraceInput:
+    """Where the traces are: files that can be cut, or whatever else gives them."""
+
+    paths: Sequence[str]
+    format: str | None
+    read: Callable[[], Iterable[Trace]]
+    """All of them, read here."""
+    some: bool = False
+    """Whether only some are wanted: then they are chosen here."""
+    limit: int | None = None
+    """How many of them at most."""
+    on_progress: OnProgress | None = None
+    """Told how many bytes workers were given, and how many there are."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Under which keys records have what; such are read here."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is done before workers have started."""
+        files = [Path(path) for path in self.paths]
+        known = "-" not in self.paths and all(each.is_file() for each in files)
+        return known and sum(each.stat().st_size for each in files) <= PART_BYTES
+
+    @property
+    def identity(self) -> list[Any] | None:
+        """What it is that is read, as far as that can be told without reading it."""
+        if "-" in self.paths or not all(Path(path).exists() for path in self.paths):
+            return None
+        facts: list[Any] = [self.format, self.some, self.limit, dict(self.fields)]
+        for path in map(Path, self.paths):
+            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+            for each in inside:
+                known = each.stat()
+                # Anybody can set the time of a change, but not when that was done.
+                times = (known.st_mtime_ns, known.st_ctime_ns)
+                facts.append([str(each.absolute()), known.st_size, known.st_ino, *times])
+        return facts
+
+    def cut(self, engine: Engine) -> Iterator[tuple[str, TracePart | bytes]]:
+        """Blocks, each with its key: parts for workers to read, or lots of traces."""
+        whole = [Path(path) for path in self.paths]
+        here = self.some or self.fields
+        if not here and all(has_parts(path, self.format) for path in whole):
+            done, total = 0, sum(path.stat().st_size for path in whole)
+            for place, path in enumerate(whole):  # a file may be named twice
+                for part in cut_lines(path, content=not engine.shares_files):
+                    yield f"{place}:{part.source}:{part.start}:{part.digest.hex()}", part
+                    done += part.size
+                    if self.on_progress is not None:
+                        self.on_progress(done, total)
+            return
+        traces = iter(self.read())
+        number = 0
+        while True:
+            lot, broken = list[Trace](), None
+            try:
+                lot.extend(islice(traces, _LOT))
+            except TraceError as error:
+                broken = BrokenRecord.of(error, 0)
+            if lot or broken:
+                data = _LOTS.encode(TraceLot(lot, broken))
+                yield f"{number}:{hashlib.sha256(data).hexdigest()}", data
+                number += 1
+            if len(lot) < _LOT:
+                return
+
+
+@contextmanager
+def judge_on_engine(
+    choice: EngineChoice,
+    scoring: TraceScoring,
+    given: TraceInput,
+    judged: JudgedTraces,
+    *,
+    store: Store | None,
+    on_broken: Callable[[TraceError], object],
+) -> Iterator[Callable[[], object]]:
+    """Has workers judge the traces of a run; with a store, one that was cut off is gone on with.
+
+    It gives what forgets the blocks. Until that is called, the same command goes on with this run:
+    so whoever calls it has first put all results where they belong.
+    """
+    identity = given.identity
+    kept: AbstractContextManager[KeptWork | None] = nullcontext()
+    if store is not None and identity is not None:
+        record = judged.record
+        told = (record.suite, record.definition, record.formula, record.tags)
+        how = (scoring.scorers, scoring.threshold, scoring.timeout, scoring.skip_broken)
+        code = read_own_code(source for each in judged.scorers for source in each.sources)
+        name = hash_work("traces", told, how, dict(scoring.expected), identity, code)
+        kept = store.open_work(name)
+    with kept as work, choice.open() as engine:
+        if work is not None and store is not None:
+            _go_on(judged, work, store)
+        found = BulkWork(engine, work).do(scoring, given.cut(engine))
+        judged.results = _read_results(found, scoring, on_broken)
+        yield (lambda: None) if work is None else work.clear
+
+
+def _go_on(judged: JudgedTraces, work: KeptWork, store: Store) -> None:
+    """The run that the results belong to is the one that was begun, where there is one."""
+    if _RUN not in work.keys:
+        work.keep(_RUN, judged.record.id.encode())
+        return
+    known = work.read(_RUN).decode()
+    try:
+        record = store.run(known)
+    except NotFound:  # nothing had come of it yet
+        judged.go_on(msgspec.structs.replace(judged.record, id=known), is_kept=False)
+        return
+    store.claim_run(known)
+    judged.go_on(msgspec.structs.replace(record, status="running", error=None))
+
+
+def _read_results(
+    found: Generator[bytes], scoring: TraceScoring, on_broken: Callable[[TraceError], object]
+) -> Iterator[CaseResult]:
+    with closing(found):
+        for data in found:
+            block = _JUDGED.decode(data)
+            broken = deque(block.broken)
+            for number in range(len(block.results) + 1):
+                while broken and broken[0].after <= number:
+                    error = broken.popleft().to_error()
+                    on_broken(error)
+                    if not (scoring.skip_broken or isinstance(error, CutShort)):
+                        raise error
+                yield from block.results[number : number + 1]

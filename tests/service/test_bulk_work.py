@@ -1,0 +1,105 @@
+"""Blocks that were done are not done again, and results come in the order of the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.engine.serial_engine import SerialEngine
+
+from tallymark.errors import WorkFailed
+from tallymark.service.bulk_work import BlockCodec, BulkWork, hash_work
+from tallymark.store import open_store
+from tallymark.store.column_types import json_text
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """Work on bytes."""
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], bytes]]:
+        """Refuses what is empty."""
+
+        def double(block: bytes) -> bytes:
+            if not block:
+                raise ValueError("nothing")
+            return block + block
+
+        yield double
+
+
+BLOCKS = [(f"k{number}", b"%d" % number) for number in range(9)]
+DOUBLED = [b"%d" % number * 2 for number in range(9)]
+
+
+def test_results_come_in_order_though_blocks_do_not() -> None:
+    assert list(BulkWork(SerialEngine(3)).do(Doubling(), BLOCKS)) == DOUBLED
+
+
+def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
+    engine = SerialEngine()
+    with open_store(str(tmp_path / "a.db")) as store:
+        with store.open_work("w") as kept:
+            found = BulkWork(engine, kept).do(Doubling(), BLOCKS)
+            assert [next(found) for _ in range(4)] == DOUBLED[:4]
+            found.close()
+        before = engine.done
+        with store.open_work("w") as kept:
+            assert len(kept.keys) == before
+            assert list(BulkWork(engine, kept).do(Doubling(), BLOCKS)) == DOUBLED
+        assert engine.done == len(BLOCKS)
+
+
+def test_a_block_that_fails_says_why() -> None:
+    with pytest.raises(WorkFailed, match="ValueError: nothing"):
+        list(BulkWork(SerialEngine()).do(Doubling(), [("a", b"1"), ("b", b"")]))
+
+
+class Thing(msgspec.Struct):
+    text: str
+    more: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        Thing("plain", {"a": [1, 2.5, None], "b": {"c": True}}),
+        Thing("more than 64 bits", {"a": 2**80}),
+        Thing("half \ud800 of a pair", {"\udfff": "\ud83d"}),
+    ],
+)
+def test_values_come_back_as_they_were(thing: Thing) -> None:
+    codec = BlockCodec(Thing)
+    assert codec.decode(codec.encode(thing)) == thing
+
+
+@pytest.mark.parametrize("more", [{}, {"more than 64 bits": 2**80}], ids=["quick", "escaped"])
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [(1, "1"), (1.5, "1.5"), (True, "True"), (None, "None"), ((1, 2), "(1, 2)"), (b"x", "eA==")],
+)
+def test_keys_that_are_no_texts_come_back_as_json_has_them(
+    key: Any, name: str, more: dict[str, Any]
+) -> None:
+    codec = BlockCodec(list[Thing])
+    sent = [Thing("plain", {"a": 1}), Thing("odd", {key: {"b": [2]}, **more})]
+    (plain, odd) = codec.decode(codec.encode(sent))
+    assert plain == sent[0]
+    assert odd.more == {name: {"b": [2]}, **more}
+    assert odd.more == msgspec.json.decode(json_text(sent[1].more))
+
+
+def test_what_is_something_else_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        BlockCodec(Thing).decode(BlockCodec(list[int]).encode([1]))
+
+
+def test_the_name_of_work_is_that_of_its_facts() -> None:
+    assert hash_work("a", {"x": 1, "y": 2}) == hash_work("a", {"y": 2, "x": 1})
+    assert hash_work("a", {"x": 1}) != hash_work("a", {"x": 2})

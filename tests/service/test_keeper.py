@@ -1,0 +1,86 @@
+"""The keeper: quiet traces are settled, old ones removed, and it goes on looking."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.rule_samples import DAY, Clock, make_trace
+from tests.traces.otlp_samples import as_json, span
+
+from tallymark.errors import WorkFailed
+from tallymark.service import keeper as keeping
+from tallymark.service.accounts import AccountService
+from tallymark.service.app import App
+from tallymark.service.callers import Caller
+from tallymark.service.keeper import Keeper
+from tallymark.service.traces import TraceIntake, change_settings
+from tallymark.store import Store
+from tallymark.store.traces.trace_items import QUIET_S
+from tallymark.traces.trace_query import TraceQuery
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    app = App(str(tmp_path / "tally.db"))
+    app.store.prepare()
+    AccountService(app.store).create_tenant(Caller("default", "admin", "ada"), "other")
+    yield app
+    app.close()
+
+
+def load(store: Store, clock: Clock, *numbers: int) -> None:
+    TraceIntake(store, clock=clock).load([make_trace(number) for number in numbers])
+
+
+def list_ids(store: Store) -> list[int]:
+    return sorted(int(each.trace_id, 16) for each in store.traces.page(TraceQuery()).items)
+
+
+def test_what_was_quiet_is_settled_for_all_tenants(app: App) -> None:
+    clock = Clock()
+    other = app.store.for_tenant("other")
+    for number, store in enumerate((app.store, other), 1):
+        intake = TraceIntake(store, clock=clock)
+        intake.keep(*intake.read(as_json(span(number)), "json"))
+    keeper = Keeper(app, clock)
+    assert keeper.settle() == 0  # something may still come
+    clock.now += QUIET_S
+    assert keeper.settle() == 2
+    assert [each.state for each in other.traces.page(TraceQuery()).items] == ["settled"]
+
+
+def test_each_tenant_keeps_its_traces_as_long_as_it_says(app: App) -> None:
+    clock = Clock()
+    other = app.store.for_tenant("other")
+    for store, days in ((app.store, 1.0), (other, 5.0)):
+        change_settings(store, {"keep_days": days}, at=clock())
+        load(store, clock, 1, 2)
+    clock.now += 2 * DAY
+    load(app.store, clock, 3)
+    keeper = Keeper(app, clock)
+    keeper.prune()
+    assert list_ids(app.store) == [3]
+    assert list_ids(other) == [1, 2]
+
+
+def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "_PAUSE", 0.0)
+    looked = threading.Event()
+    failures: list[Exception] = [WorkFailed("the database is away"), RuntimeError("a mistake")]
+
+    def settle(*_: Any) -> int:
+        if failures:
+            raise failures.pop()
+        looked.set()
+        return 0
+
+    monkeypatch.setattr(app.store.traces, "settle", settle)
+    keeper = Keeper(app)
+    keeper.start()
+    assert looked.wait(30)
+    keeper.stop(30)
+    assert not keeper._thread.is_alive()
