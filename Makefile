@@ -104,6 +104,7 @@ docs: $(VENV)/.dev
 # The client without event loops, from the one with.
 client: $(VENV)/.dev
 	$(BIN)/python scripts/make_sync_client.py
+	$(BIN)/python scripts/make_async_stub.py
 
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
 lock:

@@ -15,9 +15,9 @@ from bench.measurement import OURS, Bench, MakeSides, Promise, Sides
 
 from tallymark.scoring import load_scorer
 from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.resources import Resources
 from tallymark.service.rule_scoring import make_context
 from tallymark.service.rule_work import RuleWork
-from tallymark.service.rules import RuleService
 from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.quick_statements import QuickStatements
@@ -82,7 +82,7 @@ _numbers = itertools.count()
 
 def score_by_rule(store: Store, count: int) -> None:
     """A backfill by a new rule: all that is stored is committed."""
-    rules = RuleService(store, RemoteRules(), own=True, clock=lambda: NOW + 2)
+    rules = Resources.over(store, clock=lambda: NOW + 2).rules
     name = f"polite-{next(_numbers)}"
     rules.add({"name": name, "scorer": SCORER})
     begun = store.backfills.add(

@@ -17,9 +17,6 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from tallymark import sandbox
-from tallymark.api import access
-from tallymark.api.api_route import ApiRoute
-from tallymark.api.problems import CODES
 from tallymark.challenges import challenge_format, tracks
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.versus import judges, model_judge, script_judge
@@ -27,11 +24,15 @@ from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, S
 from tallymark.formula.formula_names import MAX_NAME, MORE_METRICS, RUN_METRICS
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.parser import FormulaLimits
+from tallymark.http import access
+from tallymark.http.api_route import ApiRoute
+from tallymark.http.problems import CODES
 from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
 from tallymark.server import PREFIX, make_api
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.suites import eval_entries, prompt_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS

@@ -40,7 +40,7 @@ from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.app import App
 from tallymark.service.demo import Demo
-from tallymark.service.service import ServiceSettings
+from tallymark.service.settings import ServiceSettings
 
 ATTEMPTS = int(os.environ.get("PROVE_ATTEMPTS", "1000000"))
 CASES = int(os.environ.get("PROVE_CASES", "100000"))

@@ -31,7 +31,8 @@ from tallymark.service.callers import SESSION_COOKIE, Caller
 from tallymark.service.demo import Demo
 from tallymark.service.demo.demo import COMPETITOR
 from tallymark.service.demo.sample_field import BEANS
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.store import Store
 from tallymark.traces.trace_query import parse_query
 

@@ -66,7 +66,7 @@ STANDS_FOR = {
     "listening": "8321",
     **dict.fromkeys(("found.id", "key.id"), "1"),
     **dict.fromkeys(("webhook", "webhook_id"), "1"),
-    "called": "polite",
+    "made.name": "polite",
     "budget": " --budget 0.5",
 }
 """What placeholders in docs and expressions in messages stand for, in the prepared folder."""

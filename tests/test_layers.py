@@ -37,11 +37,11 @@ LEVELS = {
     "engine": 7,
     "wire": 7,
     "service": 8,
-    "client": 8,
-    "api": 9,
+    "client": 9,
+    "http": 9,
     "web": 9,
     "mcp": 9,
-    "desk": 9,
+    "desk": 10,
     "connections": 9,
     "server": 10,
     "cli": 11,
@@ -61,11 +61,10 @@ ONLY = {
         *("traces", "formula"),
     },
     "sandbox": {"errors", "text", "scoring", "watched_work"},
-    # The Python client speaks HTTP: it knows the wire's types, and nothing of the service.
-    "client": {room for room, level in LEVELS.items() if level <= 6} | {"wire"},
 }
 # A sibling of the same level, by file: whoever else wants one is in the wrong room.
 SIBLINGS = {
+    "mcp/stdio.py": {"client"},  # passes the calls of a local agent on to a server
     "challenges/evaluators/suite.py": {"suites"},  # an evaluator that runs a suite
     "importing.py": {"errors"},
     "parquet_rows.py": {"errors", "installation"},

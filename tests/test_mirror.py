@@ -49,7 +49,9 @@ def subject(path: Path) -> str | None:
     if not folder.is_dir():
         return None
     stem = path.stem.removeprefix("test_")
-    names = sorted({*modules(folder), folder.name}, key=len, reverse=True)
+    # Routes come from the operations of the service.
+    operations = modules(SOURCE / "service") if folder.name == "http" else set()
+    names = sorted({*modules(folder), *operations, folder.name}, key=len, reverse=True)
     return next((name for name in names if f"{stem}_".startswith(f"{name}_")), None)
 
 

@@ -19,8 +19,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.api.conftest import ADA, Server, furnish, listening, run_server, send_spans
-from tests.api.route_table import ROUTES, Row
+from tests.http.conftest import ADA, Server, furnish, listening, run_server, send_spans
+from tests.http.route_table import ROUTES, Row
 
 WORDS = re.compile(r"[a-z]{2,}\W+\w+")
 HOOKS = """

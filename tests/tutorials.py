@@ -21,7 +21,8 @@ from tests.golden.zygote import Call
 
 from tallymark.server import serve_beside
 from tallymark.service.callers import Caller
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

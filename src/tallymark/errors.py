@@ -2,6 +2,7 @@
 
     TallymarkError
     ├── InvalidInput          what the user wrote is wrong                (exit code 2)
+    │   ├── BadRequest        a request that cannot be read: its address, query or JSON
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read
@@ -121,6 +122,10 @@ class InvalidInput(TallymarkError):
     """What the user wrote is wrong; it says where and how to mend it."""
 
     exit_code = 2
+
+
+class BadRequest(InvalidInput):
+    """A request that cannot be read: its address, its query, or a body that is not JSON."""
 
 
 class FormulaError(InvalidInput):

@@ -20,7 +20,9 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tallymark.api import (
+from tallymark.connections import ConnectionLimits, make_limits
+from tallymark.errors import WorkFailed
+from tallymark.http import (
     accounts,
     agents,
     attempts,
@@ -33,7 +35,6 @@ from tallymark.api import (
     otlp,
     problems,
     reports,
-    rules,
     runs,
     scores,
     settings,
@@ -41,12 +42,13 @@ from tallymark.api import (
     versus,
     webhooks,
 )
-from tallymark.api.envelope import Envelope, find_bound
-from tallymark.api.quick_routes import QuickRoutes
-from tallymark.connections import ConnectionLimits, make_limits
-from tallymark.errors import WorkFailed
+from tallymark.http.envelope import Envelope, find_bound
+from tallymark.http.openapi import describe_operations
+from tallymark.http.operation_routes import make_routes
+from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
+from tallymark.service.resources import RESOURCES
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
@@ -71,7 +73,6 @@ _ROUTERS = (
     settings,
     exports,
     traces,
-    rules,
     webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
@@ -132,6 +133,7 @@ def make_api(service: Service) -> FastAPI:
     app.state.service = service
     for each in _ROUTERS:
         app.include_router(each.router, prefix=PREFIX)
+    app.router.routes[:0] = make_routes(service, RESOURCES.values())
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
     app.include_router(health.router)
@@ -157,6 +159,10 @@ def _describe_api(app: FastAPI) -> dict[str, Any]:
     for path in document["paths"].values():
         for operation in path.values():
             _describe_answers(operation, schemas)
+    paths, components = describe_operations(RESOURCES.values())
+    for path, entries in paths.items():
+        document["paths"].setdefault(path, {}).update(entries)
+    schemas |= components
     app.openapi_schema = document
     return document
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from tests.api.conftest import Server, listening, run_server
 from tests.cli.tally_process import Tally
+from tests.http.conftest import Server, listening, run_server
 
 
 @pytest.fixture(scope="module")

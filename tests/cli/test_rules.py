@@ -41,7 +41,7 @@ def test_a_backfill_that_has_not_ended_is_gone_on_with(tally: Tally) -> None:
     assert "queued" in begun.stdout, begun.stderr
     done = tally(*WORDS, "--workers", "2")
     assert done.returncode == 0, done.stderr
-    assert "backfill 1 has not ended, and is gone on with" in done.stderr
+    assert "backfill 1 has not ended and is continued" in done.stderr
     assert "backfill 1: done, 100.0%, 5 of 5 scored" in done.stdout
 
 

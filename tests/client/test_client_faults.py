@@ -21,8 +21,8 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 from scripts.faulty_proxy import FAULTS, Fault, FaultyProxy, Request
 from scripts.server_process import ADMIN_KEY, serve
-from tests.api.route_table import PACKED_CHALLENGE
 from tests.cli.tally_process import Tally
+from tests.http.route_table import PACKED_CHALLENGE
 
 from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.api.conftest import Server, publish, run_server
+from tests.http.conftest import Server, publish, run_server
 
 from tallymark.client import Client
 from tallymark.desk import boards

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.conftest import Server, listening, run_server
+from tests.http.conftest import Server, listening, run_server
 
 from tallymark.cli.run import QuietWatch
 from tallymark.client import Client

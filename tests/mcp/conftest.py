@@ -1,4 +1,4 @@
-"""The server and people of `tests/api`, asked by the SDK's own client."""
+"""The server and people of `tests/http`, asked by the SDK's own client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
-from tests.api.conftest import Server, publish, run_server
+from tests.http.conftest import Server, publish, run_server
 
 from mcp import Client
 from tallymark.server import make_server

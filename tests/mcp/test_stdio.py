@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.api.conftest import listening
+from tests.http.conftest import listening
 from tests.mcp.conftest import Hall
 
 from mcp import Client, StdioServerParameters

@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from tests.api.conftest import Server, listening, run_server
+from tests.http.conftest import Server, listening, run_server
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "challenges" / "log-detective"
 

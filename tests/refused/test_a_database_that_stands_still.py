@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.api.conftest import Server, run_server
+from tests.http.conftest import Server, run_server
 from tests.postgres import Postgres, start_postgres
 from tests.test_server import ask, serving
 
@@ -84,7 +84,7 @@ def wait_until_ready(server: Server) -> None:
 def test_requests_end_and_work_goes_on_afterwards(
     own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.api.envelope.REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr("tallymark.http.envelope.REQUEST_SECONDS", 0.5)
     monkeypatch.setattr("tallymark.store.postgres_engine._LATE", 0.0)
     url = own_postgres.furnished()
     with run_server(url, workers=0) as server:

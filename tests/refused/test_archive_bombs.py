@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from tests.api.conftest import run_server
+from tests.http.conftest import run_server
 from tests.sandbox.forked_child import in_a_child
 
 from tallymark.challenges.challenge_archives import read_archive

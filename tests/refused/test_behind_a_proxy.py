@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.api.conftest import ADA
+from tests.http.conftest import ADA
 
 from tallymark.server import make_server
 from tallymark.service.limits import RateLimits
 from tallymark.service.proxy import read_proxy_settings
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 
 PROXY = "192.0.2.1"
 READS = 90

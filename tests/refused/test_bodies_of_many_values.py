@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.conftest import Server, run_server
+from tests.http.conftest import Server, run_server
 
-from tallymark.api.envelope import BODIES, VALUES
 from tallymark.errors import Busy
+from tallymark.http.envelope import BODIES, VALUES
 from tallymark.service.limits import MemoryBudget
 
 if sys.version_info >= (3, 14):

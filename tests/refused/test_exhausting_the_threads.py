@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.api.conftest import Unlimited, _make_keys
+from tests.http.conftest import Unlimited, _make_keys
 
 from tallymark.challenges import challenge_data
 from tallymark.challenges.challenge_folder import pack
@@ -22,7 +22,8 @@ from tallymark.server import make_server
 from tallymark.service.callers import Caller
 from tallymark.service.fair_threads import EACH, MOST_WAITING, FairThreads, FairTurns
 from tallymark.service.limits import TABLE_COST, RateLimits
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.store.contests.attempts import Attempts
 from tallymark.store.database import Database
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.api.conftest import Server, publish, server
+from tests.http.conftest import Server, publish, server
 
 __all__ = ["server"]
 KEY = "nightly-17"

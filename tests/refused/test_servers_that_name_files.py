@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.conftest import Server, run_server
 from tests.challenges.challenge_folders import folder_with
 from tests.cli.tally_process import Tally
+from tests.http.conftest import Server, run_server
 
 from tallymark.challenges.challenge_folder import pack
 

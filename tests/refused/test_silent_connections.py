@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from tests.api.conftest import ADA, listening, run_server
+from tests.http.conftest import ADA, listening, run_server
 from uvicorn import Config
 from uvicorn.server import ServerState
 

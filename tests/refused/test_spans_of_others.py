@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.conftest import Server, run_server
+from tests.http.conftest import Server, run_server
 from tests.traces.otlp_samples import as_json, model_call, span
 
 from tallymark.store.contests import attempt_rows

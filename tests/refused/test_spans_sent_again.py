@@ -64,7 +64,7 @@ def test_a_backfill_scores_what_a_version_holds(desk: Desk) -> None:
     settle(desk)
     send(desk, *BATCH)
     desk.rules.add({"name": "tokens", "formula": "tokens"})
-    made = desk.rules.start_backfill("tokens", NOON - DAY, NOON + DAY)
+    made = desk.start_backfill("tokens", NOON - DAY, NOON + DAY)
     desk.work().backfill(made.id)
     assert desk.values("tokens") == [220.0]
 

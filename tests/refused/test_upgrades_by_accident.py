@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine
-from tests.api.conftest import run_server
 from tests.cli.tally_process import Tally
+from tests.http.conftest import run_server
 from tests.store.test_migrations import make_old
 
 from tallymark.store import open_store

@@ -18,12 +18,13 @@ from typing import Any
 
 import msgspec
 from starlette.testclient import TestClient
-from tests.api.conftest import Unlimited
+from tests.http.conftest import Unlimited
 
 from tallymark.challenges.challenge_folder import pack
 from tallymark.server import make_server
 from tallymark.service.callers import SESSION_COOKIE, Caller
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.web.site import PAGES
 
 START = 1_800_000_000.0

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.resources import Resources
 from tallymark.service.rule_work import RuleWork
-from tallymark.service.rules import RuleService
+from tallymark.service.rules import Rules
+from tallymark.service.settings import ServiceSettings
 from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
+from tallymark.store.traces.backfills import Backfill
 from tallymark.store.traces.rule_jobs import queue_rule_jobs
+from tallymark.store.traces.rules import Rule
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace
 from tallymark.traces.trace_query import TraceQuery
@@ -66,9 +72,20 @@ class Desk:
     remote: RemoteRules = ANYTHING
 
     @property
-    def rules(self) -> RuleService:
-        """As whoever has the database."""
-        return RuleService(self.store, self.remote, own=True, clock=self.clock)
+    def rules(self) -> Rules:
+        """As the owner of the database."""
+        settings = ServiceSettings(own=True, rules=self.remote)
+        return Resources.over(self.store, settings, self.clock).rules
+
+    def add_rule(self, rule: dict[str, Any]) -> Rule:
+        """Add a rule, and return it as the store has it."""
+        return self.store.rules.get(self.rules.add(rule).name)
+
+    def start_backfill(self, name: str, since: float, until: float) -> Backfill:
+        """Queue a backfill, and return it as the store has it."""
+        made = self.rules.backfill(name, since, until).backfill
+        assert made is not None
+        return self.store.backfills.get(made.id)
 
     def load(self, traces: Sequence[Trace]) -> None:
         """Traces that are quiet already."""
@@ -89,8 +106,8 @@ class Desk:
 
     def count(self, name: str) -> dict[str, int]:
         """What a rule decided so far, without zeros."""
-        told = self.rules.get(name).to_dict()["counts"]
-        return {key: value for key, value in told.items() if value}
+        counts = msgspec.structs.asdict(self.rules.get(name).counts)
+        return {key: value for key, value in counts.items() if value}
 
     def values(self, name: str) -> list[float | None]:
         """The scores that count, by the traces' ids."""

@@ -9,11 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.api.conftest import ADA, Server, listening, run_server
+from tests.http.conftest import ADA, Server, listening, run_server
 
 from tallymark.errors import InvalidInput
 from tallymark.service.own_traces import start_tracing
-from tallymark.service.service import read_settings
+from tallymark.service.settings import read_settings
 from tallymark.traces.trace_query import parse_query
 from tallymark.watched_work import watch
 

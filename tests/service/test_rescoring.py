@@ -21,7 +21,9 @@ from tallymark.service.rescoring import (
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.service.service import Service, ServiceSettings, TenantServices
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
+from tallymark.service.tenant import TenantServices
 
 ORGANISER = Caller("default", "organiser", "organiser olga", owner="olga")
 WEIGHTS = NewRule(changes={"weights": {"correctness": 0.1, "speed": 0.9}})

@@ -43,7 +43,7 @@ def test_it_decides_as_one_process_does(desk: Desk, rule: dict[str, Any]) -> Non
     found = []
     for name, how in (("alone", {}), ("spread", {"engine": engine})):
         desk.rules.add({**rule, "name": name})
-        made = desk.rules.start_backfill(name, NOON, NOON + 1000)
+        made = desk.start_backfill(name, NOON, NOON + 1000)
         done = desk.work(**how).backfill(made.id)
         found.append((done, desk.count(name), desk.values(name)))
     assert found[0] == found[1]
@@ -58,7 +58,7 @@ def test_traces_over_which_workers_die_have_failed(
 
     monkeypatch.setattr("tallymark.service.rule_blocks.make_context", fail)
     desk.rules.add({"name": "polite", "scorer": "contains(values=['sorry'])"})
-    made = desk.rules.start_backfill("polite", NOON, NOON + 1000)
+    made = desk.start_backfill("polite", NOON, NOON + 1000)
     done = desk.work(engine=SerialEngine(2)).backfill(made.id)
     assert (done["state"], done["failed"]) == ("done", 230)
 
@@ -73,11 +73,11 @@ def test_who_does_a_backfill_is_told_that_its_job_failed_and_may_do_it_again(
         raise error
 
     desk.rules.add({"name": "polite", "scorer": "contains(values=['sorry'])"})
-    made = desk.rules.start_backfill("polite", NOON, NOON + 1000)
+    made = desk.start_backfill("polite", NOON, NOON + 1000)
     with closing(App(str(tmp_path / "tally.db"))) as app:
         with monkeypatch.context() as broken:
             broken.setattr("tallymark.service.rule_blocks.go_on_with_backfill", fail)
             with pytest.raises(WorkFailed, match=f"backfill {made.id} has not ended: not today"):
                 do_backfills(app, SerialChoice(), made.job)
         do_backfills(app, SerialChoice(), made.job)
-    assert desk.rules.find_backfill("polite", made.id).state == "done"
+    assert desk.rules.get_backfill("polite", made.id).state == "done"

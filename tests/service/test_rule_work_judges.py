@@ -74,7 +74,7 @@ def go_on(desk: Desk, rounds: int, pause: float = DAY / 100) -> None:
 
 def find_spent(desk: Desk) -> float:
     """Nothing is set aside for what has ended."""
-    days = desk.rules.spending("kind")
+    days = desk.rules.spending("kind").days
     assert not any(each.reserved_count or each.reserved_cost for each in days)
     return sum(each.spent for each in days)
 
@@ -107,7 +107,7 @@ def test_a_judge_that_refuses_for_ever_costs_nothing_and_is_left_alone(
     go_on(desk, 1, pause=0.0)
     told = desk.rules.get("kind")
     assert "429" in (told.trouble or "")
-    assert told.rule.again_at == desk.clock() + 3600
+    assert told.again_at == desk.clock() + 3600
     asked = len(judge.bodies)
     go_on(desk, 1)
     go_on(desk, 1, pause=DAY)
@@ -140,7 +140,7 @@ def test_two_workers_at_a_judge_that_answers_now_and_then_pay_no_more_than_the_c
 ) -> None:
     judge.will(HANG, VERDICT, Reply(b"{", 200), say("no"), VERDICT, HANG, say("no"), HANG, VERDICT)
     made = make_rule(judge, cap_cost=12 * CENT, reserve=2 * CENT, timeout=0.05)
-    rule = desk.rules.add(made).rule
+    rule = desk.add_rule(made)
     desk.load([make_trace(n) for n in range(8)])
     desk.work().decide()
     with ThreadPoolExecutor(2) as threads:
@@ -164,7 +164,7 @@ def test_what_a_backfill_says_first_is_what_tokens_cost(
     rule["judge"] |= {"pricing": {"input": 1.0, "output": 4.0}}
     desk.rules.add(rule)
     said = desk.rules.preview_backfill("kind", NOON, NOON + 100)
-    desk.work().backfill(desk.rules.start_backfill("kind", NOON, NOON + 100).id)
+    desk.work().backfill(desk.start_backfill("kind", NOON, NOON + 100).id)
     sent = sum(count_tokens(each["content"]) for body in judge.bodies for each in body["messages"])
     assert said.cost == pytest.approx((sent * 1.0 + 4 * 300 * 4.0) / 1e6, rel=0.1)
     assert said.cost_by == (

@@ -43,7 +43,7 @@ def lone(tmp_path: Path) -> Iterator[Desk]:
 def find_accounts(desk: Desk, name: str) -> list[tuple[int, float, int, float]]:
     return [
         (each.scored, round(each.spent, 6), each.reserved_count, each.reserved_cost)
-        for each in desk.rules.spending(name)
+        for each in desk.rules.spending(name).days
     ]
 
 
@@ -76,7 +76,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_nobody_is_asked_for_a_version_that_was_edited_meanwhile(
     desk: Desk, asked: list[str]
 ) -> None:
-    rule = desk.rules.add(judge(cap_cost=1.0, reserve=0.01)).rule
+    rule = desk.add_rule(judge(cap_cost=1.0, reserve=0.01))
     desk.load([make_trace(n) for n in range(3)])
     desk.work().decide()
     meanwhile(desk, "reserve", lambda: desk.rules.edit("kind", judge(cap_cost=0.02, reserve=0.01)))
@@ -89,7 +89,7 @@ def test_nobody_is_asked_for_a_version_that_was_edited_meanwhile(
 
 
 def test_nobody_is_asked_twice_by_two_who_took_the_same(desk: Desk, asked: list[str]) -> None:
-    rule = desk.rules.add(judge(cap_cost=1.0, reserve=0.01)).rule
+    rule = desk.add_rule(judge(cap_cost=1.0, reserve=0.01))
     desk.load([make_trace(n) for n in range(3)])
     desk.work().decide()
     meanwhile(desk, "reserve", lambda: desk.work().score(rule.id))
@@ -102,7 +102,7 @@ def test_a_rule_that_is_deleted_meanwhile_asks_nobody(desk: Desk, asked: list[st
     desk.load([make_trace(n) for n in range(3)])
     desk.settle()
     desk.rules.add(judge(cap_cost=1.0, reserve=0.01))
-    made = desk.rules.start_backfill("kind", NOON, NOON + 100)
+    made = desk.start_backfill("kind", NOON, NOON + 100)
     meanwhile(desk, "reserve", lambda: desk.rules.archive("kind"))
     assert desk.work().backfill(made.id)["state"] == "superseded"
     assert not asked
@@ -112,7 +112,7 @@ def test_a_rule_that_is_deleted_meanwhile_asks_nobody(desk: Desk, asked: list[st
 
 def test_what_was_set_aside_for_a_trace_that_is_removed_is_given_up(desk: Desk) -> None:
     """The judge has been asked by then: it counts as spent, and others need not wait for it."""
-    rule = desk.rules.add(judge(cap_cost=0.05, reserve=0.02)).rule
+    rule = desk.add_rule(judge(cap_cost=0.05, reserve=0.02))
     desk.load([make_trace(n) for n in range(2)])
     desk.work().decide()
 
@@ -129,7 +129,7 @@ def test_what_was_set_aside_for_a_trace_that_is_removed_is_given_up(desk: Desk) 
 
 
 def test_a_place_is_of_the_day_on_which_it_was_taken(desk: Desk) -> None:
-    rule = desk.rules.add({**POLITE, "cap_count": 2}).rule
+    rule = desk.add_rule({**POLITE, "cap_count": 2})
     desk.clock.now = JUST_BEFORE - 1.0
     desk.load([make_trace(n) for n in range(3)])
     desk.work().decide()
@@ -137,7 +137,7 @@ def test_a_place_is_of_the_day_on_which_it_was_taken(desk: Desk) -> None:
     desk.work().score(rule.id)
     desk.load([make_trace(n) for n in (7, 8, 9)])
     desk.settle()
-    assert [(each.day, each.scored) for each in desk.rules.spending("polite")] == [
+    assert [(each.day, each.scored) for each in desk.rules.spending("polite").days] == [
         ("2026-01-02", 2),
         ("2026-01-01", 2),
     ]
@@ -172,7 +172,7 @@ def test_a_backfill_costs_what_it_said(desk: Desk) -> None:
     desk.settle()
     said = desk.rules.preview_backfill("kind", NOON, NOON + 100)
     assert (said.to_score, said.cost_by) == (12, "the mean of 11 traces so far")
-    done = desk.work().backfill(desk.rules.start_backfill("kind", NOON, NOON + 100).id)
+    done = desk.work().backfill(desk.start_backfill("kind", NOON, NOON + 100).id)
     assert said.cost == pytest.approx(0.12)
     assert done["spent"] == pytest.approx(said.cost)
 
@@ -183,7 +183,7 @@ def test_a_backfill_by_a_scorer_that_is_paid_for_says_so(desk: Desk) -> None:
     desk.rules.add({**POLITE, "reserve": 0.5, "cap_cost": 100.0})
     said = desk.rules.preview_backfill("polite", NOON, NOON + 100)
     assert (said.cost, said.cost_by) == (2.0, "what is set aside for each")
-    done = desk.work().backfill(desk.rules.start_backfill("polite", NOON, NOON + 100).id)
+    done = desk.work().backfill(desk.start_backfill("polite", NOON, NOON + 100).id)
     assert done["spent"] == pytest.approx(2.0)
 
 
@@ -208,8 +208,8 @@ def test_what_is_scored_at_once_is_kept_once_or_not_at_all(
 ) -> None:
     desk.load([make_trace(n) for n in range(3)])
     desk.settle()
-    rule = desk.rules.add(POLITE).rule
-    made = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    rule = desk.add_rule(POLITE)
+    made = desk.start_backfill("polite", NOON, NOON + 100)
     meanwhile(desk, "look_back", lambda: happens(desk, made.id))
     assert desk.work().backfill(made.id)["state"] == state
     found = desk.store.backfills.get(made.id)
@@ -222,7 +222,7 @@ def test_who_ends_a_backfill_waits_for_who_settles_before_it_takes_anything(desk
     """Else each could wait for what the other has: PostgreSQL would call it a deadlock."""
     desk.rules.add(POLITE)
     desk.load([make_trace(1)])
-    made = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    made = desk.start_backfill("polite", NOON, NOON + 100)
     with ThreadPoolExecutor(1) as pool:
 
         def work(connection: Connection) -> Future[None] | None:
@@ -246,14 +246,14 @@ def test_who_ends_a_backfill_waits_for_who_settles_before_it_takes_anything(desk
 
 
 def test_a_backfill_leaves_alone_what_waits_as_it_came_and_what_is_not_quiet(desk: Desk) -> None:
-    rule = desk.rules.add({**POLITE, "quiet": 50.0}).rule
+    rule = desk.add_rule({**POLITE, "quiet": 50.0})
     desk.load([make_trace(1)])
     desk.work().decide()
-    with_rule = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    with_rule = desk.start_backfill("polite", NOON, NOON + 100)
     assert desk.work().backfill(with_rule.id)["state"] == "done"
     assert desk.count("polite") == {"waiting": 1}
     desk.rules.edit("polite", {**POLITE, "quiet": 60.0})
-    again = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    again = desk.start_backfill("polite", NOON, NOON + 100)
     assert desk.work().backfill(again.id)["status"] == "queued"
     desk.clock.now += 100
     assert desk.work().backfill(again.id)["scored"] == 1
@@ -270,7 +270,7 @@ def test_a_backfill_that_dies_while_it_stores_has_done_nothing(
     desk.load([make_trace(n) for n in range(3)])
     desk.settle()
     desk.rules.add(POLITE)
-    made = desk.rules.start_backfill("polite", NOON, NOON + 100)
+    made = desk.start_backfill("polite", NOON, NOON + 100)
     with monkeypatch.context() as broken:
         broken.setattr(desk.store.decisions, "_write_scores", None)
         with pytest.raises(TypeError):
@@ -285,7 +285,7 @@ def test_a_backfill_by_a_new_version_takes_over_what_counts(desk: Desk) -> None:
     desk.load([make_trace(1), make_trace(2)])
     desk.settle()
     desk.rules.edit("polite", {"scorer": 'contains(values=["absent"])'})
-    done = desk.work().backfill(desk.rules.start_backfill("polite", NOON, NOON + 100).id)
+    done = desk.work().backfill(desk.start_backfill("polite", NOON, NOON + 100).id)
     assert (done["scored"], desk.values("polite")) == (2, [0.0, 0.0])
 
 
@@ -317,7 +317,7 @@ def test_what_a_backfill_may_score_is_looked_up_by_key(
     lone: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by going through all traces of the tenant for each of the given ones."""
-    rule = lone.rules.add(POLITE).rule
+    rule = lone.add_rule(POLITE)
     asked: list[tuple[str, tuple[Any, ...]]] = []
     read = QuickStatements.read
 
@@ -337,5 +337,5 @@ def test_what_a_backfill_may_score_is_looked_up_by_key(
 def test_of_two_backfills_that_are_started_at_once_one_is_refused(desk: Desk) -> None:
     desk.rules.add(POLITE)
     with pytest.raises(Conflict, match="has not ended"), ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: desk.rules.start_backfill("polite", NOON, NOON + 100), "ab"))
-    assert len(desk.rules.backfills("polite")) == 1
+        list(threads.map(lambda _: desk.start_backfill("polite", NOON, NOON + 100), "ab"))
+    assert len(desk.rules.backfills("polite").items) == 1

@@ -11,7 +11,8 @@ import pytest
 from tallymark.challenges.attempt import Metrics
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
 from tallymark.service.callers import Caller
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 
 OPERATOR = Caller("default", "admin", "ada")
 SUMS = Challenge(

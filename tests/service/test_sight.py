@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.conftest import Server, publish, run_server
-from tests.api.route_table import PACKED_CHALLENGE
+from tests.http.conftest import Server, publish, run_server
+from tests.http.route_table import PACKED_CHALLENGE
 
 ORGANISER, REPORTER = "alice.secret@example.com", "bob.secret@example.com"
 

@@ -23,7 +23,8 @@ from tallymark.errors import Conflict
 from tallymark.server import make_server, name_hosts
 from tallymark.service.app import App
 from tallymark.service.callers import SESSION_COOKIE, Caller
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.store import Store
 
 PORT = 7373

@@ -29,8 +29,7 @@ from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
-from tallymark.service.remote_suites import RemoteRules
-from tallymark.service.rules import RuleService
+from tallymark.service.resources import Resources
 from tallymark.service.trace_questions import TraceQuestions
 from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
@@ -298,8 +297,8 @@ def fill_traces(store: Store, odd: str = "") -> None:
     ]
     TraceIntake(store, clock=lambda: NOW - 60).load(traces)
     store.traces.settle(NOW)
-    rules = RuleService(store, RemoteRules(), True, lambda: NOW - 20)
-    rules.add({"formula": "1 - min(1, duration / 3)", "filter": "service:desk"}, name="short")
+    rules = Resources.over(store, clock=lambda: NOW - 20).rules
+    rules.add({"name": "short", "formula": "1 - min(1, duration / 3)", "filter": "service:desk"})
     questions = TraceQuestions(store, lambda: NOW - 30)
     for number in range(1, 7):
         questions.add_score(

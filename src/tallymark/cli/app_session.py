@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tallymark.client.addresses import Address
     from tallymark.desk.desk import Desk
     from tallymark.service.competition import Competition
+    from tallymark.service.resources import Resources
 
 server_in_file: str | None = None
 """What a `tally.toml` names, which is no word of the user's: see `client/addresses.py`."""
@@ -103,6 +104,23 @@ def open_desk(db: str | None, server: str | None) -> Iterator[Desk]:
         tell_store(db)
     with desk.open_local(db) if address is None else desk.open_remote(address, server) as opened:
         yield opened
+
+
+@contextmanager
+def open_resources(db: str | None, server: str | None) -> Iterator[Resources]:
+    """Open the operations over a database, or those of a server."""
+    address = find_server(db, server)
+    if address is None:
+        from tallymark.service.resources import open_local
+
+        tell_store(db)
+        with open_local(db) as resources:
+            yield resources
+    else:
+        from tallymark.client import Client
+
+        with Client(address.url, address.key) as client:
+            yield client
 
 
 @contextmanager

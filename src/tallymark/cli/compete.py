@@ -150,7 +150,8 @@ def _open_client(
             yield client, urlsplit(found.url).netloc.replace(":", "-")
         return
     from tallymark.server import serve_beside
-    from tallymark.service.service import Service, read_settings
+    from tallymark.service.service import Service
+    from tallymark.service.settings import read_settings
 
     settings = read_settings(
         os.environ,

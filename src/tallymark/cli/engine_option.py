@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tallymark.engine.engine_choice import MOST_WORKERS, EngineChoice, choose_engine
 from tallymark.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tallymark.desk.desk import Desk
 
 EngineName = Annotated[
     str | None,
@@ -32,9 +29,11 @@ Workers = Annotated[
 ]
 
 
-def choose_for_desk(engine: str | None, workers: int | None, desk: Desk) -> EngineChoice | None:
-    """Where is worked on what a database has; a server has its own workers."""
-    if not desk.there:
+def choose_where(
+    engine: str | None, workers: int | None, *, is_remote: bool
+) -> EngineChoice | None:
+    """Choose the engine for work on a database; a server has workers of its own."""
+    if not is_remote:
         return choose_engine(engine, workers)
     if engine or workers:
         flag = "--engine" if engine else "--workers"

@@ -45,7 +45,8 @@ def mcp(
         serve_remote(address.url, address.key)
         return
     from tallymark.mcp.stdio import serve_own
-    from tallymark.service.service import Service, read_settings
+    from tallymark.service.service import Service
+    from tallymark.service.settings import read_settings
 
     settings = read_settings(
         os.environ,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
-from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
+from tallymark.cli.engine_option import EngineName, Workers, choose_where
 from tallymark.cli.progress import show_progress
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
@@ -112,7 +112,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     from tallymark.desk.judging import JudgedHere
 
     with open_desk(db, server) as desk:
-        choice = choose_for_desk(engine, workers, desk)
+        choice = choose_where(engine, workers, is_remote=bool(desk.there))
         how = JudgedHere(insecure_local=insecure_local, engine=choice)
         with show_progress("rescoring") as update:
             found = desk.challenges.rescore(

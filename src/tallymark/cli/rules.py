@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
-from tallymark.cli.engine_option import EngineName, Workers, choose_for_desk
+from tallymark.cli.app_session import Db, Server, open_resources
+from tallymark.cli.engine_option import EngineName, Workers, choose_where
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import (
@@ -26,12 +27,10 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tallymark.desk.desk import Desk
-    from tallymark.desk.rules import RuleAct
     from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.service.rules import BackfillPreview
+    from tallymark.service.resources import Resources
+    from tallymark.service.rules import Backfill, BackfillPreview, Counts, Decided, Rule
+    from tallymark.store.traces.rule_days import RuleDay
 
 app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]
@@ -114,9 +113,9 @@ def _take_flags(command: Callable[..., None]) -> Callable[..., None]:
     return take
 
 
-def _tell(document: Mapping[str, Any], as_json: bool, *lines: str) -> None:
+def _print(record: Rule, as_json: bool, *lines: str) -> None:
     if as_json:
-        print_json(document)
+        print_json(msgspec.to_builtins(record))
     else:
         say(*lines)
 
@@ -141,11 +140,14 @@ def add(
             f"nothing says how {name} scores",
             hint="give --scorer, --rubric and --judge, --formula, or --file",
         )
-    with open_desk(db, server) as desk:
-        made = desk.rules.add(name, rule if file is None else file)
-    called = made["name"]
-    said = f"{called} scores what comes from now on; what is kept already:"
-    _tell(made, as_json, said, f"  tally rules backfill {called} --since 7d")
+    with open_resources(db, server) as tally:
+        document = rule if file is None else _read_file(file, name, tally)
+        made = tally.rules.add({**document, **({"name": name} if name else {})})
+    lines = (
+        f"{made.name} scores new traces from now on; to score stored traces too:",
+        f"  tally rules backfill {made.name} --since 7d",
+    )
+    _print(made, as_json, *lines)
 
 
 @app.command()
@@ -161,15 +163,27 @@ def edit(
     """Make a new version of a rule: flags change what it says, a file replaces it."""
     if (file is None) == (not rule):
         raise InvalidInput("a version is a file or flags", hint="say what changes, or give --file")
-    with open_desk(db, server) as desk:
-        before = desk.rules.get(name)
-        given = _change(before["definition"], rule) if file is None else file
-        changed = desk.rules.edit(name, given)
-    version = changed["version"]
-    if version == before["version"]:
-        _tell(changed, as_json, f"{name} says that already: it stays version {version}")
+    with open_resources(db, server) as tally:
+        before = tally.rules.get(name)
+        if file is None:
+            document = _change(before.definition, rule)
+        else:
+            document = _read_file(file, name, tally)
+        changed = tally.rules.edit(name, document)
+    if changed.version == before.version:
+        line = f"nothing changed: {name} stays version {changed.version}"
     else:
-        _tell(changed, as_json, f"{name} is version {version} now; what others scored stays")
+        line = f"{name} is now version {changed.version}; existing scores stay"
+    _print(changed, as_json, line)
+
+
+def _read_file(file: Path, name: str, tally: Resources) -> dict[str, Any]:
+    """Read a rule file here, so that its mistakes have lines and columns."""
+    from tallymark.service.rule_definitions import read_rule, refuse_other_name, write_rule
+
+    named, definition = read_rule(file, folder=None if tally.is_remote else file.absolute().parent)
+    refuse_other_name(named, name)
+    return write_rule(definition) | ({"name": named} if named else {})
 
 
 def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -183,102 +197,93 @@ def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 @app.command("list")
 def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List rules with what they decided and spent."""
-    with open_desk(db, server) as desk:
-        found = desk.rules.list()
+    with open_resources(db, server) as tally:
+        found = tally.rules.list().items
     if as_json:
-        print_json(found)
+        print_json(msgspec.to_builtins(found))
         return
     if not found:
         say("no rules; make one: tally rules add polite --scorer 'contains(values=[\"sorry\"])'")
         return
     rows = [
-        [each["name"], each["state"], str(each["version"]), *_write_counts(_flatten(each))]
+        [each.name, each.state, str(each.version), *_write_counts(each.counts, each.spent)]
         for each in found
     ]
     heads = ["RULE", "STATE", "VERSION", *_COUNTS]
     say(Table(heads, rows, right=heads[2:], drop=("VERSION", *reversed(_COUNTS))))
     for each in found:
-        if each["trouble"] is not None:
-            say(f"{each['name']} cannot score now: {clean_line(each['trouble'])}")
+        if each.trouble is not None:
+            say(f"{each.name} cannot score now: {clean_line(each.trouble)}")
 
 
 @app.command()
 def show(
     name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
-    """Show a rule: what it says, what it decided, its days, versions and backfills."""
-    with open_desk(db, server) as desk:
-        rule = desk.rules.get(name)
+    """Show a rule with its counts by day, versions and backfills."""
+    with open_resources(db, server) as tally:
+        rule = tally.rules.get(name)
     if as_json:
-        print_json(rule)
+        print_json(msgspec.to_builtins(rule))
         return
     _say_rule(rule)
-    if rule["days"]:
+    if rule.days:
         say("")
-        rows = [[each["day"], *_write_counts(each)] for each in rule["days"][:_DAYS_SHOWN]]
+        rows = [[each.day, *_write_counts(each, each.spent)] for each in rule.days[:_DAYS_SHOWN]]
         heads = ["DAY (UTC)", *(name for name in _COUNTS if name != "WAITING")]
         say(Table(heads, rows, right=heads[1:], drop=heads[:0:-1]))
-    if len(rule["versions"]) > 1:
+    if len(rule.versions) > 1:
         say("", "versions")
-        for version in rule["versions"]:
-            author = clean_line(version["author"])
-            say(f"  {version['number']}  {format_moment(version['at'])}  by {author}")
-    for backfill in rule["backfills"][:5]:
+        for version in rule.versions:
+            author = clean_line(version.author)
+            say(f"  {version.number}  {format_moment(version.at)}  by {author}")
+    for backfill in rule.backfills[:5]:
         say(_describe_backfill(backfill))
 
 
-def _flatten(rule: Mapping[str, Any]) -> dict[str, Any]:
-    return {**rule["counts"], "spent": rule["spent"]}
-
-
-def _write_counts(counts: Mapping[str, Any]) -> list[str]:
+def _write_counts(counts: Counts | RuleDay, spent: float) -> list[str]:
     names = ("scored", "failed", "filtered", "not_drawn", "capped", "waiting")
-    found = [f"{counts[name]:,}" for name in names if name in counts]
-    return [*found, format_money(counts["spent"])]
+    found = [f"{getattr(counts, name):,}" for name in names if hasattr(counts, name)]
+    return [*found, format_money(spent)]
 
 
-def _say_rule(rule: Mapping[str, Any]) -> None:
-    author = clean_line(rule["owner"])
-    say(f"{rule['name']}  version {rule['version']}, {rule['state']}, by {author}")
-    for key, value in rule["definition"].items():
+def _say_rule(rule: Rule) -> None:
+    say(f"{rule.name}  version {rule.version}, {rule.state}, by {clean_line(rule.owner)}")
+    for key, value in rule.definition.items():
         say(f"  {key}: {clean_line(str(value))}")
-    if rule["trouble"] is not None:
-        at = rule["again_at"]
-        again = "" if at is None else f"; again at {format_moment(at)}"
-        say(f"it cannot score now: {clean_line(rule['trouble'])}{again}")
-
-
-def _act(
-    act: RuleAct, name: str, where: tuple[str | None, str | None], as_json: bool, line: str
-) -> None:
-    with open_desk(*where) as desk:
-        done = desk.rules.act(act, name)
-    _tell(done, as_json, f"{name} {line}")
+    if rule.trouble is not None:
+        again = "" if rule.again_at is None else f"; next try at {format_moment(rule.again_at)}"
+        say(f"it cannot score now: {clean_line(rule.trouble)}{again}")
 
 
 @app.command()
 def pause(
     name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
-    """Neither look at traces nor score them until the rule is resumed."""
-    said = "is paused; what comes meanwhile can be backfilled later"
-    _act("pause", name, (db, server), as_json, said)
+    """Pause a rule until it is resumed."""
+    with open_resources(db, server) as tally:
+        rule = tally.rules.pause(name)
+    _print(rule, as_json, f"{name} is paused; traces that arrive meanwhile can be backfilled")
 
 
 @app.command()
 def resume(
     name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
-    """Go on with a paused rule, first with what still waits."""
-    _act("resume", name, (db, server), as_json, "scores again")
+    """Resume a paused rule; waiting traces are scored first."""
+    with open_resources(db, server) as tally:
+        rule = tally.rules.resume(name)
+    _print(rule, as_json, f"{name} scores again")
 
 
 @app.command()
 def delete(
     name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
-    """End a rule for good: its scores and decisions stay, and its name is free."""
-    _act("archive", name, (db, server), as_json, "scores no more; what it scored stays")
+    """Archive a rule: its scores and decisions stay, and its name can be reused."""
+    with open_resources(db, server) as tally:
+        rule = tally.rules.archive(name)
+    _print(rule, as_json, f"{name} is archived; its scores stay")
 
 
 @app.command()
@@ -286,7 +291,7 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
     name: RuleArgument,
     decision: Annotated[
         str | None,
-        typer.Option("--decision", "-d", help="scored, failed, filtered, not_drawn, capped ..."),
+        typer.Option("--decision", "-d", help="Only traces with this outcome."),
     ] = None,
     trace: Annotated[str | None, typer.Option("--trace", help="Only of this trace.")] = None,
     limit: Annotated[
@@ -296,21 +301,21 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What a rule decided of traces and why, newest first."""
-    with open_desk(db, server) as desk:
-        found = desk.rules.decisions(name, decision=decision, trace=trace, limit=limit)
+    """List a rule's outcomes per trace with reasons, newest first."""
+    with open_resources(db, server) as tally:
+        found = tally.rules.decisions(name, cast("Decided | None", decision), trace, limit).items
     if as_json:
-        print_json(found)
+        print_json(msgspec.to_builtins(found))
         return
     rows = [
         [
-            format_moment(each["at"]),
-            each["trace"],
-            str(each["trace_version"]),
-            str(each["rule_version"]),
-            each["decision"].replace("_", " "),
-            "" if each["cost"] is None else format_money(each["cost"]),
-            clean_line(each["reason"]),
+            format_moment(each.at),
+            each.trace,
+            str(each.trace_version),
+            str(each.rule_version),
+            each.decision.replace("_", " "),
+            "" if each.cost is None else format_money(each.cost),
+            clean_line(each.reason),
         ]
         for each in found
     ]
@@ -338,54 +343,50 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     """Score kept traces of a span of time: the count and the cost are said first."""
     import time
 
-    import msgspec
-
     from tallymark.traces.trace_query import read_moment
 
     now = time.time()
     span = (read_moment(since, now=now), read_moment(until, now=now))
-    with open_desk(db, server) as desk:
-        choice = choose_for_desk(engine, workers, desk)
-        left = _find_unended(desk, name)
+    with open_resources(db, server) as tally:
+        choice = choose_where(engine, workers, is_remote=tally.is_remote)
+        unended = _find_unended(tally, name)
         made = None
-        if left is not None and choice is not None and not dry_run:
+        if unended is not None and choice is not None and not dry_run:
             # Begun by a command that died, or waiting for a worker.
-            say(f"tally: backfill {left['id']} has not ended, and is gone on with", err=True)
-            made = _do_backfill(desk, choice, name, left)
-            left = _find_unended(desk, name)
-        said = desk.rules.preview_backfill(name, *span)
+            say(f"tally: backfill {unended.id} has not ended and is continued", err=True)
+            made = _do_backfill(tally, choice, name, unended)
+            unended = _find_unended(tally, name)
+        preview = tally.rules.preview_backfill(name, *span)
         if not as_json:
-            _say_preview(name, said)
-            if left is not None and made is None:
-                say(f"  {_describe_backfill(left)}")
-        if not dry_run and said.to_score:
+            _say_preview(name, preview)
+            if unended is not None and made is None:
+                say(f"  {_describe_backfill(unended)}")
+        if not dry_run and preview.to_score:
             if as_json and not yes:
                 raise InvalidInput("a backfill is confirmed", hint="give --yes, or --dry-run")
             if yes or typer.confirm("Score them?", err=True):
-                made = desk.rules.start_backfill(name, *span)
-                if choice is not None:
-                    made = _do_backfill(desk, choice, name, made)
+                made = tally.rules.backfill(name, *span).backfill
+                if choice is not None and made is not None:
+                    made = _do_backfill(tally, choice, name, made)
     if as_json:
-        print_json({"preview": msgspec.to_builtins(said), "backfill": made})
+        print_json(msgspec.to_builtins({"preview": preview, "backfill": made}))
     elif made is not None and choice is not None:
         say(_describe_backfill(made))
     elif made is not None:
-        say(f"queued: workers of tally serve or tally worker do it (job {made['job']})")
+        say(f"queued: workers of tally serve or tally worker do it (job {made.job})")
         say(f"  tally rules show {name}")
 
 
-def _find_unended(desk: Desk, name: str) -> Mapping[str, Any] | None:
-    known = desk.rules.get(name)["backfills"]
-    return next((each for each in known if each["state"] == "running"), None)
+def _find_unended(tally: Resources, name: str) -> Backfill | None:
+    return next((each for each in tally.rules.backfills(name) if each.state == "running"), None)
 
 
-def _do_backfill(
-    desk: Desk, choice: EngineChoice, name: str, asked: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Does what is queued; what has come of the one that was asked for."""
-    desk.rules.do_backfills(choice, asked["job"])
-    known = desk.rules.get(name)["backfills"]
-    return next(each for each in known if each["id"] == asked["id"])
+def _do_backfill(tally: Resources, choice: EngineChoice, name: str, asked: Backfill) -> Backfill:
+    """Run the queued backfills of this store, and return the one that was asked for."""
+    from tallymark.service.rule_blocks import do_backfills
+
+    do_backfills(tally.rules.services.app, choice, asked.job)
+    return tally.rules.get_backfill(name, asked.id)
 
 
 def _say_preview(name: str, said: BackfillPreview) -> None:
@@ -409,12 +410,12 @@ def _say_preview(name: str, said: BackfillPreview) -> None:
         say(f"  today's cap leaves {format_money(said.left_cost)}")
 
 
-def _describe_backfill(each: Mapping[str, Any]) -> str:
-    done = each["scored"] + each["failed"]
-    more = f", {each['capped']:,} capped" if each["capped"] else ""
+def _describe_backfill(each: Backfill) -> str:
+    done = each.scored + each.failed
+    more = f", {each.capped:,} capped" if each.capped else ""
     return (
-        f"backfill {each['id']}: {each['state']}, {format_percent(100 * each['progress'])},"
-        f" {done:,} of {each['expected']:,} scored{more}, {format_money(each['spent'])}"
+        f"backfill {each.id}: {each.state}, {format_percent(100 * each.progress)},"
+        f" {done:,} of {each.expected:,} scored{more}, {format_money(each.spent)}"
     )
 
 
@@ -422,21 +423,20 @@ def _describe_backfill(each: Mapping[str, Any]) -> str:
 def check(
     file: FileArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
-    """Try a rule on the newest kept traces: nothing is stored, and no model is asked."""
-    with open_desk(db, server) as desk:
-        trial = desk.rules.try_out(file)
+    """Try a rule on the newest stored traces; nothing is stored and no model is called."""
+    with open_resources(db, server) as tally:
+        trial = tally.rules.try_out(_read_file(file, "", tally))
     if as_json:
-        print_json(trial)
+        print_json(msgspec.to_builtins(trial))
         return
     say(f"{file} is a rule")
-    if not trial["traces"]:
-        say("no traces are kept here to try it on")
+    if not trial.traces:
+        say("no traces are stored here to try it on")
         return
-    looked = format_count(trial["traces"], "trace")
-    say(f"of the newest {looked} it would score {trial['drawn']:,}")
-    if trial["asks"]:
-        say("it asks a model, and was not tried for that")
-    for trace, score in trial["scores"].items():
+    say(f"of the newest {format_count(trial.traces, 'trace')} it would score {trial.drawn:,}")
+    if trial.asks:
+        say("it calls a model, so it was not tried")
+    for trace, score in trial.scores.items():
         error = score.get("error")
         what = format_score(score.get("value")) if error is None else "failed"
-        say(f"  {trace}  {what}  {clean_line(error or score.get('reason'), 80)}".rstrip())
+        say(f"  {trace}  {what}  {clean_line(error or score.get('reason') or '', 80)}".rstrip())

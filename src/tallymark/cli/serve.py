@@ -38,7 +38,8 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     """
     from tallymark.server import serve as serve_until_stopped
     from tallymark.service.server_logs import set_up_logs
-    from tallymark.service.service import Service, read_settings
+    from tallymark.service.service import Service
+    from tallymark.service.settings import read_settings
 
     set_up_logs(log_format, os.environ)
     with ExitStack() as left:

@@ -27,7 +27,8 @@ def view(
     import os
 
     from tallymark.server import serve
-    from tallymark.service.service import Service, read_settings
+    from tallymark.service.service import Service
+    from tallymark.service.settings import read_settings
 
     settings = read_settings(os.environ, db=db, own=True, insecure_local=insecure_local)
     service = Service(settings)

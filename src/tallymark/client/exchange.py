@@ -100,13 +100,14 @@ class Call:
         built: dict[str, Any] = {
             "method": self.method,
             "url": f"{address.url}{self.prefix}{self.path}",
-            "params": {
+            "headers": headers,
+        }
+        if self.params:  # even without entries, they would replace the query of the path
+            built["params"] = {
                 name: str(value).lower() if isinstance(value, bool) else value
                 for name, value in self.params.items()
                 if value is not None
-            },
-            "headers": headers,
-        }
+            }
         if self.body is not None:
             raw = isinstance(self.body, bytes)
             built["content"] = self.body if raw else msgspec.json.encode(self.body)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tallymark.desk.boards import BoardDesk
     from tallymark.desk.challenges import ChallengeDesk
     from tallymark.desk.organising import OrganiserDesk
-    from tallymark.desk.rules import RuleDesk
     from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
     from tallymark.desk.templates import TemplateDesk
@@ -80,10 +79,6 @@ class Desk(Protocol):
     @property
     def traces(self) -> TraceDesk:
         """Production traces."""
-
-    @property
-    def rules(self) -> RuleDesk:
-        """What scores traces as they come."""
 
     @property
     def webhooks(self) -> WebhookDesk:
@@ -159,13 +154,6 @@ class LocalDesk:
         return LocalTraces(self.app)
 
     @cached_property
-    def rules(self) -> RuleDesk:
-        """What scores traces as they come."""
-        from tallymark.desk.rules import LocalRules  # noqa: PLC0415
-
-        return LocalRules(self.app)
-
-    @cached_property
     def webhooks(self) -> WebhookDesk:
         """Who is told of what happens."""
         from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
@@ -239,13 +227,6 @@ class RemoteDesk:
         from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
 
         return RemoteTraces(self.client)
-
-    @cached_property
-    def rules(self) -> RuleDesk:
-        """What scores traces as they come."""
-        from tallymark.desk.rules import RemoteRules  # noqa: PLC0415
-
-        return RemoteRules(self.client)
 
     @cached_property
     def webhooks(self) -> WebhookDesk:

@@ -370,23 +370,31 @@ def read_value(shape: Shape, value: Any, called: str) -> Any:
 
 
 def make_schema(title: str, shape: Shape, named: Mapping[str, Shape]) -> dict[str, Any]:
-    """The JSON Schema of a document, for editors; `named` are the parts that it has in `$defs`."""
+    """Make the JSON Schema of a document; the `named` parts stand in its `$defs`."""
     names = {id(each): name for name, each in named.items()}
-
-    def write(part: Any) -> Any:
-        if isinstance(part, Key):
-            default = {} if part.default is None else {"default": part.default}
-            return {**write(part.shape), "description": part.help, **default}
-        if isinstance(part, Shape):
-            name = names.get(id(part))
-            return write(part.schema()) if name is None else {"$ref": f"#/$defs/{name}"}
-        if isinstance(part, dict):
-            return {key: write(each) for key, each in part.items()}
-        return [write(each) for each in part] if isinstance(part, list) else part
-
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
-        **write(shape.schema()),
-        "$defs": {name: write(each.schema()) for name, each in named.items()},
+        **_write_schema(shape.schema(), names),
+        "$defs": {name: _write_schema(each.schema(), names) for name, each in named.items()},
     }
+
+
+def make_inline_schema(shape: Shape) -> dict[str, Any]:
+    """Make the JSON Schema of a document that does not contain itself, as one piece."""
+    schema: dict[str, Any] = _write_schema(shape, {})
+    return schema
+
+
+def _write_schema(part: Any, names: Mapping[int, str]) -> Any:
+    if isinstance(part, Key):
+        default = {} if part.default is None else {"default": part.default}
+        return {**_write_schema(part.shape, names), "description": part.help, **default}
+    if isinstance(part, Shape):
+        name = names.get(id(part))
+        if name is not None:
+            return {"$ref": f"#/$defs/{name}"}
+        return _write_schema(part.schema(), names)
+    if isinstance(part, dict):
+        return {key: _write_schema(each, names) for key, each in part.items()}
+    return [_write_schema(each, names) for each in part] if isinstance(part, list) else part

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from tallymark.mcp.tool_server import ToolServer
     from tallymark.service.callers import Caller
-    from tallymark.service.service import Service, TenantServices
+    from tallymark.service.service import Service
+    from tallymark.service.tenant import TenantServices
 
 PATH = "/mcp"
 SMALL_BYTES = 2_000_000

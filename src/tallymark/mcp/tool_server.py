@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallymark.service.limits import RouteClass
-    from tallymark.service.service import Service, TenantServices
+    from tallymark.service.service import Service
+    from tallymark.service.tenant import TenantServices
 
 T = TypeVar("T")
 

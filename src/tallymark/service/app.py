@@ -27,6 +27,13 @@ class App:
     _root: App | None = field(default=None, init=False, repr=False)
     """The one that has the database open, where this one shares it."""
 
+    @classmethod
+    def over(cls, store: Store) -> App:
+        """Use a store that is open already."""
+        made = cls(tenant=store.tenant)
+        made.store = store
+        return made
+
     @cached_property
     def store(self) -> Store:
         """Opened when first used."""

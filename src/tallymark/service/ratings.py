@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.tracks import Track, TrackStanding
     from tallymark.ratings import AttemptRates, EloRating, Fit, Pair
     from tallymark.service.callers import Caller
-    from tallymark.service.service import TenantServices
+    from tallymark.service.tenant import TenantServices
     from tallymark.store import Store
 
 

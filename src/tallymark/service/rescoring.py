@@ -13,7 +13,7 @@ from tallymark.service.what_if import WhatIfRule, change_rule
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller
-    from tallymark.service.service import TenantServices
+    from tallymark.service.tenant import TenantServices
     from tallymark.store.jobs.jobs import Job
 
 MOST_AT_ONCE = 2_000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tallymark.documents.nodes import MappingNode
 from tallymark.documents.reader import Reader, open_document
@@ -19,6 +20,7 @@ from tallymark.documents.shapes import (
     NumberShape,
     RecordShape,
     TextShape,
+    make_inline_schema,
     read_value,
 )
 from tallymark.errors import Conflict, InvalidInput
@@ -131,7 +133,9 @@ RULE = RecordShape(
     },
     _check_rule,
 )
-"""All that a rule may say."""
+"""All keys of a rule."""
+RuleDocument = Annotated[dict[str, Any], Meta(extra_json_schema=make_inline_schema(RULE))]
+"""A rule as plain data; `read_rule` reports every mistake in it."""
 
 
 def read_rule(

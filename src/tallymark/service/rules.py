@@ -1,307 +1,420 @@
-"""`RuleService`: rules for every door: made, edited, paused, looked into, applied to the past."""
+"""Rules that score production traces: records and operations."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from tallymark.errors import InvalidInput, NotFound, NotMeasured
-from tallymark.scoring import Score
-from tallymark.service.rule_definitions import read_rule, refuse_other_name, write_rule
+from tallymark.service.callers import ORGANISERS, TEAM
+from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
+from tallymark.service.jobs import name_owner
+from tallymark.service.operations import Page, Resource, operation
+from tallymark.service.rule_definitions import (
+    RuleDocument,
+    read_rule,
+    refuse_other_name,
+    write_rule,
+)
 from tallymark.store.traces.decisions import TRACE_NUMBERS
-from tallymark.store.traces.rule_days import RuleCounts, find_day
+from tallymark.store.traces.rule_days import RuleCounts, RuleDay, find_day
 from tallymark.store.traces.rule_jobs import SCORE as SCORE_JOB
 from tallymark.store.traces.rules import RuleDefinition, name_author, refuse_name
 from tallymark.text import format_count
 from tallymark.traces.trace_query import TraceQuery, parse_query
 
 if TYPE_CHECKING:
-    from tallymark.service.remote_suites import RemoteRules
+    from tallymark.scoring import Score
     from tallymark.service.rule_scoring import RuleScoring
-    from tallymark.store import Store
-    from tallymark.store.traces.backfills import Backfill
+    from tallymark.store.traces.backfills import Backfill as StoredBackfill
     from tallymark.store.traces.decisions import DecisionEntry
-    from tallymark.store.traces.rule_days import RuleDay
-    from tallymark.store.traces.rules import Rule, RuleVersion
+    from tallymark.store.traces.rules import Rule as StoredRule
+    from tallymark.store.traces.trace_rows import TraceRecord
 
+Name = Annotated[str, Meta(max_length=60)]
+Decided = Literal["scored", "failed", "filtered", "not_drawn", "capped", "waiting"]
 _SHOWN = 5
 _SAMPLE = 20
-"""Traces by which a cost is estimated that nobody has paid yet."""
+"""Traces that the cost of a judge is estimated from while nothing was paid yet."""
 _ENOUGH = 10
 """Scored traces whose mean cost says more than prices do."""
 _NEWEST = 1000
-"""Traces of which the mean cost is taken."""
+"""Traces that the mean cost is taken of."""
 
 
-class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule with what it decided and spent."""
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of traces by outcome; `waiting` is now, the others since the rule was made."""
 
-    rule: Rule
-    counts: RuleCounts
-    """Since it was made; `waiting` is now."""
-    today: RuleDay | None
-    """None while nothing was decided today (UTC)."""
-    trouble: str | None
-    """What keeps it from scoring."""
+    scored: int
+    failed: int
+    filtered: int
+    not_drawn: int
+    capped: int
+    waiting: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        rule = self.rule
-        return {
-            "name": rule.name,
-            "state": rule.state,
-            "version": rule.version,
-            "owner": rule.owner,
-            "created_at": rule.created_at,
-            "changed_at": rule.changed_at,
-            "definition": write_rule(rule.definition),
-            "counts": {
-                name: getattr(self.counts, name)
-                for name in RuleCounts.__struct_fields__
-                if name != "spent"
-            },
-            "spent": self.counts.spent,
-            "today": None if self.today is None else msgspec.to_builtins(self.today),
-            "trouble": self.trouble,
-            "again_at": rule.again_at,
-        }
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule with its counts and cost."""
+
+    name: str
+    state: Literal["active", "paused", "deleted"]
+    version: int
+    owner: str
+    created_at: float
+    changed_at: float
+    definition: dict[str, Any]
+    counts: Counts
+    spent: Annotated[float, Meta(description="Total cost in US dollars.")]
+    today: Annotated[RuleDay | None, Meta(description="Null while nothing was decided today.")]
+    trouble: Annotated[str | None, Meta(description="Reason why the rule cannot score now.")]
+    again_at: Annotated[float | None, Meta(description="Time of the next try after trouble.")]
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a rule's definition."""
+
+    number: int
+    at: float
+    author: str
+    definition: dict[str, Any]
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule applied to stored traces of a time range, and its progress."""
+
+    id: int
+    state: Literal["running", "done", "cancelled", "superseded"]
+    job: str
+    author: str
+    since: float
+    until: float
+    at: float
+    expected: int
+    expected_cost: float | None
+    queued: int
+    scored: int
+    failed: int
+    filtered: int
+    not_drawn: int
+    capped: int
+    spent: float
+    progress: Annotated[float, Meta(description="From 0 to 1, of what was expected.")]
+
+
+class RuleDetails(Rule, frozen=True, kw_only=True):
+    """A rule with its versions, backfills and daily totals."""
+
+    versions: list[Version]
+    backfills: list[Backfill]
+    days: list[RuleDay]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of a rule for one trace, with the reason."""
+
+    trace: str
+    trace_version: int
+    rule_version: int
+    decision: Decided
+    reason: str
+    at: float
+    due_at: float | None
+    tries: int
+    backfill: int | None
+    cost: float | None
+
+
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    """Daily totals of a rule, newest first."""
+
+    rule: str
+    spent: float
+    days: list[RuleDay]
 
 
 class RuleTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule would make of kept traces."""
+    """Result of trying a rule on stored traces."""
 
-    name: str
-    definition: RuleDefinition
-    asks: bool
-    """Whether it asks a model, and was not tried for that."""
-    looked: int
+    rule: str | None
+    definition: dict[str, Any]
+    asks: Annotated[bool, Meta(description="True if it asks a model, so it was not tried.")]
+    traces: int
     filtered: int
     drawn: int
-    scores: tuple[tuple[str, Score], ...]
-    """Of the newest that are drawn, by the traces' ids."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "rule": self.name or None,
-            "definition": write_rule(self.definition),
-            "asks": self.asks,
-            "traces": self.looked,
-            "filtered": self.filtered,
-            "drawn": self.drawn,
-            "scores": {trace: score.to_dict() for trace, score in self.scores},
-        }
+    scores: Annotated[dict[str, dict[str, Any]], Meta(description="Some scores by trace id.")]
 
 
 class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backfill would come to."""
+    """Expected count and cost of a backfill."""
 
     since: float
     until: float
     traces: int
-    """All that began in the span and are settled."""
+    """All complete traces that began in the time range."""
     filtered: int
     not_drawn: int
     decided: int
-    """By this version of the rule already."""
+    """Decided by this version of the rule already."""
     to_score: int
     cost: float | None
-    """US dollars, as expected; None where nobody knows."""
+    """Expected US dollars; None if unknown."""
     cost_by: str
-    """What the expectation rests on, in words."""
+    """How the cost was estimated."""
     left_count: int | None
-    """How many traces the caps of today still leave room for; None where there is none."""
+    """Traces left under today's cap; None without a cap."""
     left_cost: float | None
 
 
-@dataclass(frozen=True)
-class RuleService:
-    """The rules of one tenant."""
+class PlannedBackfill(msgspec.Struct, frozen=True, kw_only=True):
+    """A started backfill with its expected count and cost, or only these."""
 
-    store: Store
-    remote: RemoteRules
-    own: bool = False
-    """Whether whoever asks has the database: then rules may name files and what is installed."""
-    clock: Callable[[], float] = field(default_factory=lambda: time.time)
+    backfill: Backfill | None
+    preview: BackfillPreview
+    job: str | None = None
 
-    def check(
-        self, given: Mapping[str, Any] | Path, *, name: str = ""
-    ) -> tuple[str, RuleDefinition, RuleScoring]:
-        """A rule as it was written, ready to score; everything that is wrong is refused.
 
-        Its name is the one that is given, or else the one that it has itself.
-        """
-        from tallymark.service.rule_scoring import open_scoring  # noqa: PLC0415 (scorers are heavy)
+class Rules(Resource):
+    """Rules that score production traces."""
 
-        folder = None
-        if self.own:
-            folder = given.absolute().parent if isinstance(given, Path) else Path.cwd()
-        named, said = read_rule(given, folder=folder)
-        refuse_other_name(named, name)
-        made = open_scoring(None, said, self.store, self.remote, name=name or named)
-        return name or named, said, made
+    @operation("POST /rules", ORGANISERS, rate="write", status=201, noun="rule", body="rule")
+    def add(self, rule: RuleDocument) -> Rule:
+        """Create a rule that scores traces from now on."""
+        name, definition, _ = self._check(rule)
+        if not name:
+            raise InvalidInput("the rule has no name", hint="give it one with the key 'name'")
+        refuse_name(name)
+        owner = name_author() if self.caller is None else name_owner(self.caller)
+        return self._describe(self.store.rules.add(name, definition, owner=owner, at=self.now), {})
 
-    def try_out(self, given: Mapping[str, Any] | Path, *, limit: int = 1000) -> RuleTrial:
-        """What a rule would make of the newest kept traces; models are not asked, nothing kept."""
-        from tallymark.service.rule_scoring import make_context  # noqa: PLC0415 (scorers are heavy)
-        from tallymark.service.rule_work import is_drawn  # noqa: PLC0415
+    @operation("POST /rules/check", ORGANISERS, rate="work", body="rule")
+    def try_out(self, rule: RuleDocument) -> RuleTrial:
+        """Try a rule on the newest stored traces; nothing is stored, no model is called."""
+        from tallymark.service.rule_work import is_drawn  # noqa: PLC0415 (scorers are heavy)
 
-        name, said, scoring = self.check(given)
-        query = parse_query(said.filter, now=self.clock())
-        there = self.store.exists
-        looked = self.store.traces.page(TraceQuery(), limit=limit).items if there else []
-        fits = self.store.traces.choose(query, [each.key for each in looked]) if there else set()
-        drawn = [each for each in looked if each.key in fits and is_drawn(each.trace_id, said.rate)]
+        name, definition, scoring = self._check(rule)
+        query = parse_query(definition.filter, now=self.now)
+        exists = self.store.exists
+        newest = self.store.traces.page(TraceQuery(), limit=_NEWEST).items if exists else []
+        fits = self.store.traces.choose(query, [each.key for each in newest]) if exists else set()
+        drawn = [
+            each for each in newest if each.key in fits and is_drawn(each.trace_id, definition.rate)
+        ]
         shown = [] if scoring.judges else drawn[:_SHOWN]
-        scores: list[tuple[str, Score]] = []
-        if scoring.formula is not None:
-            for each in shown:
-                told = {column: getattr(each, column) for column in TRACE_NUMBERS}
-                scores.append((each.trace_id, scoring.score_numbers(told)))
-        else:
-            loaded = list(self.store.traces.load_many((each.key, 0) for each in shown))
-            contexts = [make_context(trace) for _, _, trace in loaded]
-            named = [trace.trace_id for _, _, trace in loaded]
-            scores = list(zip(named, scoring.score_all(contexts), strict=True)) if shown else []
         return RuleTrial(
-            name=name,
-            definition=said,
+            rule=name or None,
+            definition=write_rule(definition),
             asks=bool(scoring.judges),
-            looked=len(looked),
-            filtered=len(looked) - len(fits),
+            traces=len(newest),
+            filtered=len(newest) - len(fits),
             drawn=len(drawn),
-            scores=tuple(scores),
+            scores={trace: score.to_dict() for trace, score in self._score(scoring, shown).items()},
         )
 
-    def add(
-        self, given: Mapping[str, Any] | Path, *, name: str = "", owner: str = ""
-    ) -> RuleReport:
-        """Makes a rule, which scores from now on, on its owner's account."""
-        called, said, _ = self.check(given, name=name)
-        if not called:
-            raise InvalidInput("the rule has no name", hint="give it one with the key 'name'")
-        refuse_name(called)
-        rule = self.store.rules.add(called, said, owner=owner or name_author(), at=self.clock())
-        return self._report(rule, {})
-
-    def edit(self, name: str, given: Mapping[str, Any] | Path) -> RuleReport:
-        """Makes a new version of a rule: what older ones decided and scored stays."""
-        _, said, _ = self.check(given, name=name)
-        return self._report(self.store.rules.edit(name, said, at=self.clock()))
-
-    def pause(self, name: str) -> RuleReport:
-        """Ends looking and scoring until it is resumed: what comes meanwhile is not looked at."""
-        return self._report(self.store.rules.set_state(name, "paused", at=self.clock()))
-
-    def resume(self, name: str) -> RuleReport:
-        """Goes on, first with what still waited."""
-        return self._report(self.store.rules.set_state(name, "active", at=self.clock()))
-
-    def archive(self, name: str) -> RuleReport:
-        """Ends a rule for good; its scores and decisions stay, and its name is free."""
-        return self._report(self.store.rules.set_state(name, "deleted", at=self.clock()))
-
-    def list(self) -> list[RuleReport]:
-        """All rules by name, each with what it decided and spent."""
+    @operation("GET /rules", TEAM)
+    def list(self) -> Page[Rule]:
+        """List rules by name with counts and cost."""
+        if not self.store.exists:
+            return Page(items=[])
         counts = self.store.rule_days.sum_up()
-        return [self._report(each, counts) for each in self.store.rules.list()]
+        return Page(items=[self._describe(each, counts) for each in self.store.rules.list()])
 
-    def get(self, name: str) -> RuleReport:
-        """One rule."""
-        return self._report(self.store.rules.get(name))
+    @operation("GET /rules/{name}", TEAM, noun="rule")
+    def get(self, name: Name) -> RuleDetails:
+        """Get a rule with its versions, backfills and daily totals."""
+        stored = self.store.rules.get(name)
+        return RuleDetails(
+            **msgspec.structs.asdict(self._describe(stored)),
+            versions=[
+                Version(
+                    number=each.number,
+                    at=each.at,
+                    author=each.author,
+                    definition=write_rule(each.definition),
+                )
+                for each in self.store.rules.versions(name)
+            ],
+            backfills=[_make_backfill(each) for each in self.store.backfills.list(stored)],
+            days=self.store.rule_days.list(stored),
+        )
 
-    def versions(self, name: str) -> Sequence[RuleVersion]:
-        """What it said, newest first."""
-        return self.store.rules.versions(name)
+    @operation(
+        "POST /rules/{name}/versions",
+        ORGANISERS,
+        rate="write",
+        status=201,
+        noun="rule",
+        body="rule",
+    )
+    def edit(self, name: Name, rule: RuleDocument) -> Rule:
+        """Create a new version of a rule; existing scores and decisions stay."""
+        _, definition, _ = self._check(rule, name=name)
+        return self._describe(self.store.rules.edit(name, definition, at=self.now))
 
+    @operation("POST /rules/{name}/pause", ORGANISERS, rate="write", noun="rule")
+    def pause(self, name: Name) -> Rule:
+        """Pause a rule until it is resumed; traces that arrive meanwhile are not scored."""
+        return self._describe(self.store.rules.set_state(name, "paused", at=self.now))
+
+    @operation("POST /rules/{name}/resume", ORGANISERS, rate="write", noun="rule")
+    def resume(self, name: Name) -> Rule:
+        """Resume a rule; waiting traces are scored first."""
+        return self._describe(self.store.rules.set_state(name, "active", at=self.now))
+
+    @operation("DELETE /rules/{name}", ORGANISERS, rate="write", noun="rule")
+    def archive(self, name: Name) -> Rule:
+        """Archive a rule; its scores and decisions stay and the name can be reused."""
+        return self._describe(self.store.rules.set_state(name, "deleted", at=self.now))
+
+    @operation("GET /rules/{name}/decisions", TEAM)
     def decisions(
         self,
-        name: str,
-        *,
-        decision: str | None = None,
-        trace: str | None = None,
-        before: tuple[float, int, int, int] | None = None,
-        limit: int = 50,
-    ) -> Sequence[DecisionEntry]:
-        """What it decided and why, newest first."""
+        name: Name,
+        decision: Decided | None = None,
+        trace: Annotated[str, Meta(max_length=200)] | None = None,
+        limit: Limit = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Decision]:
+        """List outcomes per trace with reasons, newest first."""
+        before: Any = read_cursor(cursor, float, int, int, int)
         rule = self.store.rules.get(name)
-        return self.store.decisions.list(
-            rule, decision=decision, trace=trace, before=before, limit=limit
+        found = self.store.decisions.list(
+            rule, decision=decision, trace=trace, before=before, limit=limit + 1
         )
+        following = write_cursor(*found[limit - 1].place) if len(found) > limit else None
+        return Page(items=[_make_decision(each) for each in found[:limit]], next=following)
 
-    def spending(self, name: str, *, since: str | None = None) -> Sequence[RuleDay]:
-        """Its days, newest first: what it decided and what judges cost."""
-        return self.store.rule_days.list(self.store.rules.get(name), since=since)
+    @operation("GET /rules/{name}/spending", TEAM)
+    def spending(
+        self, name: Name, since: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    ) -> Spending:
+        """List daily counts and judge cost (UTC), newest first."""
+        days = self.store.rule_days.list(self.store.rules.get(name), since=since)
+        return Spending(rule=name, spent=math.fsum(each.spent for each in days), days=days)
 
-    def preview_backfill(self, name: str, since: float, until: float) -> BackfillPreview:
-        """How many kept traces of a span of time a rule would score, and what that may cost."""
-        rule = self.store.rules.get(name)
-        return _Preview(self, rule).count(*_check_span(since, until))
+    @operation("POST /rules/{name}/backfill/preview", ORGANISERS, rate="work")
+    def preview_backfill(self, name: Name, since: float, until: float) -> BackfillPreview:
+        """Count the stored traces that a backfill would score, and estimate the cost."""
+        if not since < until:
+            raise InvalidInput("the time range is empty", hint="since must come before until")
+        return _Preview(self, self.store.rules.get(name)).count(since, until)
 
-    def start_backfill(self, name: str, since: float, until: float) -> Backfill:
-        """Queues a backfill; one at a time for each rule."""
-        rule = self.store.rules.get(name)
+    @operation(
+        "POST /rules/{name}/backfill",
+        ORGANISERS,
+        rate="write",
+        status=202,
+        location=lambda planned: f"/jobs/{planned.job}",
+    )
+    def backfill(self, name: Name, since: float, until: float) -> PlannedBackfill:
+        """Score stored traces of a time range, one backfill of a rule at a time."""
         expected = self.preview_backfill(name, since, until)
-        return self.store.backfills.add(
-            rule,
+        made = self.store.backfills.add(
+            self.store.rules.get(name),
             since=since,
             until=until,
             expected=expected.to_score,
             expected_cost=expected.cost,
-            at=self.clock(),
+            at=self.now,
         )
+        return PlannedBackfill(backfill=_make_backfill(made), preview=expected, job=made.job)
 
-    def backfills(self, name: str) -> Sequence[Backfill]:
-        """Those of a rule, newest first."""
-        return self.store.backfills.list(self.store.rules.get(name))
+    @operation("GET /rules/{name}/backfills", TEAM)
+    def backfills(self, name: Name) -> Page[Backfill]:
+        """List backfills of a rule with progress, newest first."""
+        found = self.store.backfills.list(self.store.rules.get(name))
+        return Page(items=[_make_backfill(each) for each in found])
 
-    def find_backfill(self, name: str, number: int) -> Backfill:
-        """How far one is."""
+    @operation("GET /rules/{name}/backfills/{number}", TEAM, noun="backfill")
+    def get_backfill(self, name: Name, number: Annotated[int, Meta(ge=1, le=2**53)]) -> Backfill:
+        """Get a backfill with its progress."""
         rule = self.store.rules.get(name)
         found = self.store.backfills.get(number)
         if found.rule != rule.id:
             raise NotFound(f"the rule {name!r} has no backfill {number}")
-        return found
+        return _make_backfill(found)
 
-    def _report(self, rule: Rule, counts: Mapping[int, RuleCounts] | None = None) -> RuleReport:
-        known = self.store.rule_days.sum_up() if counts is None else counts
-        today = find_day(self.clock())
-        days = self.store.rule_days.list(rule, since=today, limit=1)
-        return RuleReport(
-            rule=rule,
-            counts=known.get(rule.id, RuleCounts()),
-            today=days[0] if days and days[0].day == today else None,
-            trouble=rule.trouble or self._find_set_aside(rule),
+    def _check(
+        self, given: Mapping[str, Any], *, name: str = ""
+    ) -> tuple[str, RuleDefinition, RuleScoring]:
+        """Read a rule and prepare its scoring. Only on one's own store may it name files."""
+        from tallymark.service.rule_scoring import open_scoring  # noqa: PLC0415 (scorers are heavy)
+
+        settings = self.services.settings
+        given = {key: value for key, value in given.items() if value is not None}
+        named, definition = read_rule(given, folder=Path.cwd() if settings.own else None)
+        refuse_other_name(named, name)
+        called = name or named
+        return (
+            called,
+            definition,
+            open_scoring(None, definition, self.store, settings.rules, name=called),
         )
 
-    def _find_set_aside(self, rule: Rule) -> str | None:
+    def _score(self, scoring: RuleScoring, shown: Sequence[TraceRecord]) -> dict[str, Score]:
+        from tallymark.service.rule_scoring import make_context  # noqa: PLC0415 (scorers are heavy)
+
+        if not shown:
+            return {}
+        if scoring.formula is not None:
+            return {
+                each.trace_id: scoring.score_numbers(
+                    {column: getattr(each, column) for column in TRACE_NUMBERS}
+                )
+                for each in shown
+            }
+        traces = [
+            trace for _, _, trace in self.store.traces.load_many((each.key, 0) for each in shown)
+        ]
+        scores = scoring.score_all([make_context(trace) for trace in traces])
+        return {trace.trace_id: score for trace, score in zip(traces, scores, strict=True)}
+
+    def _describe(self, rule: StoredRule, counts: Mapping[int, RuleCounts] | None = None) -> Rule:
+        known = self.store.rule_days.sum_up() if counts is None else counts
+        found = known.get(rule.id, RuleCounts())
+        today = find_day(self.now)
+        days = self.store.rule_days.list(rule, since=today, limit=1)
+        return Rule(
+            name=rule.name,
+            state=rule.state,
+            version=rule.version,
+            owner=rule.owner,
+            created_at=rule.created_at,
+            changed_at=rule.changed_at,
+            definition=write_rule(rule.definition),
+            counts=Counts(**{name: getattr(found, name) for name in Counts.__struct_fields__}),
+            spent=found.spent,
+            today=days[0] if days and days[0].day == today else None,
+            trouble=rule.trouble or self._find_set_aside(rule),
+            again_at=rule.again_at,
+        )
+
+    def _find_set_aside(self, rule: StoredRule) -> str | None:
         job = self.store.jobs.find(SCORE_JOB, str(rule.id))
         if job is None or job.state != "set_aside":
             return None
-        return f"its job {job.id} was set aside: {job.error}; try it again once that is mended"
+        return f"its job {job.id} was set aside: {job.error}; retry the job once this is fixed"
 
 
 class _Preview:
-    """Counts what a backfill would do."""
+    """Count and cost that a backfill would have."""
 
-    def __init__(self, service: RuleService, rule: Rule) -> None:
-        self._service = service
-        self._store = service.store
+    def __init__(self, rules: Rules, rule: StoredRule) -> None:
+        self._services = rules.services
+        self._store = rules.store
         self._rule = rule
 
     def count(self, since: float, until: float) -> BackfillPreview:
-        """All of it, a lot at a time."""
+        """Count all traces of a time range."""
         from tallymark.service.rule_work import RuleWork  # noqa: PLC0415 (scorers are heavy)
 
-        work = RuleWork(self._store, self._service.remote, self._service.clock)
+        work = RuleWork(self._store, self._services.settings.rules, self._services.clock)
         traces = filtered = not_drawn = decided = 0
         wanted: list[tuple[int, int]] = []
         to_score = 0
@@ -344,7 +457,7 @@ class _Preview:
         )
 
         rule = self._rule
-        scoring = open_scoring(rule, rule.definition, self._store, self._service.remote)
+        scoring = open_scoring(rule, rule.definition, self._store, self._services.settings.rules)
         if not scoring.is_paid or not count:
             return 0.0, "it asks no model" if not scoring.is_paid else "there is nothing to score"
         # Only what this version paid: another one may have asked another judge.
@@ -369,7 +482,7 @@ class _Preview:
 
     def _find_room(self) -> tuple[int | None, float | None]:
         said = self._rule.definition
-        today = find_day(self._service.clock())
+        today = find_day(self._services.now)
         days = self._store.rule_days.list(self._rule, since=today, limit=1)
         used, spent = (days[0].scored + days[0].failed, days[0].spent) if days else (0, 0.0)
         count = None if said.cap_count is None else max(0, said.cap_count - used)
@@ -377,25 +490,12 @@ class _Preview:
         return count, cost
 
 
-def describe_version(version: RuleVersion) -> dict[str, Any]:
-    """Plain data for JSON."""
-    return {
-        "number": version.number,
-        "at": version.at,
-        "author": version.author,
-        "definition": write_rule(version.definition),
+def _make_backfill(stored: StoredBackfill) -> Backfill:
+    values = {
+        name: getattr(stored, name) for name in Backfill.__struct_fields__ if name != "progress"
     }
+    return Backfill(**values, progress=stored.progress)
 
 
-def describe_backfill(backfill: Backfill) -> dict[str, Any]:
-    """Plain data for JSON, without what belongs to the tables."""
-    told: dict[str, Any] = msgspec.to_builtins(backfill)
-    for name in ("rule", "rule_version", "last_key"):
-        del told[name]
-    return told | {"progress": backfill.progress}
-
-
-def _check_span(since: float, until: float) -> tuple[float, float]:
-    if not since < until:
-        raise InvalidInput("the span of time is empty", hint="since must come before until")
-    return since, until
+def _make_decision(entry: DecisionEntry) -> Decision:
+    return Decision(**{name: getattr(entry, name) for name in Decision.__struct_fields__})

@@ -13,190 +13,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.errors import NotFound, TallymarkError
-from tallymark.sandbox.policy import choose_policy
 from tallymark.service.accounts import AccountService
 from tallymark.service.app import App
-from tallymark.service.competition import Competition
 from tallymark.service.fair_threads import FairThreads, FairTurns, name_share
-from tallymark.service.jobs import JobService
 from tallymark.service.kept_pages import MOST_BYTES, MOST_TABLES, Cache
 from tallymark.service.limits import TABLE_COST, MemoryBudget, RateLimits
 from tallymark.service.live import LiveHub
 from tallymark.service.metrics import Metrics
-from tallymark.service.own_traces import read_endpoint, start_tracing
-from tallymark.service.proxy import Proxy, read_proxy_settings
-from tallymark.service.publishing import Publishing
+from tallymark.service.own_traces import start_tracing
+from tallymark.service.proxy import Proxy
 from tallymark.service.readiness import Readiness, measure_disks
-from tallymark.service.remote_runs import RemoteRuns
-from tallymark.service.remote_suites import RemoteRules
-from tallymark.service.reviews import ReviewService
-from tallymark.service.rules import RuleService
-from tallymark.service.sent_runs import SentRuns
 from tallymark.service.server_logs import log_request
-from tallymark.service.trace_questions import TraceQuestions
-from tallymark.service.traces import TraceIntake
-from tallymark.service.webhooks import WebhookService
+from tallymark.service.settings import ServiceSettings
+from tallymark.service.tenant import TenantServices
 from tallymark.service.what_if import WhatIfs
 from tallymark.service.workers import Workers
 from tallymark.store.statement_limits import limit_statements
 from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
-    from tallymark.models.reach import Reach
-    from tallymark.sandbox import Policy
     from tallymark.service.callers import Caller
-    from tallymark.service.demo import Demo
-    from tallymark.store import Store
 
 T = TypeVar("T")
 
-CORS_VARIABLE = "TALLY_CORS_ORIGINS"
 _COUNT_SECONDS = 3.0
 """Whoever reads the metrics does not wait longer for a count of jobs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServiceSettings:
-    """What an operator may say."""
-
-    db: str | None = None
-    upgrade: bool = False
-    """Whether tables of an older version are brought up to date; else they are refused."""
-    workers: int = 2
-    """Threads that do jobs in this process; 0 leaves them to `tally worker`."""
-    own: bool = False
-    """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
-    demo: Demo | None = None
-    """An example that plays on while it is served, and that anybody may look at."""
-    policy: Policy | None = None
-    judge_model: str | None = None
-    rules: RemoteRules = field(default_factory=RemoteRules)
-    proxy: Proxy | None = None
-    cors: tuple[str, ...] = ()
-    """Other sites whose pages may use the API in a browser."""
-
-
-def read_settings(
-    environment: Mapping[str, str], *, insecure_local: bool = False, **given: object
-) -> ServiceSettings:
-    """The settings that variables make, and those that are given."""
-    read_endpoint(environment)  # refused before anything starts, in a sentence
-    origins = environment.get(CORS_VARIABLE, "").split(",")
-    return ServiceSettings(
-        policy=choose_policy(insecure_local=True) if insecure_local else None,
-        rules=RemoteRules.from_environment(environment),
-        proxy=read_proxy_settings(environment),
-        cors=tuple(each.strip() for each in origins if each.strip()),
-        **given,  # type: ignore[arg-type]
-    )
-
-
-class TenantServices:
-    """What a server does for one tenant: its store, and the services that keep something warm."""
-
-    def __init__(self, app: App, service: Service) -> None:
-        self.app = app
-        self.tenant = app.tenant
-        self._service = service
-
-    @property
-    def store(self) -> Store:
-        """What is kept for the tenant."""
-        return self.app.store
-
-    @property
-    def now(self) -> float:
-        """By the server's clock."""
-        return self._service.clock()
-
-    def find_table(
-        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
-    ) -> T:
-        """See `Service.find_table`."""
-        return self._service.find_table(caller, key, made_of, make)
-
-    @cached_property
-    def competition(self) -> Competition:
-        """Challenges and attempts; its sandboxes stay warm."""
-        settings = self._service.settings
-        return Competition(
-            self.store,
-            policy=settings.policy,
-            judge_model=settings.judge_model,
-            clock=self._service.clock,
-            find_reach=self._find_reach,
-        )
-
-    @cached_property
-    def publishing(self) -> Publishing:
-        """Challenges and tracks that are sent."""
-        settings = self._service.settings
-        return Publishing(
-            self.store,
-            policy=settings.policy,
-            judge_model=settings.judge_model,
-            clock=self._service.clock,
-            find_reach=self._find_reach,
-        )
-
-    def _find_reach(self) -> Reach | None:
-        settings = self._service.settings
-        if settings.own:
-            return None  # the owner's own store, on their own machine
-        own = () if settings.judge_model is None else (settings.judge_model,)
-        return settings.rules.find_reach(self.store, own)
-
-    @cached_property
-    def remote_runs(self) -> RemoteRuns:
-        """Suites of others, executed here."""
-        return RemoteRuns(self.app, self._service.settings.rules, self._service.clock)
-
-    @cached_property
-    def sent_runs(self) -> SentRuns:
-        """Runs that were done elsewhere."""
-        return SentRuns(self.store, self._service.clock)
-
-    @cached_property
-    def reviews(self) -> ReviewService:
-        """What people say of cases."""
-        return ReviewService(self.store, self._service.clock)
-
-    @cached_property
-    def jobs(self) -> JobService:
-        """Work that takes longer than a request."""
-        return JobService(self.store)
-
-    @cached_property
-    def trace_intake(self) -> TraceIntake:
-        """Spans that exporters send."""
-        accounts, tenant = self._service.accounts, self.tenant
-        return TraceIntake(
-            self.store,
-            settings=lambda: accounts.find_settings(tenant).traces,
-            clock=self._service.clock,
-        )
-
-    @cached_property
-    def rules(self) -> RuleService:
-        """What scores traces as they come."""
-        settings = self._service.settings
-        return RuleService(self.store, settings.rules, settings.own, self._service.clock)
-
-    @cached_property
-    def traces(self) -> TraceQuestions:
-        """What is asked of production traces."""
-        return TraceQuestions(self.store, self._service.clock)
-
-    @cached_property
-    def webhooks(self) -> WebhookService:
-        """Who is told of what happens."""
-        settings = self._service.settings
-        return WebhookService(self.store, settings.rules.may, settings.own, self._service.clock)
-
-    def close(self) -> None:
-        """Ends what was started."""
-        if "competition" in self.__dict__:
-            self.competition.close()
 
 
 @dataclass(eq=False)
@@ -384,7 +225,9 @@ class Service:
                 raise NotFound(f"there is no tenant {name!r}") from None
             with self._lock:
                 app = self.app if name == self.app.tenant else self.app.for_tenant(name)
-                known = self._tenants.setdefault(name, TenantServices(app, self))
+                known = self._tenants.setdefault(
+                    name, TenantServices(app, self.settings, self.clock, self)
+                )
         return known
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from tallymark.store.contests.versus_rows import explain_unknown_submission
 if TYPE_CHECKING:
     from tallymark.challenges.versus.pairings import Side, SideSubmission
     from tallymark.service.callers import Caller
-    from tallymark.service.service import TenantServices
+    from tallymark.service.tenant import TenantServices
     from tallymark.store import Store
 
 

@@ -12,7 +12,7 @@ from tallymark.challenges.kept_submission import KeptSubmission
 from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, Place
 from tallymark.service.callers import KEY_ROLES, ORGANISERS, Caller
-from tallymark.service.service import TenantServices
+from tallymark.service.tenant import TenantServices
 from tallymark.store.contests.attempt_rows import explain_unknown_attempt
 from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge

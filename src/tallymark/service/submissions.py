@@ -17,7 +17,8 @@ from tallymark.store.rehearsals import rehearse
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Payload
     from tallymark.challenges.challenge import Submission
-    from tallymark.service.service import Service, TenantServices
+    from tallymark.service.service import Service
+    from tallymark.service.tenant import TenantServices
     from tallymark.store.jobs.jobs import Job
 
 WAITED_S = 30.0

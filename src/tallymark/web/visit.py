@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from urllib.parse import urlencode
 
 from tallymark.challenges.attempt import Attempt
@@ -11,13 +12,15 @@ from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotFound
 from tallymark.service.app import App
 from tallymark.service.callers import Caller, Role
-from tallymark.service.service import Service, TenantServices
+from tallymark.service.resources import Resources
+from tallymark.service.service import Service
 from tallymark.service.sight import (
     find_attempt,
     find_newest_visible,
     find_visible_track,
     list_visible_tracks,
 )
+from tallymark.service.tenant import TenantServices
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.web.form import Form
 from tallymark.web.view import Pager, Problem
@@ -50,6 +53,11 @@ class Visit:
     def app(self) -> App:
         """The tenant's store, and what reads it."""
         return self.services.app
+
+    @cached_property
+    def tally(self) -> Resources:
+        """The operations, as the visitor may call them."""
+        return Resources(self.services, self.caller)
 
     @property
     def caller(self) -> Caller:

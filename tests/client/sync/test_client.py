@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 from scripts.make_sync_client import CLIENT, FILES, write_sync
-from tests.api.conftest import Server, furnish, listening, run_server
+from tests.http.conftest import Server, furnish, listening, run_server
 
 from tallymark.client import AsyncClient, Client
 from tallymark.client.exchange import Call
@@ -115,13 +115,14 @@ METHODS = {
     "GET /rules": "rules.list",
     "POST /rules/check": "rules.try_out",
     "GET /rules/{name}": "rules.get",
-    "DELETE /rules/{name}": "rules.remove",
+    "DELETE /rules/{name}": "rules.archive",
     "POST /rules/{name}/versions": "rules.edit",
     "POST /rules/{name}/pause": "rules.pause",
     "POST /rules/{name}/resume": "rules.resume",
     "GET /rules/{name}/decisions": "rules.decisions",
     "GET /rules/{name}/spending": "rules.spending",
     "POST /rules/{name}/backfill": "rules.backfill",
+    "POST /rules/{name}/backfill/preview": "rules.preview_backfill",
     "GET /rules/{name}/backfills": "rules.backfills",
     "GET /rules/{name}/backfills/{number}": "rules.get_backfill",
     "POST /webhooks": "webhooks.add",
@@ -275,9 +276,9 @@ def test_what_was_done_when_the_connection_broke_is_done_once(
     client = Client("http://tally.test", server.keys["ada"], http=dropping)  # type: ignore[arg-type]
     client.settings.set_var("CITY", "Paris")
     client.settings.remove_var("CITY")
-    client.rules.add("thrifty", {"formula": "1 - min(1, cost)"})
+    client.rules.add({"name": "thrifty", "formula": "1 - min(1, cost)"})
     assert client.rules.pause("thrifty").state == "paused"
-    assert client.rules.remove("thrifty").state == "deleted"
+    assert client.rules.archive("thrifty").state == "deleted"
     assert client.challenges.change("secret", closed=True, reason="a test").closed is not None
     assert client.challenges.change("secret", frozen=True, reason="a test").frozen is not None
     entered = client.challenges.enter("sums", agent="dora")
@@ -337,9 +338,7 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
     # A worker of the server may have scored the trace by now: a formula, without cap or cost.
     assert list(client.rules.decisions("sparing", decision="capped")) == []
     assert sum(day.spent for day in client.rules.spending("sparing").days) == 0.0
-    said = client.rules.backfill("sparing", 0.0, 1.0, preview=True)
-    assert said.backfill is None
-    assert said.preview is not None
+    assert client.rules.preview_backfill("sparing", 0.0, 1.0).to_score == 0
     started = client.rules.backfill("sparing", 0.0, 1.0).backfill
     assert started is not None
     assert client.rules.get_backfill("sparing", started.id).job == started.job

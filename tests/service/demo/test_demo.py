@@ -12,7 +12,9 @@ from tallymark.server import make_server
 from tallymark.service.app import App
 from tallymark.service.demo import Demo
 from tallymark.service.demo.sample_field import BEANS, QUICK
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.resources import Resources
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 
 NOW = 1_790_000_000.0
 ADDRESS = "http://localhost:8321"
@@ -73,7 +75,7 @@ def test_rules_decide_on_the_traces_of_its_services(service: Service) -> None:
     assert {each.group for each in services.traces.sum_by("", "service")} == {
         *("shop-desk", "trip-planner", "report-writer")
     }
-    reports = services.rules.list()
+    reports = Resources(services).rules.list().items
     assert all(each.counts.scored > 50 and each.trouble is None for each in reports)
     assert any(each.counts.capped for each in reports)
     assert any(each.counts.not_drawn for each in reports)

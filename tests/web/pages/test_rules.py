@@ -53,7 +53,7 @@ def test_a_new_version_keeps_the_old_one(own_app: App) -> None:
     client = browse(own_app)
     send(client, "/rules/short", "edit", kind="formula", says="cost * 0")
     assert [
-        each["number"] for each in client.get("/rules/short?format=json").json()["versions"]
+        each["number"] for each in client.get("/rules/short?format=json").json()["rule"]["versions"]
     ] == [
         2,
         1,

@@ -17,7 +17,6 @@ from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.formulas import AsyncFormulas
 from tallymark.client.aio.jobs import AsyncJobs
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.aio.rules import AsyncRules
 from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
 from tallymark.client.aio.settings import AsyncSettings
@@ -57,7 +56,6 @@ class AsyncClient(AsyncResource):
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)
-        self.rules = AsyncRules(self.connection)
         self.webhooks = AsyncWebhooks(self.connection)
         self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)

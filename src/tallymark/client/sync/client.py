@@ -20,7 +20,6 @@ from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.formulas import Formulas
 from tallymark.client.sync.jobs import Jobs
 from tallymark.client.sync.resource import Resource
-from tallymark.client.sync.rules import Rules
 from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.scores import Scores
 from tallymark.client.sync.settings import Settings
@@ -59,7 +58,6 @@ class Client(Resource):
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
         self.traces = Traces(self.connection)
-        self.rules = Rules(self.connection)
         self.webhooks = Webhooks(self.connection)
         self.jobs = Jobs(self.connection)
         self.accounts = Accounts(self.connection)

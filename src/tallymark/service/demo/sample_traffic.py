@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.resources import Resources
 from tallymark.service.rule_work import RuleWork
-from tallymark.service.rules import RuleService
+from tallymark.service.settings import ServiceSettings
 from tallymark.service.trace_questions import TraceQuestions
 from tallymark.service.traces import TraceIntake
 from tallymark.store.actors import Actor, act_as
@@ -144,10 +145,10 @@ class SampleTraffic:
     def pass_by(self, store: Store, now: float) -> None:
         """A week: rules are made, and every day's traces come in, settle and are scored."""
         began = now - (_DAYS + 1) * _DAY
-        rules = RuleService(store, RemoteRules(), clock=lambda: began)
+        rules = Resources.over(store, ServiceSettings(), lambda: began).rules
         with act_as(Actor(_READER)):
             for each in RULES:
-                rules.add(each, owner=_READER)
+                rules.add(each)
         for day in reversed(range(_DAYS)):
             self._pass_day(store, now - day * _DAY, day)
         worst = TraceQuestions(store).worst("polite", limit=3)

@@ -1,4 +1,4 @@
-"""One rule: what it decided for which trace and why, by day, and over the past."""
+"""Page of a rule: its decisions, daily totals, versions and backfills."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.service.rules import BackfillPreview
-from tallymark.store.traces.backfills import Backfill
-from tallymark.store.traces.decisions import DecisionEntry
-from tallymark.store.traces.rule_days import RuleDay
+from tallymark.service.rules import BackfillPreview, Decision, RuleDetails
 from tallymark.web.page import Outcome, Page
 from tallymark.web.pages.rules import name_kind, read_definition
 from tallymark.web.view import View
@@ -26,61 +23,48 @@ _A_DAY = 86_400.0
 class RuleView(View, frozen=True, kw_only=True):
     """A rule with its newest decisions."""
 
-    rule: dict[str, Any]
+    rule: RuleDetails
     kind: str
     says: str
     model: str
     definition: str
     decision: str
-    decisions: list[DecisionEntry]
-    days: list[RuleDay]
-    versions: list[dict[str, Any]]
-    backfills: list[Backfill]
+    decisions: list[Decision]
     preview: BackfillPreview | None
     since: str
     until: str
     may_change: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each decision."""
+        """Return the decisions for exports."""
         return (msgspec.structs.asdict(each) for each in self.decisions)
 
 
 def gather(visit: Visit) -> RuleView:
-    """The rule that the address names."""
-    visit.visitor.require_runs()
-    rules, name = visit.services.rules, visit.params["rule"]
-    told = rules.get(name).to_dict()
-    definition = told["definition"]
-    kind = name_kind(definition)
-    says = definition.get(kind)
+    rules, name = visit.tally.rules, visit.params["rule"]
+    rule = rules.get(name)
+    kind = name_kind(rule.definition)
+    says = rule.definition.get(kind)
     judge = says if isinstance(says, dict) else {}
-    decision = visit.choose("decision", ("", *DECISIONS))
+    decision: Any = visit.choose("decision", ("", *DECISIONS))
     since, until = _find_span(visit)
+    preview = (
+        rules.preview_backfill(name, *_read_span(since, until)) if visit.get("since") else None
+    )
     return RuleView(
         title=name,
-        rule=told,
+        rule=rule,
         kind=kind,
         says=str(judge.get("rubric", "") if judge else says or ""),
         model=str(judge.get("model", "")),
-        definition=_write(definition),
+        definition=msgspec.json.format(msgspec.json.encode(rule.definition), indent=2).decode(),
         decision=decision,
-        decisions=list(rules.decisions(name, decision=decision or None, limit=_SHOWN)),
-        days=list(rules.spending(name))[:30],
-        versions=[
-            {"number": each.number, "at": each.at, "author": each.author}
-            for each in rules.versions(name)
-        ],
-        backfills=list(rules.backfills(name))[:10],
-        preview=_preview(visit, name, since, until),
+        decisions=rules.decisions(name, decision or None, limit=_SHOWN).items,
+        preview=preview,
         since=since,
         until=until,
         may_change=visit.visitor.may_organise,
     )
-
-
-def _write(definition: Mapping[str, Any]) -> str:
-    return msgspec.json.format(msgspec.json.encode(definition), indent=2).decode()
 
 
 def _find_span(visit: Visit) -> tuple[str, str]:
@@ -92,13 +76,6 @@ def _find_span(visit: Visit) -> tuple[str, str]:
     return since, until
 
 
-def _preview(visit: Visit, name: str, since: str, until: str) -> BackfillPreview | None:
-    """What a backfill would come to, where the address asks for it."""
-    if not visit.get("since"):
-        return None
-    return visit.services.rules.preview_backfill(name, *_read_span(since, until))
-
-
 def _read_span(since: str, until: str) -> tuple[float, float]:
     try:
         first, last = (datetime.strptime(each, "%Y-%m-%d") for each in (since, until))  # noqa: DTZ007
@@ -108,38 +85,29 @@ def _read_span(since: str, until: str) -> tuple[float, float]:
 
 
 def edit(visit: Visit) -> Outcome:
-    """A new version; what older ones decided stays."""
-    visit.visitor.require_organiser()
-    visit.services.rules.edit(visit.params["rule"], read_definition(visit))
+    visit.tally.rules.edit(visit.params["rule"], read_definition(visit))
     return Outcome(visit.path)
 
 
 def pause(visit: Visit) -> Outcome:
-    """It looks at nothing until it is resumed."""
-    visit.visitor.require_organiser()
-    visit.services.rules.pause(visit.params["rule"])
+    visit.tally.rules.pause(visit.params["rule"])
     return Outcome(visit.path)
 
 
 def resume(visit: Visit) -> Outcome:
-    """It goes on."""
-    visit.visitor.require_organiser()
-    visit.services.rules.resume(visit.params["rule"])
+    visit.tally.rules.resume(visit.params["rule"])
     return Outcome(visit.path)
 
 
 def archive(visit: Visit) -> Outcome:
-    """It ends for good; its scores stay."""
-    visit.visitor.require_organiser()
-    visit.services.rules.archive(visit.params["rule"])
+    visit.tally.rules.archive(visit.params["rule"])
     return Outcome("/rules")
 
 
 def backfill(visit: Visit) -> Outcome:
-    """Scores what was kept in a span of time; its count and cost were said before."""
-    visit.visitor.require_organiser()
+    """Start a backfill; the page has shown its count and cost."""
     since, until = _find_span(visit)
-    visit.services.rules.start_backfill(visit.params["rule"], *_read_span(since, until))
+    visit.tally.rules.backfill(visit.params["rule"], *_read_span(since, until))
     return Outcome(f"{visit.path}#backfills")
 
 

@@ -1,11 +1,14 @@
-"""Rules: what scores traces as they come, and what it decided and spent?"""
+"""Page of all rules, with the form for a new one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+import msgspec
 
 from tallymark.errors import InvalidInput
+from tallymark.service.rules import Rule
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -14,42 +17,41 @@ KINDS = ("scorer", "formula", "judge")
 _NUMBERS = ("rate", "cap_count", "cap_cost", "quiet")
 
 
-class RulesView(View, frozen=True, kw_only=True):
-    """Every rule, and the form for another."""
+def name_kind(definition: Mapping[str, Any]) -> str:
+    """Return the key that a rule scores by."""
+    return next((kind for kind in (*KINDS, "composite") if definition.get(kind)), "")
 
-    rules: list[dict[str, Any]]
+
+class RulesView(View, frozen=True, kw_only=True):
+    """Every rule, and the form for a new one."""
+
+    rules: list[Rule]
     may_change: bool
+    name_kind: ClassVar = staticmethod(name_kind)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each rule."""
+        """Return the rules for exports."""
         for each in self.rules:
-            plain = {name: each[name] for name in ("name", "state", "version", "spent", "trouble")}
-            yield plain | each["counts"]
+            yield {
+                name: getattr(each, name)
+                for name in ("name", "state", "version", "spent", "trouble")
+            } | msgspec.structs.asdict(each.counts)
 
 
 def gather(visit: Visit) -> RulesView:
-    """All rules by name."""
-    visit.visitor.require_runs()
-    found = visit.services.rules.list() if visit.app.store.exists else []
-    told = [each.to_dict() for each in found]
     return RulesView(
         title="Rules",
-        rules=[each | {"kind": name_kind(each["definition"])} for each in told],
+        rules=visit.tally.rules.list().items,
         may_change=visit.visitor.may_organise,
     )
 
 
-def name_kind(definition: Mapping[str, Any]) -> str:
-    """What a rule scores by."""
-    return next((kind for kind in (*KINDS, "composite") if definition.get(kind)), "")
-
-
 def read_definition(visit: Visit) -> dict[str, Any]:
-    """A rule as the form was filled in; what it says is checked by the service."""
+    """Read a rule from the form; the service checks it."""
     form = visit.form
     kind = form.get("kind")
     if kind not in KINDS:
-        raise InvalidInput("it is not said what scores", hint=f"choose {', '.join(KINDS)}")
+        raise InvalidInput("choose how the rule scores", hint=f"one of {', '.join(KINDS)}")
     says: Any = form.require("says", f"the {kind} is empty")
     if kind == "judge":
         says = {"rubric": says, "model": form.require("model", "a judge needs a model")}
@@ -71,12 +73,9 @@ def _read_number(name: str, text: str) -> float | int:
 
 
 def add(visit: Visit) -> Outcome:
-    """A new rule, which scores from now on."""
-    visit.visitor.require_organiser()
-    given = read_definition(visit)
     name = visit.form.require("name", "the rule has no name")
-    made = visit.services.rules.add(given, name=name, owner=visit.caller.owner or "")
-    return Outcome(f"/rules/{made.rule.name}")
+    made = visit.tally.rules.add({**read_definition(visit), "name": name})
+    return Outcome(f"/rules/{made.name}")
 
 
 PAGE = Page("/rules", "rules.html", gather, actions={"add": add})

@@ -11,7 +11,8 @@ from tests.web.conftest import browse_as, send
 
 from tallymark.service import rescoring
 from tallymark.service.app import App
-from tallymark.service.service import Service, ServiceSettings
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.store.jobs.jobs import Job
 
 FRUGAL = "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total"

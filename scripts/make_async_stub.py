@@ -1,0 +1,78 @@
+"""Writes `client/async_resources.pyi`, the types of the awaitable methods: `make client`.
+
+A test compares what is there with what this would write.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from tallymark.service.resources import RESOURCES
+
+STUB = Path(__file__).parents[1] / "src" / "tallymark" / "client" / "async_resources.pyi"
+NOTE = "# Written by `make client` from the operations in service/: change those.\n"
+
+
+def write_stub() -> str:
+    """Write the text of the stub."""
+    modules: set[str] = set()
+    lines: list[str] = []
+    for kind in RESOURCES.values():
+        qualify = _Qualifier(sys.modules[kind.__module__], modules)
+        lines.append(f"class Async{kind.__name__}:")
+        for name, each in kind.operations().items():
+            signature = inspect.signature(each.run)
+            arguments = "".join(
+                f", {key}: {qualify.write(arg.annotation)}"
+                + ("" if arg.default is arg.empty else " = ...")
+                for key, arg in list(signature.parameters.items())[1:]
+            )
+            result = qualify.write(signature.return_annotation)
+            lines.append(f"    async def {name}(self{arguments}) -> {result}: ...")
+    imports = [f"import {module}" for module in sorted(modules)]
+    ruff = Path(sys.executable).parent / "ruff"
+    done = subprocess.run(
+        [ruff, "format", "-q", "--stdin-filename", str(STUB), "-"],
+        input=NOTE + "\n".join([*imports, *lines, ""]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+class _Qualifier(ast.NodeTransformer):
+    """Rewrites annotations of one module so that they hold in another."""
+
+    def __init__(self, module: ModuleType, modules: set[str]) -> None:
+        tree = ast.parse(inspect.getsource(module))
+        self._homes = {
+            alias.asname or alias.name: each.module
+            for each in ast.walk(tree)
+            if isinstance(each, ast.ImportFrom)
+            for alias in each.names
+        }
+        self._module = module
+        self._modules = modules
+
+    def write(self, annotation: str) -> str:
+        return ast.unparse(self.visit(ast.parse(annotation, mode="eval")))
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._homes:
+            home = self._homes[node.id] or ""
+        elif hasattr(self._module, node.id):
+            home = self._module.__name__
+        else:
+            return node
+        self._modules.add(home)
+        return ast.Attribute(ast.Name(home), node.id)
+
+
+if __name__ == "__main__":
+    STUB.write_text(write_stub(), encoding="utf-8")

@@ -1,0 +1,40 @@
+"""`AsyncSender`: sends operations to a server, and reads their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.client.aio.connection import AsyncConnection
+from tallymark.client.exchange import Call, CallOptions
+from tallymark.errors import WorkFailed
+from tallymark.service.operations import IDEMPOTENCY_KEY
+
+if TYPE_CHECKING:
+    from tallymark.service.operations import Operation
+
+
+class AsyncSender:
+    """A connection with the options of its calls."""
+
+    def __init__(self, connection: AsyncConnection, options: CallOptions | None = None) -> None:
+        self.connection = connection
+        self.options = options or CallOptions()
+
+    async def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
+        """Call an operation of the server; a refusal is raised as the service raises it."""
+        path, body = operation.write(arguments)
+        options = dict(self.options)
+        if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
+            options["idempotency_key"] = key
+        call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
+        answer = await self.connection.send(call)
+        try:
+            return operation.unpack(answer.content)
+        except msgspec.DecodeError as error:
+            raise WorkFailed(
+                f"{self.connection.address} returned an unexpected answer: {error}",
+                hint="its version may differ from this client's",
+            ) from None

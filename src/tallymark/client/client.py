@@ -1,0 +1,72 @@
+"""`Client` and `AsyncClient`: the operations of a server as typed methods."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Self, Unpack
+
+from tallymark.client.aio.client import AsyncClient as AsyncBase
+from tallymark.client.aio.sender import AsyncSender
+from tallymark.client.sync.client import Client as Base
+from tallymark.client.sync.sender import Sender
+from tallymark.service.resources import RESOURCES, Resources
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from tallymark.client.async_resources import AsyncRules
+    from tallymark.client.exchange import CallOptions
+
+
+class Client(Base, Resources):
+    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
+
+    with Client("https://tally.example", key="tly_...") as client:
+        for rule in client.rules.list():
+            print(rule.name, rule.counts.scored)
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        http: httpx2.Client | None = None,
+    ) -> None:
+        Base.__init__(self, server, key, timeout=timeout, http=http)
+        Resources.__init__(self, Sender(self.connection))
+
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
+        """Make a client on the same connection whose calls have other options."""
+        other = copy(self)
+        Resources.__init__(other, Sender(self.connection, options))
+        return other
+
+
+class AsyncClient(AsyncBase):
+    """The same for an event loop: its methods are awaited."""
+
+    rules: AsyncRules
+
+    def __init__(
+        self,
+        server: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        http: httpx2.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(server, key, timeout=timeout, http=http)
+        _attach(self, AsyncSender(self.connection))
+
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
+        """Make a client on the same connection whose calls have other options."""
+        other = copy(self)
+        _attach(other, AsyncSender(self.connection, options))
+        return other
+
+
+def _attach(client: AsyncClient, sender: AsyncSender) -> None:
+    for name, kind in RESOURCES.items():
+        setattr(client, name, kind(sender))

@@ -1,0 +1,42 @@
+"""`Sender`: sends operations to a server, and reads their answers."""
+
+# Written by `make client` from client/aio/sender.py: change that one.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tallymark.client.exchange import Call, CallOptions
+from tallymark.client.sync.connection import Connection
+from tallymark.errors import WorkFailed
+from tallymark.service.operations import IDEMPOTENCY_KEY
+
+if TYPE_CHECKING:
+    from tallymark.service.operations import Operation
+
+
+class Sender:
+    """A connection with the options of its calls."""
+
+    def __init__(self, connection: Connection, options: CallOptions | None = None) -> None:
+        self.connection = connection
+        self.options = options or CallOptions()
+
+    def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
+        """Call an operation of the server; a refusal is raised as the service raises it."""
+        path, body = operation.write(arguments)
+        options = dict(self.options)
+        if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
+            options["idempotency_key"] = key
+        call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
+        answer = self.connection.send(call)
+        try:
+            return operation.unpack(answer.content)
+        except msgspec.DecodeError as error:
+            raise WorkFailed(
+                f"{self.connection.address} returned an unexpected answer: {error}",
+                hint="its version may differ from this client's",
+            ) from None

@@ -1,0 +1,269 @@
+"""Routes of declared operations.
+
+Each request passes, in this order: who the caller is, whether they may and how often, the body
+within its bounds, the idempotency key, a turn among the threads, the operation, the answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tallymark.errors import BadRequest, Place, TallymarkError, WorkFailed, suggest
+from tallymark.http.answers import find_unchanged, make_etag
+from tallymark.http.api_route import admit, check_key
+from tallymark.http.envelope import restore_slashes
+from tallymark.http.problems import RequestProblem, answer_error, refuse
+from tallymark.service.limits import narrow_body
+from tallymark.service.operations import IDEMPOTENCY_KEY, Operation, Resource
+from tallymark.store.accounts.idempotent_answers import KeptAnswer
+from tallymark.store.actors import act_as
+from tallymark.store.rehearsals import rehearse
+
+if TYPE_CHECKING:
+    from tallymark.service.callers import Caller
+    from tallymark.service.service import Service
+    from tallymark.service.tenant import TenantServices
+
+PREFIX = "/api/v1"
+_TRUE = {"1", "true", "yes", "on"}
+_KEPT_HEADERS = ("content-type", "location", "cache-control")
+_REFUSALS = (TallymarkError, RequestProblem)
+
+
+def make_routes(service: Service, resources: Iterable[type[Resource]]) -> list[Route]:
+    """Build a route for each path, with all methods that it has."""
+    by_path: dict[str, dict[str, _Endpoint]] = {}
+    for kind in resources:
+        for made in kind.operations().values():
+            by_path.setdefault(made.path, {})[made.method] = _Endpoint(service, kind, made)
+    # A fixed word comes before a name that would take it too.
+    ordered = sorted(by_path, key=lambda path: [part.startswith("{") for part in path.split("/")])
+    return [_make_route(path, by_path[path]) for path in ordered]
+
+
+def _make_route(path: str, endpoints: Mapping[str, _Endpoint]) -> Route:
+    async def answer(request: Request) -> Response:
+        return await endpoints[request.method].answer(request)
+
+    return Route(PREFIX + path, answer, methods=list(endpoints))
+
+
+class _Endpoint:
+    """Answers the requests of one operation."""
+
+    def __init__(self, service: Service, kind: type[Resource], made: Operation) -> None:
+        self._service = service
+        self._kind = kind
+        self._made = made
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            return await self._answer(request)
+        except Exception as error:  # noqa: BLE001 (every error has an answer)
+            return await answer_error(request, error)
+
+    async def _answer(self, request: Request) -> Response:
+        made, service = self._made, self._service
+        restore_slashes(request.scope)
+        caller = await admit(request, made.may, made.rate, made.cost)
+        services = service.tenant(caller.tenant)
+        resource = self._kind(services, caller)
+        if made.find_max_bytes is not None:
+            find = partial(made.find_max_bytes, resource, **request.path_params)
+            narrow_body(request.scope, await service.run_in_thread(caller, find))
+        body = await _read_body(request, made) if made.changes else b""
+        arguments = made.read(request.path_params, request.query_params.multi_items(), body)
+        dry = made.changes and _is_true(request, "validate_only")
+        key = check_key(request.headers.get("idempotency-key"))
+        if made.takes_key:
+            arguments[IDEMPOTENCY_KEY] = key
+        call = _Call(made, resource, arguments, request, dry=dry)
+        with act_as(caller.actor), rehearse(really=dry):
+            if key is None or not made.changes or made.takes_key or dry:
+                if made.is_async:
+                    return await call.run_async()
+                return await service.run_in_thread(caller, call.run)
+            return await self._answer_once(call, key, caller, body)
+
+    async def _answer_once(self, call: _Call, key: str, caller: Caller, body: bytes) -> Response:
+        """Do it once however often it is sent; the same key for another request is a conflict."""
+        request = call.request
+        target = f"{request.method} {request.url.path}?{request.url.query}\n"
+        digest = hashlib.sha256(target.encode() + body).hexdigest()
+        once = _Once(self._service.tenant(caller.tenant), caller.asker, key)
+        run = partial(self._service.run_in_thread, caller)
+        if not call.made.is_async:
+            return await run(lambda: once.run(digest, self._service.clock(), call.run))
+        known = await run(once.begin, digest, self._service.clock())
+        if known is not None:
+            return known
+        try:
+            response = await call.run_async()
+        except BaseException as error:
+            await run(once.fail, error, patient=True)
+            raise
+        await run(once.finish, response, patient=True)
+        return response
+
+
+class _Call:
+    """One call of an operation, with the request that it answers."""
+
+    def __init__(
+        self,
+        made: Operation,
+        resource: Resource,
+        arguments: dict[str, Any],
+        request: Request,
+        *,
+        dry: bool,
+    ) -> None:
+        self.made = made
+        self.request = request
+        self._resource = resource
+        self._arguments = arguments
+        self._dry = dry
+
+    def run(self) -> Response:
+        """Run a blocking operation and encode its result."""
+        headers: dict[str, str] = {}
+        if self.made.etag is not None:
+            state = self.made.etag(self._resource, **self._arguments)
+            tag = make_etag(self.made.name, self.request.url.query, state)
+            unchanged = find_unchanged(self.request, tag)
+            if unchanged is not None:
+                return unchanged
+            headers = {"etag": tag, "cache-control": "no-cache"}
+        return self._respond(self.made.run(self._resource, **self._arguments), headers)
+
+    async def run_async(self) -> Response:
+        """Await an operation that waits in the event loop."""
+        return self._respond(await self.made.run(self._resource, **self._arguments), {})
+
+    def _respond(self, result: Any, headers: dict[str, str]) -> Response:
+        made = self.made
+        status = made.find_status(result)
+        if self._dry and status in (201, 202):
+            status = 200
+        location = made.location(result) if made.location is not None else None
+        if location is not None and not self._dry:
+            headers["location"] = PREFIX + location
+        content = made.wrap(result)
+        fields = self.request.query_params.get("fields")
+        if fields is not None and "fields" not in made.query:
+            content = pick_fields(made, content, fields)
+        if made.secret is None:
+            return Response(msgspec.json.encode(content), status, headers, "application/json")
+        headers["cache-control"] = "no-store"
+        hidden = msgspec.json.encode(_hide(made, result))
+        shown = hidden if self._dry else msgspec.json.encode(content)
+        response = Response(shown, status, headers, "application/json")
+        response.kept_body = hidden  # type: ignore[attr-defined]
+        return response
+
+
+class _Once:
+    """One request under an idempotency key."""
+
+    def __init__(self, services: TenantServices, caller: str, key: str) -> None:
+        self._answers = services.store.idempotent_answers
+        self._caller = caller
+        self._key = key
+
+    def run(self, digest: str, at: float, work: Callable[[], Response]) -> Response:
+        known = self.begin(digest, at)
+        if known is not None:
+            return known
+        try:
+            response = work()
+        except BaseException as error:
+            self.fail(error)
+            raise
+        self.finish(response)
+        return response
+
+    def begin(self, digest: str, at: float) -> Response | None:
+        """Claim the key, or return the answer that it has."""
+        known = self._answers.begin(self._caller, self._key, digest, at=at)
+        if known is None:
+            return None
+        return Response(known.body, known.status, {**known.headers, "idempotency-replayed": "true"})
+
+    def fail(self, error: BaseException) -> None:
+        """Free the key after a refusal; after another failure nobody knows what was done."""
+        if isinstance(error, _REFUSALS) and not isinstance(error, WorkFailed):
+            self._answers.forget(self._caller, self._key)
+        else:
+            self._answers.leave(self._caller, self._key)
+
+    def finish(self, response: Response) -> None:
+        """Keep the answer, without what is shown only once."""
+        kept = KeptAnswer(
+            status=response.status_code,
+            headers={
+                name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers
+            },
+            body=bytes(getattr(response, "kept_body", response.body)),
+        )
+        self._answers.finish(self._caller, self._key, kept)
+
+
+def _is_true(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "").lower() in _TRUE
+
+
+async def _read_body(request: Request, made: Operation) -> bytes:
+    """Read a body of the right media type. The middleware bounds its bytes and values."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_json = kind == "application/json" or kind.endswith("+json")
+    length = request.headers.get("content-length", "")
+    empty = length == "0" or (not length and "transfer-encoding" not in request.headers)
+    if not is_json and made.body is not bytes and (kind or not empty):
+        named = kind or "of no media type that was named"
+        raise refuse(415, f"the body is {named}", "send Content-Type: application/json")
+    return await request.body()
+
+
+def pick_fields(made: Operation, content: Any, fields: str) -> Any:
+    """Keep only the named fields of a record, or of each item of a page."""
+    if made.record is None:
+        raise BadRequest("there is no such parameter", place=Place(source="fields"))
+    known = {each.encode_name: each for each in msgspec.structs.fields(made.record)}
+    wanted = [name.strip() for name in fields.split(",") if name.strip()]
+    there = f"there are: {', '.join(known)}"
+    if not wanted:
+        raise BadRequest("it names none", place=Place(source="fields"), hint=there)
+    for name in wanted:
+        if name not in known:
+            near = suggest(name, known)
+            hint = f"did you mean {near!r}?" if near else there
+            raise BadRequest(f"there is no field {name!r}", place=Place(source="fields"), hint=hint)
+    document = msgspec.to_builtins(content)
+
+    def pick(item: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: item.get(name, _find_default(known[name])) for name in wanted}
+
+    if made.noun is not None:
+        return {made.noun: pick(document[made.noun])}
+    return {**document, "items": [pick(each) for each in document["items"]]}
+
+
+def _find_default(field: msgspec.structs.FieldInfo) -> Any:
+    """The value of a field that is left out of the JSON because it has its default."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return None if field.default in (msgspec.NODEFAULT, msgspec.UNSET) else field.default
+
+
+def _hide(made: Operation, result: Any) -> Any:
+    """The answer without the secret that is shown once."""
+    assert made.secret is not None  # noqa: S101 (for the type checker)
+    return made.wrap(msgspec.structs.replace(result, **{made.secret: None}))

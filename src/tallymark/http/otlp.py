@@ -1,0 +1,160 @@
+"""`/v1/traces`: spans from OpenTelemetry's exporters, answered as OTLP says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from tallymark.errors import TraceError
+from tallymark.http.access import COMPETITORS, REPORTERS, find_service, may
+from tallymark.http.api_route import PROBLEMS, ApiRoute
+from tallymark.http.problems import answer_error, refuse
+from tallymark.service.limits import narrow_body
+from tallymark.service.sign_in import OTLP_PATH
+from tallymark.service.traces import Taken
+from tallymark.traces.otlp_export import Encoding
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_ENCODINGS: dict[str, Encoding] = {PROTOBUF: "protobuf", JSON: "json"}
+AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
+"""Of an export by an agent's key: the spans of one attempt, some at a time."""
+_SMALL = 16_384
+"""Bytes of a body that is read at once, without a thread."""
+_RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}
+_INTERNAL = 13
+
+
+class OtlpRoute(ApiRoute):
+    """A route whose errors are OTLP's: a `Status` in the encoding of the request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        guard = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await guard(request)
+            except Exception as error:  # noqa: BLE001 (whatever it was, it is answered)
+                return _tell(request, await answer_error(request, error))
+
+        return answer
+
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_STATUS = {
+    "type": "object",
+    "description": "google.rpc.Status",
+    "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": each["description"],
+        "content": {PROTOBUF: _BINARY, JSON: {"schema": _STATUS}},
+    }
+    for status, each in PROBLEMS.items()
+}
+router = APIRouter(route_class=OtlpRoute, tags=["traces"])
+
+
+@router.post(
+    OTLP_PATH,
+    dependencies=[may(REPORTERS | COMPETITORS, "report")],
+    openapi_extra={
+        "requestBody": {
+            # An export without spans is no bytes in protobuf.
+            "content": {
+                PROTOBUF: _BINARY,
+                JSON: {"schema": {"type": "object", "description": "ExportTraceServiceRequest"}},
+            },
+        }
+    },
+    responses={
+        200: {
+            "description": "All is stored, but for what `partialSuccess` names.",
+            "content": {PROTOBUF: _BINARY},
+        },
+        **_ERRORS,
+    },
+)
+async def export_spans(request: Request) -> Response:
+    """Take spans in OTLP, protobuf or JSON; they are stored when this is answered."""
+    encoding = _find_encoding(request)
+    service = find_service(request)
+    caller = request.state.caller
+    intake = service.tenant(caller.tenant).trace_intake
+    agent = caller.agent if caller.role == "agent" else None
+    if agent is not None:
+        narrow_body(request.scope, AGENT_BYTES, AGENT_VALUES)
+    body = await request.body()
+    read = partial(intake.read, body, encoding, agent=agent)
+    try:
+        if len(body) <= _SMALL:
+            export, item = read()
+        else:
+            export, item = await service.run_in_thread(caller, read)
+    except TraceError as error:
+        raise refuse(400, error.problems[0].message) from None
+    taken = await intake.akeep(export, item)
+    return Response(_write_answer(taken, encoding), media_type=_name_encoding(encoding))
+
+
+def _find_encoding(request: Request) -> Encoding:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _ENCODINGS.get(kind, "json" if kind else "protobuf")
+
+
+def _name_encoding(encoding: Encoding) -> str:
+    return PROTOBUF if encoding == "protobuf" else JSON
+
+
+def _write_answer(taken: Taken, encoding: Encoding) -> bytes:
+    """An `ExportTraceServiceResponse`; empty where nothing is to be said."""
+    if not taken.refused and not taken.message:
+        return b"" if encoding == "protobuf" else b"{}"
+    if encoding == "json":
+        told: dict[str, Any] = {"errorMessage": taken.message}
+        if taken.refused:
+            told["rejectedSpans"] = str(taken.refused)  # as protobuf's JSON has 64 bits
+        return msgspec.json.encode({"partialSuccess": told})
+    partial = _write_field(1, taken.refused) + _write_field(2, taken.message)
+    return _write_field(1, partial)
+
+
+def _tell(request: Request, response: Response) -> Response:
+    """A problem as a `google.rpc.Status`."""
+    problem = msgspec.json.decode(bytes(response.body))
+    status = response.status_code if response.status_code != 422 else 400
+    code = _RPC_CODES.get(status, _INTERNAL)
+    kept = {
+        name: response.headers[name]
+        for name in ("retry-after", "www-authenticate")
+        if name in response.headers
+    }
+    encoding = _find_encoding(request)
+    if encoding == "json":
+        body = msgspec.json.encode({"code": code, "message": problem["detail"]})
+    else:
+        body = _write_field(1, code) + _write_field(2, problem["detail"])
+    return Response(body, status, kept, _name_encoding(encoding))
+
+
+def _write_field(number: int, value: int | str | bytes) -> bytes:
+    """A field of protobuf: what is 0 or empty is left out."""
+    if not value:
+        return b""
+    if isinstance(value, int):
+        return _write_varint(number << 3) + _write_varint(value)
+    content = value.encode() if isinstance(value, str) else value
+    return _write_varint(number << 3 | 2) + _write_varint(len(content)) + content
+
+
+def _write_varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

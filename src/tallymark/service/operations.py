@@ -1,0 +1,485 @@
+"""Operations: typed methods, declared once, that become routes, client calls and OpenAPI entries.
+
+`Rules(services, caller).get("x")` runs the method here; `Rules(sender).get("x")` sends the same
+call to a server and returns the same record. `http/operation_routes.py` makes the routes,
+`http/openapi.py` the document, `client/client.py` the clients.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import re
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
+from urllib.parse import quote, urlencode
+
+import anyio
+import msgspec
+from anyio import from_thread
+from msgspec.inspect import CollectionType, LiteralType, Metadata, StructType, UnionType
+
+from tallymark.errors import BadRequest, InvalidInput, NotFound, Place, Problem, suggest
+from tallymark.service.callers import ORGANISERS, Caller, Role, check_role
+from tallymark.store.actors import act_as
+
+if TYPE_CHECKING:
+    from tallymark.service.limits import RouteClass
+    from tallymark.service.tenant import TenantServices
+    from tallymark.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R", bound="Resource")
+T = TypeVar("T")
+
+COMMON_QUERY = frozenset({"tenant", "validate_only", "fields"})
+"""Query names that the routes read themselves."""
+IDEMPOTENCY_KEY = "idempotency_key"
+"""A parameter of this name is the request's header, not part of its query or body."""
+
+
+class Page(msgspec.Struct, Generic[T], dict=True):
+    """One page of a list, with the cursor of the next one.
+
+    Iterating goes on through all following pages, unless the call had a `limit`. `items` holds
+    this page alone.
+    """
+
+    items: list[T]
+    next: str | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        page: Page[T] | None = self
+        while page is not None:
+            yield from page.items
+            page = page.load_next()
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        page: Page[T] | None = self
+        while page is not None:
+            for item in page.items:
+                yield item
+            following: Any = page.load_next()
+            page = None if following is None else await following
+
+    def load_next(self) -> Page[T] | None:
+        """Load the page that follows; None at the end, or where the call had a `limit`."""
+        load: Callable[[str], Page[T]] | None = self.__dict__.get("load")
+        return None if load is None or self.next is None else load(self.next)
+
+
+class Sender(Protocol):
+    """Sends calls to a server. An asynchronous one returns awaitables."""
+
+    def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """Everything that routes, clients and OpenAPI need to know of a method."""
+
+    name: str
+    """Resource and method, such as `RulesGet`; prefix of the generated types."""
+    run: Callable[..., Any]
+    method: str
+    path: str
+    may: frozenset[Role]
+    rate: RouteClass
+    cost: int
+    status: int | Callable[[Any], int]
+    noun: str | None
+    location: Callable[[Any], str | None] | None
+    etag: Callable[..., Hashable] | None
+    secret: str | None
+    find_max_bytes: Callable[..., int] | None
+    query: frozenset[str]
+    lists: frozenset[str]
+    """Query names that may be repeated."""
+    parameters: type[msgspec.Struct]
+    """Path and query parameters."""
+    body: Any
+    """Type of the body, or None."""
+    whole_body: str | None
+    """The argument that is the whole body."""
+    body_names: tuple[str, ...]
+    takes_key: bool
+    """Whether the method takes the idempotency key and obeys it itself."""
+    answer: Any
+    """Type of the answer; with a noun, a struct of one field."""
+    record: Any
+    """Type of the noun, or of one item of a page; None where the answer is neither."""
+
+    @functools.cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.run)
+
+    @functools.cached_property
+    def changes(self) -> bool:
+        """Whether a call may change something."""
+        return self.method != "GET"
+
+    @functools.cached_property
+    def _body_decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.body)
+
+    @functools.cached_property
+    def _answer_decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self.answer)
+
+    def read(
+        self, path: Mapping[str, str], query: Iterable[tuple[str, str]], body: bytes
+    ) -> dict[str, Any]:
+        """Decode the arguments of a request. Text is converted; a JSON body is read strictly."""
+        return self._read_parameters(path, query) | self._read_body(body)
+
+    def _read_parameters(
+        self, path: Mapping[str, str], query: Iterable[tuple[str, str]]
+    ) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for name, value in query:
+            if name in self.lists:
+                given.setdefault(name, []).append(value)
+            elif name in COMMON_QUERY and name not in self.query:
+                continue
+            elif name in given:
+                raise BadRequest("it is given twice", place=Place(source=name))
+            elif name in self.query:
+                given[name] = value
+            else:
+                raise BadRequest([_explain_unknown(name, "parameter", self.query)])
+        try:
+            found = msgspec.convert({**given, **path}, self.parameters, strict=False)
+        except msgspec.ValidationError as error:
+            raise BadRequest([_explain_mistake(error, self.parameters)]) from None
+        arguments = msgspec.structs.asdict(found)
+        for name, value in arguments.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise BadRequest("it is not a finite number", place=Place(source=name))
+        return arguments
+
+    def _read_body(self, body: bytes) -> dict[str, Any]:
+        if self.body is None:
+            return {}
+        if self.body is bytes:
+            return {self.whole_body or "body": body}
+        if not body and self.whole_body is None:
+            body = b"{}"
+        try:
+            content = self._body_decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise InvalidInput([_explain_mistake(error, self.body)]) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            message = f"the body is not JSON: {error}"
+            raise BadRequest(message, hint="send one JSON document") from None
+        if self.whole_body is not None:
+            return {self.whole_body: content}
+        return msgspec.structs.asdict(content)
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments of a call in the process as a request with them would be refused."""
+        for kind in (self.parameters, self.body if self.whole_body is None else None):
+            if kind is not None:
+                names = kind.__struct_fields__
+                try:
+                    msgspec.convert({name: arguments[name] for name in names}, kind)
+                except msgspec.ValidationError as error:
+                    raise InvalidInput([_explain_mistake(error, kind)]) from None
+
+    def write(self, arguments: Mapping[str, Any]) -> tuple[str, bytes | None]:
+        """Encode arguments as a path with query, and a body."""
+        parts: dict[str, str] = {}
+        for key, value in arguments.items():
+            if f"{{{key}}}" in self.path:
+                if str(value) in ("", ".", ".."):  # an intermediary would resolve them
+                    raise NotFound(f"nothing is called {str(value)!r}", hint="check the name")
+                parts[key] = quote(str(value), "")
+        pairs = [
+            (name, str(each).lower() if isinstance(each, bool) else str(each))
+            for name in sorted(self.query)
+            for each in (arguments[name] if name in self.lists else (arguments[name],)) or ()
+            if each is not None
+        ]
+        address = self.path.format_map(parts) + (f"?{urlencode(pairs)}" if pairs else "")
+        if self.body is None:
+            return address, None
+        if self.whole_body is not None:
+            content = arguments[self.whole_body]
+            return address, content if self.body is bytes else msgspec.json.encode(content)
+        return address, msgspec.json.encode(
+            {name: arguments[name] for name in self.body_names if arguments[name] is not None}
+        )
+
+    def find_status(self, result: Any) -> int:
+        return self.status(result) if callable(self.status) else self.status
+
+    def pack(self, result: Any) -> bytes:
+        return msgspec.json.encode(self.wrap(result))
+
+    def wrap(self, result: Any) -> Any:
+        """Put a record under its noun."""
+        return result if self.noun is None else self.answer(result)
+
+    def unpack(self, content: bytes) -> Any:
+        answer = self._answer_decoder.decode(content)
+        return answer if self.noun is None else getattr(answer, self.noun)
+
+
+class Resource:
+    """Operations on one subject, run here for a tenant or sent to a server.
+
+    Without a caller, the owner of the store acts.
+    """
+
+    sender: Sender | None = None
+    services: TenantServices
+    caller: Caller | None
+
+    def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
+        self.caller = caller
+        if hasattr(where, "send"):
+            self.sender = where
+        else:
+            self.services = where
+
+    @property
+    def store(self) -> Store:
+        return self.services.store
+
+    @property
+    def now(self) -> float:
+        return self.services.now
+
+    @property
+    def is_organiser(self) -> bool:
+        """Whether the caller may see and do what organisers may."""
+        return self.caller is None or self.caller.role in ORGANISERS
+
+    @classmethod
+    def operations(cls) -> dict[str, Operation]:
+        """Operations by method name."""
+        return {
+            name: each.operation for name, each in vars(cls).items() if hasattr(each, "operation")
+        }
+
+
+class Declare(Protocol):
+    """Decorator of a method. An `async` method blocks its callers; its route awaits it."""
+
+    def __call__(
+        self, run: Callable[Concatenate[R, P], T | Awaitable[T]], /
+    ) -> Callable[Concatenate[R, P], T]: ...
+
+
+def operation(  # noqa: PLR0913 (a declaration names everything that differs)
+    route: str,
+    may: frozenset[Role],
+    *,
+    rate: RouteClass = "read",
+    cost: int = 1,
+    status: int | Callable[[Any], int] = 200,
+    noun: str | None = None,
+    query: Iterable[str] = (),
+    body: str | None = None,
+    location: Callable[[Any], str | None] | None = None,
+    etag: Callable[..., Hashable] | None = None,
+    secret: str | None = None,
+    find_max_bytes: Callable[..., int] | None = None,
+) -> Declare:
+    """Declare an operation: its route, the roles that may call it, and how it is answered.
+
+    Arguments that are neither in the path nor in `query` form the body of POST, PUT and PATCH;
+    `body` names one that is the whole body. `noun` is the key that the answer is wrapped in.
+    `location` makes the Location header of the result. `etag` is called with the resource and the
+    arguments, before the method, and returns what the answer depends on. `secret` names a field of
+    the answer that is shown once and not kept for repeated requests. `find_max_bytes` bounds the
+    body by what is stored; it is called with the resource and the names in the path.
+    """
+    method, path = route.split()
+
+    def declare(
+        run: Callable[Concatenate[R, P], T | Awaitable[T]],
+    ) -> Callable[Concatenate[R, P], T]:
+        signature = inspect.signature(run)
+        made = _read_declaration(run, signature)
+
+        @functools.wraps(run)
+        def call(self: R, /, *args: P.args, **named: P.kwargs) -> T:
+            bound = signature.bind(self, *args, **named)
+            is_limited = "limit" in bound.arguments
+            bound.apply_defaults()
+            arguments = dict(list(bound.arguments.items())[1:])
+            follow = "cursor" in arguments and not is_limited
+            return cast("T", _call(made, self, arguments, follow=follow))
+
+        call.operation = made  # type: ignore[attr-defined]
+        return call
+
+    def _read_declaration(run: Callable[..., Any], signature: inspect.Signature) -> Operation:
+        hints = get_type_hints(run, include_extras=True)
+        name = "".join(
+            word[:1].upper() + word[1:]
+            for part in run.__qualname__.split(".")[-2:]
+            for word in part.split("_")
+        )
+        fields: dict[str, Any] = {
+            key: (key, hints[key], *(() if each.default is each.empty else (each.default,)))
+            for key, each in list(signature.parameters.items())[1:]
+            if key != IDEMPOTENCY_KEY
+        }
+        in_path = {key for key in fields if f"{{{key}}}" in path}
+        asked = set(query) if method in ("POST", "PUT", "PATCH") else set(fields) - in_path
+        inside = tuple(key for key in fields if key not in in_path | asked)
+        parameters = msgspec.defstruct(
+            f"{name}Parameters",
+            [field for key, field in fields.items() if key not in inside],
+            kw_only=True,
+        )
+        body_type: Any = None
+        if body is not None:
+            body_type = hints[body]
+        elif inside:
+            body_type = msgspec.defstruct(
+                f"{name}Body",
+                [fields[key] for key in inside],
+                kw_only=True,
+                forbid_unknown_fields=True,
+            )
+        result = hints["return"]
+        is_page = getattr(result, "__origin__", None) is Page
+        known = cast("StructType", msgspec.inspect.type_info(parameters))
+        return Operation(
+            name=name,
+            run=run,
+            method=method,
+            path=path,
+            may=may,
+            rate=rate,
+            cost=cost,
+            status=status,
+            noun=noun,
+            location=location,
+            etag=etag,
+            secret=secret,
+            find_max_bytes=find_max_bytes,
+            query=frozenset(asked),
+            lists=frozenset(
+                each.name
+                for each in known.fields
+                if any(isinstance(kind, CollectionType) for kind in _list_options(each.type))
+            ),
+            parameters=parameters,
+            body=body_type,
+            whole_body=body,
+            body_names=inside,
+            takes_key=IDEMPOTENCY_KEY in signature.parameters,
+            answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
+            record=result.__args__[0] if is_page else result if noun is not None else None,
+        )
+
+    return declare
+
+
+def _call(
+    made: Operation, resource: Resource, arguments: Mapping[str, Any], *, follow: bool
+) -> Any:
+    if resource.sender is not None:
+        result = resource.sender.send(made, arguments)
+    else:
+        result = run_here(made, resource, arguments)
+    if not follow:
+        return result
+
+    def load(cursor: str) -> Any:
+        return _call(made, resource, {**arguments, "cursor": cursor}, follow=True)
+
+    async def attach_later() -> Any:
+        page = await result
+        page.__dict__["load"] = load
+        return page
+
+    if inspect.isawaitable(result):
+        return attach_later()
+    result.__dict__["load"] = load
+    return result
+
+
+def run_here(made: Operation, resource: Resource, arguments: Mapping[str, Any]) -> Any:
+    """Run an operation for the caller of the resource, and wait for it."""
+    caller = resource.caller
+    if caller is not None:
+        check_role(caller, made.may)
+    elif made.method == "GET" or ("{" in made.path and made.method != "PUT"):
+        resource.store.require()  # nothing to read or change: a mistyped database is not created
+    made.check(arguments)
+    with nullcontext() if caller is None else act_as(caller.actor):
+        if not made.is_async:
+            return made.run(resource, **arguments)
+        work = functools.partial(made.run, resource, **arguments)
+        try:
+            return from_thread.run(work)  # in a thread of a server's event loop
+        except anyio.NoEventLoopError:
+            return anyio.run(work)
+
+
+def _explain_unknown(name: str, noun: str, known: Iterable[str]) -> Problem:
+    near = suggest(name, known)
+    there = ", ".join(sorted(known)) or "none"
+    hint = f"did you mean {near!r}?" if near else f"there are: {there}"
+    return Problem(f"there is no such {noun}", Place(source=name), hint)
+
+
+def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
+    """Name the field of a mistake, what is wrong with it, and what is allowed."""
+    message, _, place = str(error).partition(" - at `$")
+    place = place.strip(".`")
+    info = msgspec.inspect.type_info(kind)
+    fields = {each.encode_name: each.type for each in getattr(info, "fields", ())}
+    quoted = re.search(r"field `(.+)`$", message)
+    if quoted and not place and "unknown" in message:
+        return _explain_unknown(quoted[1], "field", fields)
+    if quoted and "missing" in message:
+        where = f"{place}.{quoted[1]}" if place else quoted[1]
+        return Problem("it is missing", Place(source=where))
+    where = Place(source=place) if place else None
+    options = _list_options(fields[place]) if place in fields else ()
+    literals = [
+        str(value) for each in options if isinstance(each, LiteralType) for value in each.values
+    ]
+    wrong = re.search(r"nvalid enum value '(.+)'$", message)
+    near = suggest(wrong[1], literals) if wrong else None
+    hint = f"did you mean {near!r}?" if near else None
+    if literals and hint is None:
+        hint = f"give one of: {', '.join(literals)}"
+    if wrong:
+        return Problem(f"there is no {place} {wrong[1]!r}", None, hint)
+    message = message[:1].lower() + message[1:].replace("`", "")
+    return Problem(message, where, hint)
+
+
+def _list_options(kind: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
+    """The members of a union, or the type itself, without metadata."""
+    inner = kind.type if isinstance(kind, Metadata) else kind
+    if isinstance(inner, UnionType):
+        return [option for each in inner.types for option in _list_options(each)]
+    return [inner]

@@ -1,0 +1,50 @@
+"""All operations by subject, run here for a caller or sent to a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Self, get_type_hints
+
+from tallymark.service.app import App
+from tallymark.service.operations import Resource, Sender
+from tallymark.service.rules import Rules
+from tallymark.service.settings import ServiceSettings
+from tallymark.service.tenant import TenantServices
+
+if TYPE_CHECKING:
+    from tallymark.service.callers import Caller
+    from tallymark.store import Store
+
+
+class Resources:
+    """One attribute for each subject."""
+
+    rules: Rules
+
+    def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
+        self.is_remote = not isinstance(where, TenantServices)
+        for name, kind in RESOURCES.items():
+            setattr(self, name, kind(where, caller))
+
+    @classmethod
+    def over(
+        cls,
+        store: Store,
+        settings: ServiceSettings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """Use a store that is open already, as its owner unless the settings say otherwise."""
+        known = settings or ServiceSettings(own=True)
+        return cls(TenantServices(App.over(store), known, clock))
+
+
+RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)
+
+
+@contextmanager
+def open_local(db: str | None, tenant: str = "default") -> Iterator[Resources]:
+    """Open the operations over a database, for its owner."""
+    with closing(App(db, tenant)) as app:
+        yield Resources(TenantServices(app, ServiceSettings(own=True)))

@@ -1,0 +1,54 @@
+"""Settings of a server, or of one's own store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tallymark.sandbox.policy import choose_policy
+from tallymark.service.own_traces import read_endpoint
+from tallymark.service.proxy import Proxy, read_proxy_settings
+from tallymark.service.remote_suites import RemoteRules
+
+if TYPE_CHECKING:
+    from tallymark.sandbox import Policy
+    from tallymark.service.demo import Demo
+
+CORS_VARIABLE = "TALLY_CORS_ORIGINS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """What an operator may say."""
+
+    db: str | None = None
+    upgrade: bool = False
+    """Whether tables of an older version are brought up to date; else they are refused."""
+    workers: int = 2
+    """Threads that do jobs in this process; 0 leaves them to `tally worker`."""
+    own: bool = False
+    """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
+    demo: Demo | None = None
+    """An example that plays on while it is served, and that anybody may look at."""
+    policy: Policy | None = None
+    judge_model: str | None = None
+    rules: RemoteRules = field(default_factory=RemoteRules)
+    proxy: Proxy | None = None
+    cors: tuple[str, ...] = ()
+    """Other sites whose pages may use the API in a browser."""
+
+
+def read_settings(
+    environment: Mapping[str, str], *, insecure_local: bool = False, **given: object
+) -> ServiceSettings:
+    """The settings that variables make, and those that are given."""
+    read_endpoint(environment)  # refused before anything starts, in a sentence
+    origins = environment.get(CORS_VARIABLE, "").split(",")
+    return ServiceSettings(
+        policy=choose_policy(insecure_local=True) if insecure_local else None,
+        rules=RemoteRules.from_environment(environment),
+        proxy=read_proxy_settings(environment),
+        cors=tuple(each.strip() for each in origins if each.strip()),
+        **given,  # type: ignore[arg-type]
+    )

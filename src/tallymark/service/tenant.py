@@ -1,0 +1,162 @@
+"""Services for one tenant: its store, its settings, and what keeps something warm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
+    from tallymark.service.app import App
+    from tallymark.service.callers import Caller
+    from tallymark.service.competition import Competition
+    from tallymark.service.jobs import JobService
+    from tallymark.service.publishing import Publishing
+    from tallymark.service.remote_runs import RemoteRuns
+    from tallymark.service.reviews import ReviewService
+    from tallymark.service.sent_runs import SentRuns
+    from tallymark.service.service import Service
+    from tallymark.service.settings import ServiceSettings
+    from tallymark.service.trace_questions import TraceQuestions
+    from tallymark.service.traces import TraceIntake
+    from tallymark.service.webhooks import WebhookService
+    from tallymark.store import Store
+
+T = TypeVar("T")
+
+
+class TenantServices:
+    """Services for one tenant.
+
+    Each is imported when it is first used, so that a command loads only what it needs.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        settings: ServiceSettings,
+        clock: Callable[[], float] = time.time,
+        service: Service | None = None,
+    ) -> None:
+        """`service` is the server process; None where a command works on its own store."""
+        self.app = app
+        self.tenant = app.tenant
+        self.settings = settings
+        self.clock = clock
+        self._service = service
+
+    @property
+    def store(self) -> Store:
+        """What is kept for the tenant."""
+        return self.app.store
+
+    @property
+    def now(self) -> float:
+        """By the server's clock."""
+        return self.clock()
+
+    def find_table(
+        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+    ) -> T:
+        """See `Service.find_table`."""
+        if self._service is None:
+            return make()
+        return self._service.find_table(caller, key, made_of, make)
+
+    @cached_property
+    def competition(self) -> Competition:
+        """Challenges and attempts; its sandboxes stay warm."""
+        from tallymark.service.competition import Competition  # noqa: PLC0415
+
+        settings = self.settings
+        return Competition(
+            self.store,
+            policy=settings.policy,
+            judge_model=settings.judge_model,
+            clock=self.clock,
+            find_reach=self._find_reach,
+        )
+
+    @cached_property
+    def publishing(self) -> Publishing:
+        """Challenges and tracks that are sent."""
+        from tallymark.service.publishing import Publishing  # noqa: PLC0415
+
+        settings = self.settings
+        return Publishing(
+            self.store,
+            policy=settings.policy,
+            judge_model=settings.judge_model,
+            clock=self.clock,
+            find_reach=self._find_reach,
+        )
+
+    def _find_reach(self) -> Reach | None:
+        settings = self.settings
+        if settings.own:
+            return None  # the owner's own store, on their own machine
+        own = () if settings.judge_model is None else (settings.judge_model,)
+        return settings.rules.find_reach(self.store, own)
+
+    @cached_property
+    def remote_runs(self) -> RemoteRuns:
+        """Suites of others, executed here."""
+        from tallymark.service.remote_runs import RemoteRuns  # noqa: PLC0415
+
+        return RemoteRuns(self.app, self.settings.rules, self.clock)
+
+    @cached_property
+    def sent_runs(self) -> SentRuns:
+        """Runs that were done elsewhere."""
+        from tallymark.service.sent_runs import SentRuns  # noqa: PLC0415
+
+        return SentRuns(self.store, self.clock)
+
+    @cached_property
+    def reviews(self) -> ReviewService:
+        """What people say of cases."""
+        from tallymark.service.reviews import ReviewService  # noqa: PLC0415
+
+        return ReviewService(self.store, self.clock)
+
+    @cached_property
+    def jobs(self) -> JobService:
+        """Work that takes longer than a request."""
+        from tallymark.service.jobs import JobService  # noqa: PLC0415
+
+        return JobService(self.store)
+
+    @cached_property
+    def trace_intake(self) -> TraceIntake:
+        """Spans that exporters send."""
+        from tallymark.service.traces import TraceIntake  # noqa: PLC0415
+
+        accounts = self.app.accounts if self._service is None else self._service.accounts
+        tenant = self.tenant
+        return TraceIntake(
+            self.store,
+            settings=lambda: accounts.find_settings(tenant).traces,
+            clock=self.clock,
+        )
+
+    @cached_property
+    def traces(self) -> TraceQuestions:
+        """What is asked of production traces."""
+        from tallymark.service.trace_questions import TraceQuestions  # noqa: PLC0415
+
+        return TraceQuestions(self.store, self.clock)
+
+    @cached_property
+    def webhooks(self) -> WebhookService:
+        """Who is told of what happens."""
+        from tallymark.service.webhooks import WebhookService  # noqa: PLC0415
+
+        settings = self.settings
+        return WebhookService(self.store, settings.rules.may, settings.own, self.clock)
+
+    def close(self) -> None:
+        """Ends what was started."""
+        if "competition" in self.__dict__:
+            self.competition.close()
