@@ -97,7 +97,7 @@ STORIES: dict[str, tuple[str, ...]] = {
         "~ runs --limit 4",
         "score traces.jsonl -s word_count --formula success_pct",
         "show latest",
-        "~ score traces.jsonl -s word_count --fail-under 2 -q",
+        "~ score traces.jsonl -s word_count --fail-under 0.99 -q",
         "score greet_eval.py -q",
         "show latest",
         "runs --json --limit 2",
