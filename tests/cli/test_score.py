@@ -375,11 +375,8 @@ def test_a_baseline_is_held_against_the_run_of_its_model(folder: Path) -> None:
     path = Path("pf.json")
     path.write_text(path.read_text().replace('"big"', '"huge"'))
     refused = score(*pieces, *gate, runs["big"])
-    assert (refused.returncode, refused.stderr.splitlines()[0]) == (
-        1,
-        f"tally: the baseline {runs['big']} is of big, and these runs are of openai:chat:small,"
-        " huge",
-    )
+    said = f"the baseline {runs['big']} is of big, and these runs are of openai:chat:small, huge"
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"tally: {said}")
 
 
 def test_each_prompt_and_provider_has_a_run() -> None:

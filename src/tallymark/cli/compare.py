@@ -26,7 +26,9 @@ EPILOG = EXIT_CODES.replace("--fail-under, ", "")
 
 
 def compare(  # noqa: PLR0913, PLR0917 (options of a command)
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs, by id or name.")
+    ],
     formula: Annotated[
         str | None, typer.Option(help="Score all by this formula instead of the first run's.")
     ] = None,

@@ -40,7 +40,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         str,
         typer.Argument(
             metavar="RUN|CHALLENGE",
-            help="A run: its id, a beginning of it, latest or latest~1. Or a challenge.",
+            help="A run: its id or its beginning, a name, latest or latest~1. Or a challenge.",
         ),
     ],
     formula: Annotated[str | None, typer.Option(help="The formula to score by.")] = None,

@@ -89,7 +89,7 @@ def _refuse_options(context: typer.Context, command: str) -> None:
 @app.command()
 def delete(
     run: Annotated[
-        list[str], typer.Argument(help="Runs, each by its id or a beginning of it that is its own.")
+        list[str], typer.Argument(help="Runs, each by its id, the beginning of it, or its name.")
     ],
     reason: RunReason = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -107,8 +107,8 @@ def delete(
 
 @app.command()
 def rename(
-    run: Annotated[str, typer.Argument(help="Its id, or a beginning of it that is its own.")],
-    name: Annotated[str, typer.Argument(help="Shown beside its id.")],
+    run: Annotated[str, typer.Argument(help="Its id, the beginning of it, or its name so far.")],
+    name: Annotated[str, typer.Argument(help="Shown beside its id, and taken in its place.")],
     reason: RunReason = "",
     db: Db = None,
     server: Server = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def show(  # noqa: PLR0913, PLR0917 (the options of a command)
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="An id, its beginning, latest or latest~1.")
+        str, typer.Argument(metavar="RUN", help="An id, its beginning, a name, latest or latest~1.")
     ] = "latest",
     case: Annotated[
         str | None,
