@@ -189,7 +189,10 @@ def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False
         print_json(found)
         return
     if not found:
-        say("no rules; make one: tally rules add polite --scorer 'contains(values=[\"sorry\"])'")
+        say(
+            "no rules; make one: tally rules add polite --scorer 'contains(values=[\"sorry\"])'",
+            wrap=True,
+        )
         return
     rows = [
         [each["name"], each["state"], str(each["version"]), *_write_counts(_flatten(each))]
@@ -199,7 +202,7 @@ def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False
     say(Table(heads, rows, right=heads[2:], drop=("VERSION", *reversed(_COUNTS))))
     for each in found:
         if each["trouble"] is not None:
-            say(f"{each['name']} cannot score now: {clean_line(each['trouble'])}")
+            say(f"{each['name']} cannot score now: {clean_line(each['trouble'])}", wrap=True)
 
 
 @app.command()
@@ -245,7 +248,7 @@ def _say_rule(rule: Mapping[str, Any]) -> None:
     if rule["trouble"] is not None:
         at = rule["again_at"]
         again = "" if at is None else f"; again at {format_moment(at)}"
-        say(f"it cannot score now: {clean_line(rule['trouble'])}{again}")
+        say(f"it cannot score now: {clean_line(rule['trouble'])}{again}", wrap=True)
 
 
 def _act(
@@ -370,7 +373,7 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     elif made is not None and choice is not None:
         say(_describe_backfill(made))
     elif made is not None:
-        say(f"queued: workers of tally serve or tally worker do it (job {made['job']})")
+        say(f"queued: workers of tally serve or tally worker do it (job {made['job']})", wrap=True)
         say(f"  tally rules show {name}")
 
 
@@ -391,7 +394,8 @@ def _do_backfill(
 def _say_preview(name: str, said: BackfillPreview) -> None:
     say(
         f"{name}: {format_count(said.to_score, 'trace')} of {said.traces:,} between"
-        f" {format_moment(said.since)} and {format_moment(said.until)} UTC"
+        f" {format_moment(said.since)} and {format_moment(said.until)} UTC",
+        wrap=True,
     )
     left = {
         "do not meet the filter": said.filtered,
@@ -402,7 +406,10 @@ def _say_preview(name: str, said: BackfillPreview) -> None:
         if count:
             say(f"  {count:,} {why}")
     about = "" if not said.cost else f"about {format_money(said.cost)}, estimated by "
-    say(f"  cost: {about or ('unknown, ' if said.cost is None else 'none, ')}{said.cost_by}")
+    say(
+        f"  cost: {about or ('unknown, ' if said.cost is None else 'none, ')}{said.cost_by}",
+        wrap=True,
+    )
     if said.left_count is not None:
         say(f"  today's cap leaves room for {format_count(said.left_count, 'trace')}")
     if said.left_cost is not None:

@@ -11,7 +11,7 @@ import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
-from tallymark.text import StyledLine, Table, clean_line, complete_command, say
+from tallymark.text import StyledLine, Table, clean_line, complete_command, say, wrap_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -215,8 +215,8 @@ class RunEnd:
             from tallymark.runs.reports.comparison_report import comparison_lines
 
             parts += [StyledLine(""), *comparison_lines(against)]
-        closing = complete_command(closing_line(runs, self.there))
-        say(*parts[1:], StyledLine(""), StyledLine(closing, "bold"))
+        closing = wrap_lines(complete_command(closing_line(runs, self.there)), "bold")
+        say(*parts[1:], StyledLine(""), *closing)
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare

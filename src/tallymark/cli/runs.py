@@ -70,9 +70,9 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     elif found:
         say(_make_table(found))
     elif any(each is not None for each in (suite, model, status, group, days, min_score)):
-        say("no run matches; all of them: tally runs")
+        say("no run matches; all of them: tally runs", wrap=True)
     else:
-        say("no runs; start one with: tally run suite.yaml")
+        say("no runs; start one with: tally run suite.yaml", wrap=True)
 
 
 def _refuse_options(context: typer.Context, command: str) -> None:

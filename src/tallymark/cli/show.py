@@ -13,7 +13,7 @@ from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, w
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
 from tallymark.errors import NotFound, suggest
-from tallymark.text import StyledLine, complete_command, list_some, say
+from tallymark.text import StyledLine, complete_command, list_some, say, wrap_lines
 
 if TYPE_CHECKING:
     from tallymark.runs.run import CaseView, Run
@@ -62,7 +62,7 @@ def _show_run(run: Run, limit: int, there: str) -> None:
     if some:
         typed = f"tally show {run.record.id} --case {shlex.quote(some[0].name)}{there}"
         hint = complete_command(f"look closer: {typed}")
-        lines += [StyledLine(""), StyledLine(hint, "bold")]
+        lines += [StyledLine(""), *wrap_lines(hint, "bold")]
     say(*lines)
 
 
