@@ -48,6 +48,8 @@ from tallymark.text import (
     shorten_line,
     shorten_middles,
     with_minus,
+    wrap_lines,
+    wrap_paragraphs,
 )
 
 
@@ -335,3 +337,52 @@ def test_nothing_is_shown_as_a_negative_zero() -> None:
         "0 s",
         "0.00",
     )
+
+
+# Lines
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"tally show r1 --case '{'a case with words in it ' * 4}'",
+        "tally attempt report a-challenge-with-a-long-name --agent NAME --metric succeeded=true",
+    ],
+)
+def test_a_command_is_never_broken(command: str) -> None:
+    lines = [str(line) for line in wrap_lines(f"1 of 2 failed, and why; look closer: {command}")]
+    assert lines == ["1 of 2 failed, and why; look closer:", f"  {command}"]
+
+
+GOAL = """
+One address in access.log guessed passwords: it failed to log in to at least five different
+accounts, and then got into some.
+
+1. A first point that is so long that it does not fit a line of eighty columns at all
+   and goes on.
+- short
+
+```json
+{"a line of code": "that is wider than eighty columns, and is as it was written by its author"}
+```
+| a | table |
+# A heading
+"""
+
+
+def test_paragraphs_and_lists_are_wrapped_and_nothing_else() -> None:
+    lines = [str(line) for line in wrap_paragraphs(GOAL.strip())]
+    assert lines == [
+        "One address in access.log guessed passwords: it failed to log in to at least",
+        "five different accounts, and then got into some.",
+        "",
+        "1. A first point that is so long that it does not fit a line of eighty columns",
+        "   at all and goes on.",
+        "- short",
+        "",
+        "```json",
+        GOAL.splitlines()[9],
+        "```",
+        "| a | table |",
+        "# A heading",
+    ]

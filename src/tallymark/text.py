@@ -11,11 +11,11 @@ import math
 import os
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -351,14 +351,55 @@ class StyledLine(NamedTuple):
         return self.text
 
 
-def wrap_lines(text: str, style: str = "", *, indent: int = 2) -> Iterator[StyledLine]:
-    """A text over as many lines as it needs."""
+def wrap_lines(
+    text: str, style: str = "", *, indent: int = 2, whole_words: bool = False
+) -> Iterator[StyledLine]:
+    """A text over as many lines as it needs; a command in it stays whole, to be copied."""
     marked = text if text.isascii() else _mark_wide(text)
     # Where the halves of a character come on two lines, the first line has both.
     width = get_columns() - (_SECOND_HALF in marked)
-    # Names are full of hyphens, and a name that is broken cannot be copied.
-    for line in wrap(marked, width, subsequent_indent=" " * indent, break_on_hyphens=False):
-        yield StyledLine(line.replace(_SECOND_HALF, ""), style)
+    marked = _WHOLE.sub(lambda found: found[0].replace(" ", _INNER_SPACE), marked)
+    lines = textwrap.wrap(
+        marked,
+        width,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=not (whole_words or _INNER_SPACE in marked),
+    )
+    for line in lines:
+        yield StyledLine(line.replace(_SECOND_HALF, "").replace(_INNER_SPACE, " "), style)
+
+
+_INNER_SPACE = "\x01"
+"""Stands for the spaces of what must not be broken."""
+_WHOLE = re.compile(r"(?:(?<=: )|(?<=\bsee ))tally [a-z]+\b.*$|`[^`]*`")
+
+
+def wrap_paragraphs(text: str) -> Iterator[StyledLine]:
+    """Prose with paragraphs and lists, as in Markdown; code, tables and headings stay."""
+    prose: list[str] = []
+    indent, fenced = 0, False
+    for line in text.split("\n"):
+        fence = line.lstrip().startswith("```")
+        item = None if fenced else _LIST_ITEM.match(line)
+        goes_on = bool(prose and indent and line[:1].isspace() and line.strip())
+        plain = line[:1] not in ("", "|", "#", ">") and not line[0].isspace()
+        if fenced or fence or not (item or goes_on or plain):
+            yield from wrap_lines(" ".join(prose), indent=indent)
+            yield StyledLine(line)
+            prose, indent, fenced = [], 0, fenced ^ fence
+            continue
+        if item:
+            yield from wrap_lines(" ".join(prose), indent=indent)
+            prose, indent = [], item.end()
+        prose.append(line.strip())
+        if line.endswith("  "):  # a line end that is meant
+            yield from wrap_lines(" ".join(prose), indent=indent)
+            prose = []
+    yield from wrap_lines(" ".join(prose), indent=indent)
+
+
+_LIST_ITEM = re.compile(r"(?:[-*+]|\d+[.)]) +")
 
 
 class Table(NamedTuple):
@@ -510,14 +551,17 @@ def complete_command(message: str) -> str:
     return _PROPOSED.sub(lambda found: found[0] + place, message) if place else message
 
 
-def say(*parts: str | StyledLine | Table, err: bool = False) -> None:
+def say(*parts: str | StyledLine | Table, err: bool = False, wrap: bool = False) -> None:
     """Prints for people: on a terminal with colours and within its width, else as plain text.
 
     `NO_COLOR`, `FORCE_COLOR` and `TERM=dumb` are heeded. What would move the cursor is left out.
+    With `wrap`, messages are broken at words, in a pipe at 80 columns.
     """
     stream = sys.stderr if err else sys.stdout
     # Styled lines and tables hold what others wrote, messages do not.
     parts = tuple(complete_command(each) if isinstance(each, str) else each for each in parts)
+    if wrap:
+        parts = tuple(line for part in parts for line in _wrap_message(part))
     plain = all(isinstance(part, str) for part in parts)
     if plain or not (stream.isatty() or os.environ.get("FORCE_COLOR")):
         texts = (part.text if isinstance(part, StyledLine) else str(part) for part in parts)
@@ -537,3 +581,13 @@ def say(*parts: str | StyledLine | Table, err: bool = False) -> None:
         else:
             style = part.style if isinstance(part, StyledLine) else ""
             console.print(Text(clean(str(part)), style), soft_wrap=True)
+
+
+def _wrap_message(part: str | StyledLine | Table) -> Iterator[str | StyledLine | Table]:
+    if not isinstance(part, str):
+        yield part
+        return
+    for line in part.split("\n"):
+        indent = len(line) - len(line.lstrip()) + 2
+        wrapped = [each.text for each in wrap_lines(line, indent=indent, whole_words=True)]
+        yield from wrapped or [""]

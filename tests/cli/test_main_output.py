@@ -7,6 +7,8 @@ import json
 import os
 import pty
 import re
+import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -134,6 +136,9 @@ class Terminal(StringIO):
 MODELS = [f"replay/{'answers-of-a-model-with-a-long-name' * 2}-{end}.jsonl" for end in ("a", "b")]
 CHALLENGE = "speed-with-a-rather-long-name"
 AGENT = "an-agent-with-a-long-name"
+GUARD = Path(__file__).parents[2] / "examples" / "challenges" / "red-blue-guard"
+RED = "red-blue-guard/samples/red-plain.txt"
+BLUE = "red-blue-guard/samples/blue-words.txt"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
@@ -155,6 +160,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Tally:
     )
     trace = {"trace_id": TRACE, "name": "refund " * 6, "input": "Refund 17. " * 9, "output": "ok"}
     (tally.folder / "traces.jsonl").write_text(json.dumps(trace))
+    shutil.copytree(GUARD, tally.folder / "red-blue-guard")
     metrics = ("--metric", "succeeded=true", "--metric", "rating=1", "--metric", "steps=2")
     for words in (
         ("run", "suite.yaml", "-m", MODELS[0], "-m", MODELS[1]),
@@ -162,6 +168,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Tally:
         ("attempt", "report", CHALLENGE, "--agent", AGENT, *metrics),
         ("load", "traces", "traces.jsonl"),
         ("rules", "add", "a-rule-with-a-rather-long-name", "-s", "contains(values=['please'])"),
+        ("challenge", "publish", "red-blue-guard"),
+        ("versus", "submit", "red-blue-guard", RED, "--agent", AGENT, "--side", "red"),
+        ("versus", "submit", "red-blue-guard", BLUE, "--agent", "another-agent", "--side", "blue"),
     ):
         done = tally(*words)
         assert done.returncode == 0, done.stderr
@@ -214,3 +223,56 @@ def test_in_a_narrow_terminal_no_id_name_or_date_is_broken(
     if words[0] == "runs":
         assert "…" in shown
         assert all(f"-{end}.jsonl" in shown for end in "ab")  # models stay different
+
+
+HEADS = re.compile(r"(?:[A-Z0-9 %()/.-]|pass[@^]\d)+")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "runs",
+        "show latest",
+        "score traces.jsonl -s no_errors --no-keep",
+        "validate suite.yaml",
+        "formula check '100 - success_pct / total_cost'",
+        "scorers llm_judge",
+        "ratings",
+        "challenge show red-blue-guard",
+        "challenge check red-blue-guard",
+        f"attempt enter {CHALLENGE} --agent {AGENT}",
+        "leaderboard red-blue-guard",
+        "rules list",
+        "rules preview a-rule-with-a-rather-long-name",
+        "traces worst no_errors",
+        "log",
+        "doctor",
+    ],
+)
+def test_in_a_pipe_no_line_but_of_tables_and_commands_is_wider_than_80(
+    filled: Tally, words: str
+) -> None:
+    table, wide = False, []
+    for line in filled(*shlex.split(words)).stdout.splitlines():
+        table = bool(line) and (table or ("  " in line and HEADS.fullmatch(line) is not None))
+        if not table and len(line) > 80 and not line.strip().startswith("tally "):
+            wide.append(line)
+    assert wide == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"run suite.yaml -m {MODELS[0]} -m {MODELS[1]}",
+        "score traces.jsonl -s no_errors --no-keep",
+        "show latest",
+        "compare latest latest~1",
+        "rescore latest --formula success_pct",
+        f"rescore {CHALLENGE} --formula 'rating - steps'",
+        f"rescore {CHALLENGE} --formula 'rating - steps' --apply --reason better",
+    ],
+)
+def test_quiet_is_one_line_that_says_what_came_of_it(filled: Tally, words: str) -> None:
+    done = filled(*shlex.split(words), "-q")
+    (line,) = done.stdout.splitlines()
+    assert re.match(r"2 runs|[a-z-]+(\.jsonl)?: .*\d|Inconclusive: ", line), line

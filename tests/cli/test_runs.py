@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.tally_process import Tally
 
-from tallymark.runs.record import RunRecord
+from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.store import Store, open_store
 
 
@@ -55,6 +55,29 @@ def test_the_name_of_a_run_is_listed_where_one_has_it(tally: Tally, store: Store
     listed = tally("runs").stdout
     assert ("NAME" in listed, "nightly" in listed) == (True, True)
     assert tally("runs", "rename", "rone", " ").returncode == 2
+
+
+def test_a_name_is_taken_wherever_an_id_is(tally: Tally, store: Store) -> None:
+    for run, name in (("rone", "nightly"), ("rtwo", "one more: 100 %")):
+        store.add_results(run, [CaseResult(case="a", status="passed")])
+        assert tally("runs", "rename", run, name).returncode == 0
+    assert "rone, completed" in tally("show", "nightly").stdout
+    compared = tally("compare", "nightly", "one more: 100 %").stdout
+    assert compared.startswith("=== Comparison ===\nFirst:  rone on m")
+    assert tally("rescore", "nightly", "--formula", "success_pct").returncode == 0
+    assert tally("runs", "rename", "nightly", "weekly").stdout == "rone is now called weekly\n"
+    assert tally("runs", "delete", "weekly", "--yes").stdout == "deleted rone, s with m\n"
+
+
+def test_a_name_that_several_runs_have_lists_their_ids(tally: Tally, store: Store) -> None:
+    for run in ("rone", "rtwo"):
+        tally("runs", "rename", run, "nightly")
+    for command in (["show"], ["compare", "rone"], ["runs", "delete", "--yes"]):
+        refused = tally(*command, "nightly")
+        assert (refused.returncode, refused.stderr) == (
+            2, "tally: several runs are called 'nightly': rtwo, rone; give the id of one\n"
+        )  # fmt: skip
+    assert len(store.runs()) == 2
 
 
 @pytest.mark.parametrize("option", [("--db", "other.db"), ("--json",), ("-m", "m")])

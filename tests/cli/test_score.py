@@ -114,9 +114,10 @@ def test_quiet_says_the_last_line_and_verbose_what_passed() -> None:
     ],
 )
 def test_files_of_other_tools_are_scored_unchanged(name: str) -> None:
-    run = score_run(str(TRACES / name), "--scorer", "word_count")
-    assert run["status"] == "completed"
-    assert run["scorers"]["word_count"]["mean"] is not None
+    done = score(str(TRACES / name), "--scorer", "word_count", "--json")
+    for run in json.loads(done.stdout)["runs"]:
+        assert run["status"] == "completed"
+        assert run["scorers"]["word_count"]["mean"] is not None
 
 
 def test_json_is_one_document() -> None:
@@ -293,6 +294,113 @@ def trace_line(number: int) -> str:
     return json.dumps({"trace_id": f"t-{number}", "name": "desk", "spans": [answer]}) + "\n"
 
 
+# Results of an evaluation with several models
+
+
+def ask_two_providers(*, prompts: tuple[str, ...] = ("{{q}}",)) -> str:
+    """A file of results as promptfoo writes it: each provider answers two questions."""
+    answers = {"openai:chat:small": ("Paris", "Rome"), "big": ("Lyon", "Rome")}
+    results = [
+        {
+            "id": f"1f98{number}{provider}{prompt}",
+            "testIdx": number,
+            "promptIdx": 0,
+            "provider": {"id": "openai:chat:small", "label": "" if ":" in provider else provider},
+            "prompt": {"raw": f"Capital of {country}?", "label": prompt},
+            "vars": {"q": f"Capital of {country}?"},
+            "testCase": {"vars": {"q": f"Capital of {country}?"}},
+            "response": {"output": answers[provider][number]},
+            "success": True,
+            "score": 1,
+            "latencyMs": 400 + number,
+        }
+        for number, country in enumerate(("France", "Italy"))
+        for prompt in prompts
+        for provider in answers
+    ]
+    Path("pf.json").write_text(json.dumps({"evalId": "e", "results": {"results": results}}))
+    return "pf.json"
+
+
+CAPITAL = "contains(values=['Paris', 'Rome'], mode='any')"
+
+
+def test_each_provider_of_a_file_of_results_has_a_run(folder: Path) -> None:
+    done = score(ask_two_providers(), "-s", CAPITAL, "--report", "x.csv", "-o", "out.csv")
+    assert done.returncode == 0
+    assert "Capital of France?                  ✓      ✗\n" in done.stdout
+    runs = Tally(folder).json("runs")["runs"]
+    assert {(run["model"], run["score"], run["total"]) for run in runs} == {
+        ("openai:chat:small", 100.0, 2), ("big", 50.0, 2)
+    }  # fmt: skip
+    assert len({run["group"] for run in runs}) == 1
+    for name in ("x.csv", "out.csv"):
+        rows = {(row["model"], row["case"], row["status"]) for row in read_csv(name)}
+        assert rows == {
+            ("openai:chat:small", "Capital of France?", "passed"),
+            ("openai:chat:small", "Capital of Italy?", "passed"),
+            ("big", "Capital of France?", "failed"),
+            ("big", "Capital of Italy?", "passed"),
+        }
+
+
+def read_csv(name: str) -> list[dict[str, str]]:
+    with Path(name).open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("kept", [[], ["--no-keep"]])
+def test_gates_are_held_against_each_provider(kept: list[str]) -> None:
+    done = score(ask_two_providers(), "-s", CAPITAL, "--fail-under", "0.8", "-q", *kept)
+    assert (done.returncode, done.stderr) == (
+        1, "tally: the mean of contains of big is 0.5; wanted is 0.8\n"
+    )  # fmt: skip
+    reported = score("pf.json", "-s", CAPITAL, "--report", "x.json", *kept)
+    assert reported.returncode == 0
+    found = json.loads(Path("x.json").read_text())["runs"]
+    assert [(run["model"], len(run["results"])) for run in found] == [
+        ("openai:chat:small", 2), ("big", 2)
+    ]  # fmt: skip
+
+
+def test_a_baseline_is_held_against_the_run_of_its_model(folder: Path) -> None:
+    pieces = (ask_two_providers(), "-s", CAPITAL)
+    score(*pieces, "-q")
+    runs = {run["model"]: run["id"] for run in Tally(folder).json("runs")["runs"]}
+    gate = ("--fail-on-regression", "--strict", "--json", "--baseline")
+    for model, name in runs.items():
+        done = score(*pieces, *gate, name)
+        compared = json.loads(done.stdout)["comparison"]
+        assert (done.returncode, compared["second"]["model"]) == (0, model)
+    path = Path("pf.json")
+    path.write_text(path.read_text().replace('"big"', '"huge"'))
+    refused = score(*pieces, *gate, runs["big"])
+    said = f"the baseline {runs['big']} is of big, and these runs are of openai:chat:small, huge"
+    assert (refused.returncode, refused.stderr.splitlines()[0]) == (1, f"tally: {said}")
+
+
+def test_each_prompt_and_provider_has_a_run() -> None:
+    file = ask_two_providers(prompts=("short", "long"))
+    runs = json.loads(score(file, "-s", CAPITAL, "--json").stdout)
+    assert [(run["prompt"], run["model"]) for run in runs["runs"]] == [
+        (prompt, model) for prompt in ("short", "long") for model in ("openai:chat:small", "big")
+    ]
+    assert runs["matrix"]["scores"] == [[100.0, 50.0], [100.0, 50.0]]
+
+
+def test_two_logs_of_a_task_are_a_run_for_each_model(folder: Path) -> None:
+    log = json.loads((TRACES / "inspect_sums.json").read_text())
+    first = log["eval"]["model"]
+    Path("first.json").write_text(json.dumps(log))
+    log["eval"]["model"] = "other/model"
+    Path("second.json").write_text(json.dumps(log))
+    score("first.json", "second.json", "-s", "no_errors", "-q")
+    runs = Tally(folder).json("runs")["runs"]
+    assert {run["model"] for run in runs} == {first, "other/model"}
+    compared = Tally(folder)("compare", *(run["id"] for run in runs)).stdout
+    assert "only 1 shared case" in compared
+
+
 # Gates and exit codes
 
 
@@ -319,6 +427,30 @@ def test_a_gate(arguments: list[str], code: int, said: str) -> None:
     assert done.returncode == code
     assert done.stderr.startswith(said)
     assert bool(done.stderr) == bool(said)
+
+
+@pytest.mark.parametrize("at_least", ["80", "1.01", "-1"])
+def test_a_gate_that_no_mean_can_be_held_against_is_refused(at_least: str, suite: str) -> None:
+    for refused in (
+        score(OWN, "-s", REFUNDED, "--fail-under", at_least),
+        score(suite, "--fail-under", at_least),
+    ):
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr == (
+            f"tally: --fail-under {at_least}: without a formula the means of the scorers are gated,"
+            " which lie between 0 and 1; give a number between them, or gate the percentage that"
+            " passed: --formula success_pct\n"
+        )
+
+
+def test_a_suite_with_a_formula_is_gated_by_it(suite: str) -> None:
+    path = Path(suite)
+    path.write_text(path.read_text().replace("tests,", "tests, formula='success_pct',"))
+    assert score(suite, "--fail-under", "80").returncode == 0
+    low = score(suite, "--function", f"{suite}:rude", "--fail-under", "80")
+    assert (low.returncode, low.stderr) == (
+        1, "tally: python/desk_eval:rude scored 0.00, under 80\n"
+    )  # fmt: skip
 
 
 def test_a_scorer_that_scores_nothing_is_work_that_could_not_be_done() -> None:

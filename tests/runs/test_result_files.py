@@ -81,7 +81,8 @@ def test_tables_have_a_column_for_everything(tmp_path: Path, name: str) -> None:
     (tmp_path / name).rename(path)
     first, second = read(path)
     assert list(first) == [
-        *("case", "trace_id", "name", "epoch", "status", "duration_ms", "cost", "tokens", "error"),
+        *("case", "model", "prompt", "trace_id", "name", "epoch", "status"),
+        *("duration_ms", "cost", "tokens", "error"),
         *("input", "output"),
         *("said", "said.label", "said.reason", "said.error"),
         *("tone", "tone.label", "tone.reason", "tone.error"),

@@ -40,12 +40,12 @@ def guests(backend: str, pid: int | None = None) -> set[int]:
 def await_work(backend: str, pid: int | None = None) -> None:
     """Wait until a child of a guest has computed for a while: its plugin is in a loop."""
     until = time.monotonic() + 30
-    while not any(map(_computed, children(guests(backend, pid)))):
+    while not any(map(has_computed, children(guests(backend, pid)))):
         assert time.monotonic() < until, "no child is at work"
         os.sched_yield()
 
 
-def _computed(pid: int) -> bool:
+def has_computed(pid: int) -> bool:
     """Far more than getting ready takes."""
     with suppress(OSError):
         nanoseconds = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]

@@ -23,7 +23,7 @@ ORDINARY = """
 """Twice a rating of 4 at a factor of 2 is 8: the tests' plugin that does no harm."""
 
 BY_WISH = """
-    import os, time
+    import os, resource, time
     held = []
     class Plugin:
         def score(self, metrics, config, ctx):
@@ -32,6 +32,9 @@ BY_WISH = """
                     while True: pass
                 case "exit": os._exit(4)
                 case "crash": __import__("ctypes").string_at(0)
+                case "kill itself":
+                    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+                    while True: pass
                 case "raise": raise ValueError(metrics["rating"])
                 case "memory": bytearray(2**40)
                 case "fork": os.fork()

@@ -15,6 +15,7 @@ import pytest
 from tests.sandbox.backends import FIRST, SAFE, limits, run_python
 from tests.sandbox.machines import machine
 
+from tallymark.errors import WorkFailed
 from tallymark.sandbox import memory_group, program_run
 from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.memory_group import MemoryGroup, NoGroup, find_parent
@@ -122,7 +123,10 @@ def test_a_group_has_its_limit_before_anybody_is_in_it(
     assert written["memory.swap.max"].startswith("0")
     assert not group.is_limit_passed()
     (folder / "memory.events").write_text("oom 2\noom_kill 1\n", encoding="ascii")
-    assert group.is_limit_passed()
+    assert (group.is_limit_passed(), group.is_machine_full()) == (True, False)
+    # By the limit of a group above, or for want of memory on the machine.
+    (folder / "memory.events").write_text("oom 0\noom_kill 1\n", encoding="ascii")
+    assert (group.is_limit_passed(), group.is_machine_full()) == (False, True)
     group.close()
 
 
@@ -156,6 +160,34 @@ def test_a_program_that_the_kernel_ended_for_its_memory_is_told_so(
     assert (tmp_path / "entered").read_text(encoding="ascii") == "0"
     scratch = 8 * 2**20 if backend == "bubblewrap" else 0
     assert 64 * 2**20 + scratch <= asked[0] < 64 * 2**20 + scratch + 2**20
+
+
+class CrowdedGroup(PretendedGroup):
+    """Says that the machine had no memory left."""
+
+    def is_limit_passed(self) -> bool:
+        return False
+
+    def is_machine_full(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("source", ["os.kill(os.getpid(), 9)", "print(1)"])
+def test_a_program_that_ends_for_lack_of_memory_within_its_limit_is_not_to_blame(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def open_group(_: int) -> Iterator[PretendedGroup]:
+        group = CrowdedGroup(tmp_path / "entered")
+        yield group
+        os.close(group.entrance)
+
+    monkeypatch.setattr(program_run, "_open_group", open_group)
+    if "kill" in source:
+        with pytest.raises(WorkFailed, match="the machine ran out of memory"):
+            run_python(SAFE[0], f"import os; {source}")
+    else:
+        assert run_python(SAFE[0], source).ok
 
 
 @pytest.fixture

@@ -16,7 +16,15 @@ from typing import Any
 
 import pytest
 from tests.sandbox.backends import FIRST, SAFE
-from tests.sandbox.processes import await_work, descendants, guests, memory_kb, open_files
+from tests.sandbox.processes import (
+    await_work,
+    children,
+    descendants,
+    guests,
+    has_computed,
+    memory_kb,
+    open_files,
+)
 from tests.sandbox.sample_plugins import BY_WISH, ORDINARY, plugin
 
 from tallymark.errors import InvalidInput, WorkFailed
@@ -152,6 +160,56 @@ def test_a_guest_that_is_killed_during_a_call_is_nobodys_fault(
             os.kill(pid, signal.SIGKILL)
         assert called.result(SOON_S).metadata["stopped"] == "timeout"
         assert ask(sandbox, by_wish) == 4.0
+
+
+def kill(pids: set[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        await_end(pid)
+
+
+def find_workers(backend: str) -> set[int]:
+    """The child that scores, once it does: not the one that waits for the next call."""
+    await_work(backend)
+    return {pid for pid in children(guests(backend)) if has_computed(pid)}
+
+
+def test_an_attempt_whose_guests_are_killed_again_and_again_waits(
+    policy: Policy, by_wish: PluginCode
+) -> None:
+    deadly = DeadlyCalls()
+    with Sandbox(policy) as sandbox, ThreadPoolExecutor(1) as pool:
+        metrics = [{"rating": 4, "wish": "loop"}]
+        called = pool.submit(
+            sandbox.score_many, by_wish, metrics, {}, {}, timeout_s=SOON_S, deadly=deadly
+        )
+        for _ in range(4):
+            await_work(policy.backend)
+            kill(guests(policy.backend))
+        with pytest.raises(WorkFailed, match="was ended from outside, again and again"):
+            called.result(SOON_S)
+        assert deadly.deaths == {}
+        assert ask(sandbox, by_wish) == 4.0
+
+
+@pytest.mark.parametrize(("times", "stopped"), [(1, "timeout"), (2, "crashed")])
+def test_a_process_of_a_plugin_that_is_killed_has_a_second_chance(
+    policy: Policy, by_wish: PluginCode, times: int, stopped: str
+) -> None:
+    with Sandbox(policy) as sandbox, ThreadPoolExecutor(1) as pool:
+        metrics = {"rating": 4, "wish": "loop"}
+        called = pool.submit(sandbox.score, by_wish, metrics, {}, {}, timeout_s=2.0)
+        for _ in range(times):
+            kill(find_workers(policy.backend))
+        assert called.result(SOON_S).metadata["stopped"] == stopped
+
+
+def test_an_attempt_that_kills_its_process_fails(policy: Policy, by_wish: PluginCode) -> None:
+    with Sandbox(policy) as sandbox:
+        metrics = {"rating": 4, "wish": "kill itself"}
+        score = sandbox.score(by_wish, metrics, {}, {}, timeout_s=SOON_S)
+    assert score.error == "the plugin was killed twice (SIGKILL), or killed itself"
+    assert (score.value, score.metadata["stopped"]) == (None, "crashed")
 
 
 def test_an_agent_whose_attempts_end_processes_is_paused_alone(

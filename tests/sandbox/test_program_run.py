@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.golden.zygote import RUNNING
 from tests.sandbox.backends import FIRST, SAFE, limits, run_python
+from tests.sandbox.processes import children, has_computed
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.sandbox.limits import Limits
@@ -331,6 +334,36 @@ def test_a_program_that_floods_before_its_launcher_says_a_word_has_started() -> 
     talk.stopped = None
     with pytest.raises(WorkFailed, match="could not be set up: it said nothing"):
         read_report(talk)
+
+
+@pytest.mark.parametrize("which", ["bubblewrap", "its first process"])
+def test_a_sandbox_that_is_killed_from_outside_is_not_the_programs_fault(which: str) -> None:
+    in_bubblewrap()
+    with ThreadPoolExecutor(1) as pool:
+        called = pool.submit(run_python, "bubblewrap", "while True: pass", wall_s=60.0, cpu_s=60.0)
+        # As long as the program computes, its launcher and bubblewrap are there.
+        await_program()
+        outer = children({os.getpid()}) - RUNNING
+        for pid in outer if which == "bubblewrap" else children(outer):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(WorkFailed, match="killed from outside"):
+            called.result(30)
+
+
+def await_program() -> None:
+    """Until something below a launcher has computed for a while."""
+    until = time.monotonic() + 30
+    while not any(map(has_computed, children(children(children({os.getpid()}) - RUNNING)))):
+        assert time.monotonic() < until, "no program is at work"
+        os.sched_yield()
+
+
+def test_a_program_that_kills_itself_has_failed(backend: SafeBackend) -> None:
+    outcome = run_python(backend, "import os; os.kill(os.getpid(), 9)")
+    if outcome.signal is None:  # it may not even do that
+        assert outcome.exit_code == 1
+    else:
+        assert (outcome.signal, outcome.stopped) == ("SIGKILL", None)
 
 
 CALLER = """

@@ -116,6 +116,32 @@ def test_workers_count_the_epochs_of_a_case(tmp_path: Path, store: Store) -> Non
     assert [result.key for result in found] == [("a", 0), ("a", 1), ("a", 2)]
 
 
+def test_the_runs_of_models_are_gone_on_with(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "models.jsonl"
+    told = ({"case": f"c{n // 2}", "epoch": 1, "model": "xy"[n % 2]} for n in range(2000))
+    lines = (
+        msgspec.json.encode({"trace_id": f"t-{n}", "output": "refund", "metadata": each})
+        for n, each in enumerate(told)
+    )
+    path.write_bytes(b"\n".join(lines))
+    monkeypatch.setattr(trace_parts.cut_lines, "__kwdefaults__", {"size": 2_000, "content": False})
+    engine = SerialEngine()
+    engine.die_after = 40
+    with pytest.raises(KeyboardInterrupt):
+        score(path, store, engine)
+    begun = {run.id: run.model for run in store.runs(limit=None)}
+    assert sorted(begun.values()) == ["x", "y"]
+    engine.die_after = None
+    _, judged, _ = score(path, store, engine)
+    ended = {run.record.id: run.record.model for run in judged.runs}
+    assert judged.goes_on
+    assert begun == ended == {run.id: run.model for run in store.runs(limit=None)}
+    assert [run.record.total for run in judged.runs] == [1000, 1000]
+    assert len({run.record.group for run in judged.runs} - {None}) == 1
+
+
 def test_a_command_that_was_cut_off_goes_on_with_its_run(traces: Path, store: Store) -> None:
     engine = SerialEngine()
     engine.die_after = 25

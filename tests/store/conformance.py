@@ -161,6 +161,52 @@ class RunsConformance:
             with pytest.raises(InvalidInput, match="1 to 200 characters"):
                 store.rename_run("r1", wrong, at=6.0)
 
+    def test_a_run_is_found_by_its_name(self, store: Store) -> None:
+        for number, run_id in enumerate(("abc-1", "abc-2", "xyz", "nightly")):
+            known = {"status": "completed", "created_at": float(number)}
+            store.create_run(a_run(run_id, **known, tags={"branch": 'a 100% \\ "sure" nämé'}))
+        for name in ('a 100% \\ "sure" nämé', "xy", "weekly_1"):
+            store.rename_run("xyz", name, at=5.0)
+            assert store.run(name).id == store.brief_run(name).id == "xyz"
+        for other in ("weekly1", "XY", "weekly%"):
+            with pytest.raises(InvalidInput, match="there is no run"):
+                store.run(other)
+
+    def test_a_name_that_may_mean_several_runs_lists_them(self, store: Store) -> None:
+        for number, run_id in enumerate(("abc-1", "abc-2", "xyz", "z")):
+            known = {"status": "completed", "created_at": float(number)}
+            store.create_run(a_run(run_id, **known))
+        store.rename_run("abc-1", "weekly", at=5.0)
+        with pytest.raises(InvalidInput, match="no run 'weakly'; did you mean 'weekly'"):
+            store.run("weakly")
+        store.rename_run("xyz", "weekly", at=5.0)
+        said = "several runs are called 'weekly': xyz, abc-1; give the id of one"
+        with pytest.raises(InvalidInput, match=re.escape(said)):
+            store.run("weekly")
+        store.rename_run("z", "abc", at=5.0)
+        said = "'abc' is the name of z, and the beginning of abc-1, abc-2; give the whole id"
+        with pytest.raises(InvalidInput, match=re.escape(said)):
+            store.run("abc")
+
+    @pytest.mark.parametrize(
+        ("name", "why"),
+        [
+            ("latest", "which means the newest"),
+            ("latest~2", "which means the newest"),
+            ("feature/x", "has no '/'"),
+            ("..", "nor only dots"),
+            ("r2", "would be taken for an id"),
+            ("rnfw0bzg33p", "would be taken for an id"),
+        ],
+    )
+    def test_a_name_must_not_mean_something_else(self, store: Store, name: str, why: str) -> None:
+        for run_id in ("r1", "r2"):
+            store.create_run(a_run(run_id, status="completed"))
+        with pytest.raises(InvalidInput, match=why):
+            store.rename_run("r1", name, at=5.0)
+        assert "name" not in store.run("r1").tags
+        store.rename_run("r1", "r1", at=5.0)
+
     @pytest.mark.parametrize(("status", "why"), [("running", "is held by"), ("queued", "waits")])
     def test_a_run_that_goes_on_is_neither_deleted_nor_renamed(
         self, store: Store, status: Any, why: str

@@ -126,6 +126,38 @@ def test_an_epoch_that_comes_again_is_one_more(tmp_path: Path) -> None:
     assert [result.epoch for result in found] == [0, 1, 2, 3]
 
 
+def of_model(model: str, output: str, case: str = "a") -> Trace:
+    return trace(output, metadata={"case": case, "epoch": 1, "model": model})
+
+
+def test_each_model_has_a_run_of_its_own(tmp_path: Path) -> None:
+    traces = [of_model("x", "1"), of_model("y", "0"), trace("1", 7), of_model("x", "0.5", "b")]
+    scored = ScoredTraces(traces, [as_said], store=tmp_path / "t.db")
+    assert [result.key for result in scored] == [("a", 0), ("a", 0), ("#t-7", 0), ("b", 0)]
+    found = [(run.record.model, run.record.total, run.score) for run in scored.runs]
+    assert found == [("x", 2, 50.0), ("y", 1, 0.0), ("traces", 1, 100.0)]
+    assert len({run.record.group for run in scored.runs}) == 1
+    with pytest.raises(InvalidInput, match=r"each of x, y, traces has a run of its own; read"):
+        _ = scored.run
+
+
+def test_the_only_model_is_the_models_run() -> None:
+    record = score([of_model("x", "1")], as_said).record
+    assert (record.model, record.group) == ("x", None)
+
+
+def test_models_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tallymark.suites.scored_traces.MOST_RUNS", 2)
+    scored = ScoredTraces([of_model(name, "1") for name in "xyz"], [as_said])
+    with pytest.raises(InvalidInput, match="of more than 2 models and prompts"):
+        list(scored)
+
+
+def test_a_trace_that_says_no_case_may_name_any_model() -> None:
+    mixed = [trace("1", n, metadata={"model": f"m{n}"}) for n in range(3)]
+    assert score(mixed, as_said).record.model == "traces"
+
+
 @pytest.mark.parametrize(
     "told",
     [

@@ -38,7 +38,7 @@ def upgrade(db: Db = None) -> None:
     tell_store(db)
     with closing(App(db, upgrade=True)) as app:
         app.store.require()
-        say(f"{app.store.shown} has the tables of this version (schema {CURRENT}).")
+        say(f"{app.store.shown} has the tables of this version (schema {CURRENT}).", wrap=True)
 
 
 def backup(
@@ -174,13 +174,15 @@ def _tell_backup(done: BackupSummary, file: Path, word: str, as_json: bool) -> N
     say(
         f"{file} is {word}: {format_count(rows, 'row')} of {format_count(len(done.rows), 'table')},"
         f" {done.bytes:,} bytes, schema {done.schema}, from {done.database} at"
-        f" {format_utc_moment(done.made_at)}."
+        f" {format_utc_moment(done.made_at)}.",
+        wrap=True,
     )
     if done.secrets and not done.has_key:
         say(
             f"It has {format_count(done.secrets, 'secret')}, and not the key that opens them: keep"
             " the key file, or TALLY_SECRET_KEY, in another place.",
             err=True,
+            wrap=True,
         )
     elif done.has_key:
         say("The key of the secrets is in it: whoever reads it reads them.", err=True)
@@ -194,9 +196,9 @@ def _tell_report(report: CheckReport) -> None:
     if more:
         say(f"and {more:,} more")
     looked = ", ".join(f"{count:,} {kind}" for kind, count in report.checked.items() if count)
-    say(f"Computed again: {looked or 'nothing, for nothing is stored'}.", err=True)
+    say(f"Computed again: {looked or 'nothing, for nothing is stored'}.", err=True, wrap=True)
     for why, count in report.skipped.items():
-        say(f"Not computed again: {count:,} {why}.", err=True)
+        say(f"Not computed again: {count:,} {why}.", err=True, wrap=True)
     total = sum(report.counts.values())
     say(f"{format_count(total, 'difference')}." if total else "All is as the log says.")
 

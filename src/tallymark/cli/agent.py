@@ -47,7 +47,10 @@ def _tell(agent: str, as_json: bool, *, disqualified: bool) -> None:
     if as_json:
         print_json({"agent": agent, "disqualified": disqualified})
     elif disqualified:
-        say(f"{agent} is disqualified. Undo it with: tally agent reinstate {agent} --reason TEXT")
+        say(
+            f"{agent} is disqualified. Undo it with: tally agent reinstate {agent} --reason TEXT",
+            wrap=True,
+        )
     else:
         say(f"{agent} is not disqualified.")
 

@@ -32,6 +32,7 @@ from tallymark.text import (
     format_number,
     list_some,
     say,
+    wrap_paragraphs,
 )
 
 if TYPE_CHECKING:
@@ -92,18 +93,23 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json(attempt.to_public() | extra)
         return
     say(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
-    say(f"\n{entry.challenge.goal.strip()}\n")
+    say("", *wrap_paragraphs(entry.challenge.goal.strip()), "")
     if data is not None:
         named = ", ".join(sorted(entry.data))
-        say(f"Files in {data}: {named}" if named else "The challenge has no files: none is written")
+        say(
+            f"Files in {data}: {named}" if named else "The challenge has no files: none is written",
+            wrap=True,
+        )
     elif entry.data:
-        say(f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder")
+        say(
+            f"Files: {', '.join(sorted(entry.data))}; --data DIR writes them to a folder", wrap=True
+        )
     if bounds := list_bounds(entry.challenge.constraints):
-        say(f"May use: {', '.join(bounds)}; send a trajectory that shows it")
+        say(f"May use: {', '.join(bounds)}; send a trajectory that shows it", wrap=True)
     elif entry.challenge.trajectory != "none":
-        say(f"Ranks with a trajectory that is {entry.challenge.trajectory}")
+        say(f"Ranks with a trajectory that is {entry.challenge.trajectory}", wrap=True)
     if entry.challenge.trajectory == "witnessed":
-        say(f"Its token for spans: tally attempt token {attempt.id} --agent {agent}")
+        say(f"Its token for spans: tally attempt token {attempt.id} --agent {agent}", wrap=True)
     say(f"Submit before {format_moment(attempt.expires_at)} UTC:")
     say(f"  tally attempt submit {attempt.id} FILE --agent {agent}")
 
@@ -258,7 +264,7 @@ def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
         if waiting:
             say("\n" + "\n".join(f"{each.id} waits: {each.waiting}" for each in waiting))
     else:
-        say(f"no attempts; make one with: tally attempt enter {challenge} --agent NAME")
+        say(f"no attempts; make one with: tally attempt enter {challenge} --agent NAME", wrap=True)
 
 
 @app.command()
@@ -290,7 +296,7 @@ def show(
     for what, facts in (outcome.details.get("sandbox") or {}).items() if outcome else ():
         say(f"  {what} in {_describe_sandbox(facts)}")
     for told in why.values():
-        say(f"  reason: {told}")
+        say(f"  reason: {told}", wrap=True)
     if explanation is not None and not note:
         say(f"\n{explanation}")
     say("\nWhat happened:")

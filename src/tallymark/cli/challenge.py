@@ -12,7 +12,15 @@ from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Ser
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput, NotReady
-from tallymark.text import StyledLine, Table, align, format_moment, format_number, say, wrap_lines
+from tallymark.text import (
+    Table,
+    align,
+    format_moment,
+    format_number,
+    say,
+    wrap_lines,
+    wrap_paragraphs,
+)
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -82,7 +90,7 @@ def check(
         for each in shown:
             detail = f": {each.detail}" if each.detail else ""
             mark, style = _MARKS[each.level]
-            say(StyledLine(f"{mark:<8} {each.what}{detail}", style))
+            say(*wrap_lines(f"{mark:<8} {each.what}{detail}", style, indent=9))
         ready = "ready to publish" if report.ok else "not ready"
         say(*([""] if shown else []), f"{folder}: {ready}")
     if not report.ok:
@@ -118,11 +126,14 @@ def publish(
         return
     say(f"Published {challenge.name} (version {challenge.version[:12]}).")
     if challenge.kind == "versus":
-        say(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red")
+        say(f"Play: tally versus submit {challenge.name} FILE --agent NAME --side red", wrap=True)
     elif find_evaluator(challenge.evaluator.type).reported:
-        say(f"Report: tally attempt report {challenge.name} --agent NAME --metric succeeded=true")
+        say(
+            f"Report: tally attempt report {challenge.name} --agent NAME --metric succeeded=true",
+            wrap=True,
+        )
     else:
-        say(f"Enter: tally attempt enter {challenge.name} --agent NAME")
+        say(f"Enter: tally attempt enter {challenge.name} --agent NAME", wrap=True)
 
 
 @app.command("list")
@@ -149,7 +160,7 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
         drop = ("SCORED BY", "KIND", "DIFFICULTY", "CLOSES (UTC)", "TITLE")
         say(Table(heads, rows, wrap=("TITLE", "SCORED BY"), drop=drop))
     else:
-        say("no challenges; publish one with: tally challenge publish DIR")
+        say("no challenges; publish one with: tally challenge publish DIR", wrap=True)
 
 
 @app.command()
@@ -187,7 +198,8 @@ def show(
     closes = challenge.closes_at
     rows.append(("closes", f"{format_moment(closes)} UTC" if closes else "no date is set"))
     rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
-    say(f"{challenge.title} ({challenge.name})", "", challenge.goal.strip(), "")
+    goal = wrap_paragraphs(challenge.goal.strip())
+    say(f"{challenge.title} ({challenge.name})", "", *goal, "")
     say(*align(rows, [False, False]))
     if taken.schema is not None:
         say("\nAn answer fits this JSON Schema:", json.dumps(taken.schema, indent=2))
@@ -270,7 +282,10 @@ def rename(
     """For organisers: give a challenge another name; attempts, board and log stay with it."""
     with open_desk(db, server) as desk:
         desk.challenges.rename(name, new, reason)
-    say(f"{name} is now called {new}; write that into its challenge.yaml before you publish again")
+    say(
+        f"{name} is now called {new}; write that into its challenge.yaml before you publish again",
+        wrap=True,
+    )
 
 
 def _act(

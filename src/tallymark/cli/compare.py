@@ -26,7 +26,9 @@ EPILOG = EXIT_CODES.replace("--fail-under, ", "")
 
 
 def compare(  # noqa: PLR0913, PLR0917 (options of a command)
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs, by id or name.")
+    ],
     formula: Annotated[
         str | None, typer.Option(help="Score all by this formula instead of the first run's.")
     ] = None,
@@ -52,7 +54,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
 ) -> None:
     """Compare runs case by case, and say whether one is worse."""
     from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
-    from tallymark.runs.reports.comparison_report import comparison_lines, verdict_lines
+    from tallymark.runs.reports.comparison_report import comparison_lines, verdict_line
 
     gates = Gates(None, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
@@ -68,11 +70,15 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         failures = [each for run in loaded[1:] for each in gates.find_unrun(run)]
         if as_json:
             print_json({"comparisons": [each.to_dict() for each in compared]})
+        elif quiet:
+            for each in compared:
+                line, of = verdict_line(each), f"{each.second.id}: " if len(compared) > 1 else ""
+                say(StyledLine(f"{of}{line.text}", line.style))
         else:
-            write = verdict_lines if quiet else comparison_lines
-            apart = () if quiet else (StyledLine(""),)
-            parts = [part for each in compared for part in (*apart, *write(each))]
-            say(*parts[len(apart) :])
+            parts = [
+                part for each in compared for part in (StyledLine(""), *comparison_lines(each))
+            ]
+            say(*parts[1:])
         failures += [
             f"{each.second.id} {told}: {said.reason}"
             for each in (compared if gates.fail_on_regression else ())

@@ -18,7 +18,6 @@ from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.text import (
     align,
-    clean,
     clean_line,
     format_count,
     format_difference,
@@ -26,6 +25,7 @@ from tallymark.text import (
     format_number,
     format_seconds,
     say,
+    wrap_paragraphs,
 )
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _say_entered(contest: Contest) -> None:
     left = format_seconds(contest.seconds_left)
     head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}"
     say(f"{head}, number {attempt.number}: {left} left", err=True)
-    say("", clean(entered.goal.strip()), "", err=True)
+    say("", *wrap_paragraphs(entered.goal.strip()), "", err=True)
 
 
 def _stop_if_found(checked: Checked, *, check: bool, force: bool) -> None:
@@ -239,11 +239,12 @@ def _tell_checked(contest: Contest, again: dict[str, str], as_json: bool) -> Non
         told = {"attempt": entered.attempt.model_dump(), "submitted": False}
         print_json(told | _describe_work(contest))
         return
-    say(f"The answer would be taken. It is not submitted: {contest.answer_file}")
+    say(f"The answer would be taken. It is not submitted: {contest.answer_file}", wrap=True)
     left = format_seconds(contest.seconds_left)
     say(
         f"Without a submission in {left}, the attempt is a loss:",
         f"  {_write_next(contest, again)}",
+        wrap=True,
     )
 
 

@@ -50,11 +50,11 @@ def doctor(
     except WorkFailed as error:
         problem = error.problems[0]
     if not as_json:
-        say(*_list_layers(machine, db))
+        say(*_list_layers(machine, db), wrap=True)
         if problem is not None:
-            say(problem.message)
+            say(problem.message, wrap=True)
         elif chosen is not None:
-            say(*_describe_policy(chosen, machine, sights))
+            say(*_describe_policy(chosen, machine, sights), wrap=True)
     attacks = _attack_sandbox(chosen, aloud=not as_json) if conformance and chosen else {}
     if as_json:
         found = {
@@ -152,17 +152,19 @@ def _make_document(machine: Machine, db: str | None) -> dict[str, Any]:
 
 
 def _list_layers(machine: Machine, db: str | None) -> list[str | Table]:
-    rows = []
-    for layer in machine.layers:
-        rows.append((layer.name, "have" if layer.present else "missing", layer.guards))
-        if not layer.present:
-            rows += [("", "", f"why: {layer.why_not}"), ("", "", f"to do: {layer.install}")]
+    rows = [
+        (layer.name, "have" if layer.present else "missing", layer.guards)
+        for layer in machine.layers
+    ]
+    missing = [layer for layer in machine.layers if not layer.present]
     return [
         f"tallymark {_read_version()}, Python {machine.python}, kernel {machine.kernel}",
         f"database: {_describe_database(db)}",
         "",
         Table(("LAYER", "HERE", "GUARDS AGAINST"), rows, wrap=("GUARDS AGAINST",)),
         "",
+        *(f"{each.name}: {each.why_not}\n  to do: {each.install}" for each in missing),
+        *([""] if missing else []),
     ]
 
 

@@ -112,4 +112,4 @@ def _write(  # noqa: PLR0913, PLR0917 (what every kind is told)
     if as_json:
         print_json({"file": str(path), table.name: count})
         return
-    say(f"wrote {format_count(count, table.name.removesuffix('s'))} to {path}")
+    say(f"wrote {format_count(count, table.name.removesuffix('s'))} to {path}", wrap=True)

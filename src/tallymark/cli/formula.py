@@ -80,7 +80,7 @@ def check(
     for finding in report.findings:
         place = finding.place
         caret = place.caret() if place is not None else None
-        say(f"{finding.level:<8} {finding}")
+        say(f"{finding.level:<8} {finding}", wrap=True)
         if caret is not None:
             say("         " + caret.replace("\n", "\n         "))
 

@@ -21,4 +21,4 @@ def init(
     text = read_starter_suite()
     check_new_file(path, force=force)
     write_new_file(path, text)
-    say(f"Wrote {path}; run it with: tally run {path}")
+    say(f"Wrote {path}; run it with: tally run {path}", wrap=True)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 VERSUS_LEGEND = (
-    "FLOOR, the order: the least strength that verdicts bear out; who plays both sides stands on\n"
-    "each as if it had not played the other. ?: provisional, +-200 or more."
+    "FLOOR: lower bound of the strength; players are sorted by it. Those who play both sides have a"
+    " strength for each. ?: provisional, +-200 or more."
 )
 Shown: TypeAlias = "tuple[dict[str, Any], list[str | Table]]"
 """A board for `--json`, and for people."""
@@ -106,7 +106,7 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
         who = ("player", "side") if "red" in document else ("agent",)
         print_csv(_list_rows(document), ("rank", *who))
     else:
-        say(*parts)
+        say(*parts, wrap=True)
 
 
 def _show_named(desk: Desk, name: str, page: _BoardPage) -> Shown:

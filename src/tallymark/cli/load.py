@@ -130,7 +130,7 @@ def _tell_traces(done: LoadedTraces) -> None:
     told = format_count(done.new, "trace")
     if done.changed:
         told += f" and {format_count(done.changed, 'new version')} of what was there"
-    say(f"loaded {told}{_tell_known(done.known)}; see them with: tally traces list")
+    say(f"loaded {told}{_tell_known(done.known)}; see them with: tally traces list", wrap=True)
 
 
 File = Annotated[
@@ -159,7 +159,7 @@ def attempts(
     if as_json:
         print_json({"attempts": done.new, "known": done.known, "left_out": done.left_out})
         return
-    say(f"loaded {format_count(done.new, 'attempt')}{_tell_known(done.known)}")
+    say(f"loaded {format_count(done.new, 'attempt')}{_tell_known(done.known)}", wrap=True)
     if done.left_out:
         say(
             f"tally: left out {format_count(done.left_out, 'attempt')} that had not ended", err=True
@@ -178,7 +178,7 @@ def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
         )
         return
     told = f"{format_count(done.runs, 'run')} with {format_count(done.results, 'result')}"
-    say(f"loaded {told}{_tell_known(done.known)}")
+    say(f"loaded {told}{_tell_known(done.known)}", wrap=True)
     if done.untold:
         count = format_count(done.untold, "run")
         lost = "lost suite and formula to the tool that wrote the file; scored by success_pct"
@@ -194,7 +194,7 @@ def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"scores": done.new, "known": done.known})
         return
-    say(f"loaded {format_count(done.new, 'score')}{_tell_known(done.known)}")
+    say(f"loaded {format_count(done.new, 'score')}{_tell_known(done.known)}", wrap=True)
 
 
 def _tell_known(known: int) -> str:

@@ -103,7 +103,11 @@ def logout(
     if named is None:
         raise NotFound("you are not logged in anywhere", hint="log in with: tally login URL")
     gone = forget_profile(named)
-    say(f"{named} is forgotten; the key still works at {gone.url} until it is revoked", err=True)
+    say(
+        f"{named} is forgotten; the key still works at {gone.url} until it is revoked",
+        err=True,
+        wrap=True,
+    )
 
 
 def whoami(server: Server = None, as_json: JsonOption = False) -> None:
@@ -223,7 +227,7 @@ def _list_profiles(*, as_json: bool) -> None:
         ]
         say(Table(heads, rows, cut=("ADDRESS", "KEY OF"), drop=("ROLE",)))
     else:
-        say("no server is known; log in with: tally login URL")
+        say("no server is known; log in with: tally login URL", wrap=True)
 
 
 def _describe(name: str, profile: Profile, *, current: bool) -> dict[str, Any]:

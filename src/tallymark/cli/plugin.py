@@ -104,13 +104,15 @@ def resume(
         print_json(msgspec.to_builtins(done) | {"paused_again": again})
         return
     unscored = f", {done.undefined:,} without a score:" if done.undefined else ""
-    say(f"{format_count(done.attempts, 'attempt')} at {challenge} scored again{unscored}")
+    say(
+        f"{format_count(done.attempts, 'attempt')} at {challenge} scored again{unscored}", wrap=True
+    )
     for each in done.reasons[:_SHOWN]:
         say(f"  {each.attempt} of {each.agent}: {each.reason}")
     if done.undefined > _SHOWN:
         say(f"  and {done.undefined - _SHOWN:,} more")
     if again:
-        say(f"Paused again: {list_some(again)}; see `tally plugin paused`")
+        say(f"Paused again: {list_some(again)}; see `tally plugin paused`", wrap=True)
 
 
 def _check_reference(

@@ -11,7 +11,7 @@ from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_rating, format_share, list_some, say
 
 LEGEND = (
-    "FLOOR, the order: the least strength that results bear out. ?: provisional, +-200 or more."
+    "FLOOR: lower bound of the strength; agents are sorted by it. ?: provisional, +-200 or more."
 )
 
 
@@ -25,7 +25,7 @@ def ratings(
     """Show the ratings of agents and the difficulty of challenges.
 
     Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
-    95 % intervals. Agents are listed by floor: the least strength that their results bear out.
+    95 % intervals. Agents are sorted by the floor, the lower bound of their strength.
     pass@1 is the share of attempts that were won, as the mean over an agent's challenges; pass@k
     and pass^k are means over those challenges alone that it tried k times or more.
     """
@@ -34,23 +34,29 @@ def ratings(
     if as_json:
         print_json(found)
     elif found["agents"]:
-        say(_make_agent_table(found, k), "", _make_challenge_table(found), "", LEGEND)
+        say(_make_agent_table(found, k), "", _make_challenge_table(found), "", LEGEND, wrap=True)
         if any(_is_partial(each["attempts"]) for each in found["agents"].values()):
-            say(f"(1/2): over 1 of 2 challenges, as only that was tried {k} times or more.")
+            say(
+                f"(1/2): over 1 of 2 challenges, as only that was tried {k} times or more.",
+                wrap=True,
+            )
         if not found["comparable"]:
             say(
                 "Some agents share no challenge: their strengths cannot be compared,"
-                " and places (#) are those in a group that can."
+                " and places (#) are those in a group that can.",
+                wrap=True,
             )
         agents = found["agents"].items()
         waiting = sorted(name for name, each in agents if each["elo"]["provisional"])
         if waiting:
             who = list_some(waiting)
-            say(f"Provisional, because attempts wait to be scored or to expire: {who}.")
+            say(f"Provisional, because attempts wait to be scored or to expire: {who}.", wrap=True)
         if found["frozen"]:
-            say(f"Frozen, so that later attempts do not show: {list_some(found['frozen'])}.")
+            frozen = list_some(found["frozen"])
+            say(f"Frozen, so that later attempts do not show: {frozen}.", wrap=True)
     else:
-        say("no rated attempts; make one with: tally attempt enter CHALLENGE --agent NAME")
+        make = "tally attempt enter CHALLENGE --agent NAME"
+        say(f"no rated attempts; make one with: {make}", wrap=True)
 
 
 def _make_agent_table(found: dict[str, Any], k: int) -> Table:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from tallymark.desk.runs import Rescored
 
 _MOVES_SHOWN = 20
-_NOTHING_DONE = "Nothing was changed; --apply --reason TEXT does it."
+_HOW_TO_APPLY = "--apply --reason TEXT does it"
+_NOTHING_DONE = f"Nothing was changed; {_HOW_TO_APPLY}."
 
 
 def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -40,7 +41,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         str,
         typer.Argument(
             metavar="RUN|CHALLENGE",
-            help="A run: its id, a beginning of it, latest or latest~1. Or a challenge.",
+            help="A run: its id or its beginning, a name, latest or latest~1. Or a challenge.",
         ),
     ],
     formula: Annotated[str | None, typer.Option(help="The formula to score by.")] = None,
@@ -130,8 +131,11 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 
         print_json(msgspec.to_builtins(found) | {"applied": apply})
         return
-    lines = _describe_rescoring(found, labels, applied=apply)
-    say(*(lines[-1:] if quiet else lines))
+    if quiet:
+        did = f"{found.challenge}: {_count_changed(found, applied=apply)}"
+        say(did if apply else f"{did}; {_count_moved(found)} would move; {_HOW_TO_APPLY}")
+        return
+    say(*_describe_rescoring(found, labels, applied=apply), wrap=True)
 
 
 def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
@@ -168,8 +172,8 @@ def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
         say(f"{name}: {format_score(after.score)}, before {format_score(before.score)}; {kept}")
         return
     say(*summary_lines(after))
-    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})")
-    say(f"{kept[0].upper()}{kept[1:]}")
+    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})", wrap=True)
+    say(f"{kept[0].upper()}{kept[1:]}", wrap=True)
 
 
 def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
@@ -192,12 +196,8 @@ def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
 def _describe_rescoring(
     found: Rescoring, labels: Mapping[str, str], *, applied: bool
 ) -> list[str | Table]:
-    did = "changed" if applied else "would change"
     lines: list[str | Table] = [f"{found.challenge} by {found.rule}"]
-    of_all = format_count(found.attempts, "attempt")
-    lines.append(
-        f"{of_all} scored" if found.changed is None else f"{found.changed:,} of {of_all} {did}"
-    )
+    lines.append(_count_changed(found, applied=applied))
     if found.undefined:
         lines.append(f"{found.undefined:,} without a score:")
         lines += [
@@ -208,11 +208,25 @@ def _describe_rescoring(
         return [*lines, f"Done; later attempts are scored so too (version {found.version[:12]})."]
     if not found.moved:
         return [*lines, "Nobody would move.", "", _NOTHING_DONE]
-    who = "1 agent" if found.moved == 1 else f"{found.moved:,} agents"
-    lines += [f"{who} would move:", "", _make_move_table(found.moves[:_MOVES_SHOWN], labels)]
+    lines += [
+        f"{format_count(found.moved, 'agent')} would move:",
+        "",
+        _make_move_table(found.moves[:_MOVES_SHOWN], labels),
+    ]
     if found.moved > _MOVES_SHOWN:
         lines.append(f"... and {found.moved - _MOVES_SHOWN:,} more; --json shows up to 100")
     return [*lines, "", _NOTHING_DONE]
+
+
+def _count_changed(found: Rescoring, *, applied: bool) -> str:
+    of_all = format_count(found.attempts, "attempt")
+    if found.changed is None:
+        return f"{of_all} scored"
+    return f"{found.changed:,} of {of_all} {'changed' if applied else 'would change'}"
+
+
+def _count_moved(found: Rescoring) -> str:
+    return format_count(found.moved or 0, "agent")
 
 
 def _make_move_table(moves: tuple[Move, ...], labels: Mapping[str, str]) -> Table:

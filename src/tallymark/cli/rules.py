@@ -203,7 +203,10 @@ def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False
         print_json(msgspec.to_builtins(found))
         return
     if not found:
-        say("no rules; make one: tally rules add polite --scorer 'contains(values=[\"sorry\"])'")
+        say(
+            "no rules; make one: tally rules add polite --scorer 'contains(values=[\"sorry\"])'",
+            wrap=True,
+        )
         return
     rows = [
         [each.name, each.state, str(each.version), *_write_counts(each.counts, each.spent)]
@@ -213,7 +216,7 @@ def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False
     say(Table(heads, rows, right=heads[2:], drop=("VERSION", *reversed(_COUNTS))))
     for each in found:
         if each.trouble is not None:
-            say(f"{each.name} cannot score now: {clean_line(each.trouble)}")
+            say(f"{each.name} cannot score now: {clean_line(each.trouble)}", wrap=True)
 
 
 @app.command()
@@ -392,7 +395,8 @@ def _do_backfill(tally: Resources, choice: EngineChoice, name: str, asked: Backf
 def _say_preview(name: str, said: BackfillPreview) -> None:
     say(
         f"{name}: {format_count(said.to_score, 'trace')} of {said.traces:,} between"
-        f" {format_moment(said.since)} and {format_moment(said.until)} UTC"
+        f" {format_moment(said.since)} and {format_moment(said.until)} UTC",
+        wrap=True,
     )
     left = {
         "do not meet the filter": said.filtered,
@@ -403,7 +407,10 @@ def _say_preview(name: str, said: BackfillPreview) -> None:
         if count:
             say(f"  {count:,} {why}")
     about = "" if not said.cost else f"about {format_money(said.cost)}, estimated by "
-    say(f"  cost: {about or ('unknown, ' if said.cost is None else 'none, ')}{said.cost_by}")
+    say(
+        f"  cost: {about or ('unknown, ' if said.cost is None else 'none, ')}{said.cost_by}",
+        wrap=True,
+    )
     if said.left_count is not None:
         say(f"  today's cap leaves room for {format_count(said.left_count, 'trace')}")
     if said.left_cost is not None:

@@ -11,18 +11,17 @@ import typer
 
 from tallymark.cli.report_files import print_runs, write_reports
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
-from tallymark.text import StyledLine, Table, clean_line, complete_command, say
+from tallymark.text import StyledLine, Table, clean_line, complete_command, say, wrap_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tallymark.desk.workplace import Work
     from tallymark.runs.comparison import Comparison
+    from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run
 
-Baseline = Annotated[
-    str | None, typer.Option(metavar="RUN", help="A run to compare the first one with.")
-]
+Baseline = Annotated[str | None, typer.Option(metavar="RUN", help="A run to compare with.")]
 FailOnRegression = Annotated[
     bool,
     typer.Option(
@@ -132,19 +131,20 @@ class RunEnd:
         refusals: Sequence[Sequence[str]],
         facts: Mapping[str, Any] | None = None,
         also: Callable[[Sequence[Run], Comparison | None, Sequence[str]], None] | None = None,
-        undone: Sequence[str] = (),
+        undone: Sequence[Sequence[str]] = (),
         whole: Sequence[Run] = (),
     ) -> None:
         """Writes reports, prints, tells others, and ends with 1 when a gate fails.
 
-        `refusals` say of each run why it is not good enough. `whole` are the same runs with every
-        result, where `runs` have only some at hand.
-        What is `undone` fails gates too, and makes it 3; so does a run of which nothing ran.
+        `refusals` say of each run why it is not good enough, `undone` what could not be done, which
+        makes it 3; so does a run of which nothing ran. `whole` are the same runs with every result,
+        where `runs` have only some at hand.
         """
         whole = whole or runs
         against = None if self.before is None else self._compare(self.before, whole)
         refused = [
-            self._judge(*each, against, undone) for each in zip(whole, refusals, strict=True)
+            self._judge(*each, against)
+            for each in zip(whole, refusals, undone or [[] for _ in runs], strict=True)
         ]
         failures = [failure for each in refused for failure in each]
         if self.gates.allowed is not None:
@@ -158,7 +158,7 @@ class RunEnd:
             also(runs, against, failures)
         if unwritten is not None:
             raise unwritten
-        if undone:
+        if any(undone):
             raise typer.Exit(3)
         if all(run.record.status == "failed" for run in runs):
             errors = (each.error for run in whole for each in run.results if each.error)
@@ -172,8 +172,8 @@ class RunEnd:
         self,
         run: Run,
         refusal: Sequence[str],
-        against: Comparison | None,
         undone: Sequence[str],
+        against: Comparison | None,
     ) -> list[str]:
         """Every reason why gates refuse a run."""
         worse: list[str] = []
@@ -215,19 +215,14 @@ class RunEnd:
             from tallymark.runs.reports.comparison_report import comparison_lines
 
             parts += [StyledLine(""), *comparison_lines(against)]
-        closing = complete_command(closing_line(runs, self.there))
-        say(*parts[1:], StyledLine(""), StyledLine(closing, "bold"))
+        closing = wrap_lines(complete_command(closing_line(runs, self.there)), "bold")
+        say(*parts[1:], StyledLine(""), *closing)
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
         from tallymark.runs.comparison import RegressionRule, compare
 
         rule = RegressionRule(self.gates.alpha, self.gates.tolerance, self.gates.strict)
-        return compare(before, self._find_like(runs), rule=rule)
-
-    def _find_like(self, runs: Sequence[Run]) -> Run:
-        """The run of the baseline's suite; the first where no suite has its name."""
-        wanted = self.before.record.suite if self.before is not None else None
-        return next((run for run in runs if run.record.suite == wanted), runs[0])
+        return compare(before, _find_like(before.record, runs), rule=rule)
 
     def _print_document(
         self, runs: Sequence[Run], against: Comparison | None, facts: Mapping[str, Any]
@@ -238,6 +233,17 @@ class RunEnd:
             facts = {**facts, "matrix": matrix.to_dict()}
         document = {"runs": list(runs), **facts}
         print_runs(document | ({} if against is None else {"comparison": against.to_dict()}))
+
+
+def _find_like(before: RunRecord, runs: Sequence[Run]) -> Run:
+    """The run to compare with a baseline: of its suite, and of its model and prompt."""
+    from tallymark.runs.problems import name_model
+
+    def rank(run: Run) -> tuple[bool, bool]:
+        same_model = name_model(run.record) == name_model(before)
+        return run.record.suite == before.suite, same_model
+
+    return max(runs, key=rank)
 
 
 def hand_over(work: Work, runs: Sequence[Run]) -> bool:

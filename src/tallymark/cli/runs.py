@@ -70,9 +70,9 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     elif found:
         say(_make_table(found))
     elif any(each is not None for each in (suite, model, status, group, days, min_score)):
-        say("no run matches; all of them: tally runs")
+        say("no run matches; all of them: tally runs", wrap=True)
     else:
-        say("no runs; start one with: tally run suite.yaml")
+        say("no runs; start one with: tally run suite.yaml", wrap=True)
 
 
 def _refuse_options(context: typer.Context, command: str) -> None:
@@ -89,7 +89,7 @@ def _refuse_options(context: typer.Context, command: str) -> None:
 @app.command()
 def delete(
     run: Annotated[
-        list[str], typer.Argument(help="Runs, each by its id or a beginning of it that is its own.")
+        list[str], typer.Argument(help="Runs, each by its id, the beginning of it, or its name.")
     ],
     reason: RunReason = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -107,8 +107,8 @@ def delete(
 
 @app.command()
 def rename(
-    run: Annotated[str, typer.Argument(help="Its id, or a beginning of it that is its own.")],
-    name: Annotated[str, typer.Argument(help="Shown beside its id.")],
+    run: Annotated[str, typer.Argument(help="Its id, the beginning of it, or its name so far.")],
+    name: Annotated[str, typer.Argument(help="Shown beside its id, and taken in its place.")],
     reason: RunReason = "",
     db: Db = None,
     server: Server = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from contextlib import AbstractContextManager, closing, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from tallymark.cli.progress import ProgressUpdate
     from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.runs.record import CaseResult
+    from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.runs.result_files import WriteResult
     from tallymark.runs.run import Run
     from tallymark.scoring import Expected, Scorer
@@ -200,6 +201,8 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         kept = not options.keep or hand_over(work, outcome.runs)
         there = desk.there if kept else None
+        if before is not None and gates.fail_on_regression:
+            outcome.gates[0] += _find_no_model(before.record, outcome.runs)
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
@@ -214,11 +217,21 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             outcome.runs,
             outcome.gates,
             outcome.facts,
-            undone=outcome.failures,
+            undone=outcome.undone,
             whole=outcome.whole,
         )
     if not kept:
         raise typer.Exit(3)
+
+
+def _find_no_model(before: RunRecord, runs: Sequence[Run]) -> list[str]:
+    """That none of several models is the baseline's, so that nothing was held against it."""
+    from tallymark.runs.problems import name_model
+
+    wanted, models = name_model(before), [name_model(run.record) for run in runs]
+    if len(runs) == 1 or runs[0].record.group is None or wanted in models:
+        return []
+    return [f"the baseline {before.id} is of {wanted}, and these runs are of {', '.join(models)}"]
 
 
 @dataclass(frozen=True)
@@ -228,8 +241,8 @@ class _ScoreOutcome:
     runs: list[Run]
     gates: list[list[str]]
     """Of each run, why a gate failed."""
-    failures: list[str]
-    """Why the work could not be done."""
+    undone: list[list[str]]
+    """Of each run, why the work could not be done."""
     facts: dict[str, Any]
     interrupted: bool = False
     whole: Sequence[Run] = ()
@@ -237,7 +250,12 @@ class _ScoreOutcome:
 
 
 def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
-    from tallymark.runs.gates import find_shortfall, find_unscored, find_weak_scorers
+    from tallymark.runs.gates import (
+        find_shortfall,
+        find_unscored,
+        find_weak_scorers,
+        require_mean,
+    )
     from tallymark.runs.run import Run
     from tallymark.scoring import load_scorer
     from tallymark.suites.python_suites.suite_document import parse_for_scorers
@@ -250,6 +268,8 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     names = [name for each in scorers for name in each.score_names]
     if options.formula is not None:  # before anything is read
         parse_for_scorers(options.formula, names)
+    elif options.fail_under is not None:
+        require_mean(options.fail_under)
     expected = _read_expectations(options.expected)
     broken = _BrokenRecords(skip=options.skip_broken)
     writer = _open_writer(options.output, names)
@@ -272,7 +292,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             results, interrupted = _take_results(scored, writer, options, seen)
             if not interrupted:  # and the file has its name: the same again is another run
                 forget_blocks()
-            run = scored.run
+            runs = scored.runs
     broken.tell()
     if scored.goes_on:
         said = "the run was begun before by the same command, and was gone on with"
@@ -282,18 +302,22 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     if scored.unmet and options.limit is None:
         note = f"{scored.unmet:,} of {len(expected):,} lines match no trace"
         say(f"tally: {options.expected}: {note}", err=True)
-    gates = []
+    gates: list[list[str]] = [[] for _ in runs]
     if options.fail_under is not None and options.formula is None:
-        gates = find_weak_scorers(run, options.fail_under)
+        gates = [find_weak_scorers(run, options.fail_under) for run in runs]
     elif options.fail_under is not None:
-        gates = [said for said in [find_shortfall(run, options.fail_under)] if said]
-    # Of many traces the run itself has only some results at hand; the store has them all.
+        found = [find_shortfall(run, options.fail_under) for run in runs]
+        gates = [[] if each is None else [each] for each in found]
+    # Of many traces a run itself has only some results at hand; the store has them all.
     whole: list[Run] = []
     if options.whole and not interrupted:
-        kept = options.keep
-        whole = [app.load_run(run.record.id) if kept else Run(run.record, results, kept=False)]
-    facts = {"broken": broken.count}
-    return _ScoreOutcome([run], [gates], find_unscored(run), facts, interrupted, whole)
+        kept, ids = options.keep, [run.record.id for run in runs]
+        whole = [
+            app.load_run(name) if kept else Run(run.record, results[name], kept=False)
+            for name, run in zip(ids, runs, strict=True)
+        ]
+    undone = [find_unscored(run) for run in runs]
+    return _ScoreOutcome(runs, gates, undone, {"broken": broken.count}, interrupted, whole)
 
 
 def _warn_of_same_ids(found: Mapping[str, int]) -> None:
@@ -309,17 +333,17 @@ def _take_results(
     writer: AbstractContextManager[WriteResult],
     options: _ScoreOptions,
     seen: Mapping[str, None],
-) -> tuple[list[CaseResult], bool]:
-    """Writes all results; those that the end wants and nobody keeps; whether Ctrl-C came."""
-    results: list[CaseResult] = []
+) -> tuple[Mapping[str, list[CaseResult]], bool]:
+    """Writes all results; by run those that the end wants and no store has; whether Ctrl-C came."""
+    results: dict[str, list[CaseResult]] = defaultdict(list)
     try:  # Ctrl-C goes through the writer: a file that is there is complete
         with writer as write:
             with closing(iter(scored)) as scoring:
                 for result in scoring:
                     write(result)
                     if options.whole and not options.keep:
-                        results.append(result)
-            if not scored.run.tally.finished:
+                        results[scored.run_id].append(result)
+            if not any(run.tally.finished for run in scored.runs):
                 raise _explain_nothing(options, seen)
     except KeyboardInterrupt:
         return results, True
@@ -459,7 +483,9 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     # After Ctrl-C, some suites have no run.
     gates = [_judge_suite(*each, options) for each in zip(suites, runs, strict=False)]
     passed = all(run.passed for run in runs)
-    return _ScoreOutcome(runs, gates, [], {"passed": passed}, interrupted=runs[-1].interrupted)
+    return _ScoreOutcome(
+        runs, gates, [[] for _ in runs], {"passed": passed}, interrupted=runs[-1].interrupted
+    )
 
 
 def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
@@ -469,7 +495,7 @@ def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
     least = options.fail_under
     if least is None:
         return []
-    if options.formula is None and run.record.formula == "success_pct":
+    if options.formula is None and suite.formula is None:
         # Where the agent always failed, a scorer was never asked, and the run has none.
         never = [name for name in suite.scorer_names if name not in run.scorers]
         unasked = [
@@ -499,6 +525,7 @@ def _run_each(suites: Sequence[Suite], options: _ScoreOptions, app: App) -> list
 
 
 def _choose_suites(options: _ScoreOptions) -> list[Suite]:
+    from tallymark.runs.gates import require_mean
     from tallymark.suites.python_suites.eval_files import load_agent, load_suites
     from tallymark.suites.python_suites.suite_document import parse_formula
 
@@ -517,6 +544,8 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
     if options.formula is not None:
         for suite in suites:  # before anything runs
             parse_formula(options.formula, suite)
+    elif options.fail_under is not None and any(each.formula is None for each in suites):
+        require_mean(options.fail_under)
     return suites
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallymark.cli.streams import print_json
-from tallymark.text import Table, say
+from tallymark.text import StyledLine, Table, say, wrap_paragraphs
 
 if TYPE_CHECKING:
     from tallymark.scoring.scorer_descriptions import ScorerDescription
@@ -32,13 +32,13 @@ def scorers(
         rows = [(each.name, each.error or each.value) for each in found]
         say(Table(("SCORER", "VALUE"), rows, wrap=("VALUE",)))
     else:
-        say(*_describe(found[0]))
+        say(*_describe(found[0]), wrap=True)
 
 
-def _describe(found: ScorerDescription) -> list[str | Table]:
-    parts: list[str | Table] = [": ".join(filter(None, (found.name, found.value)))]
+def _describe(found: ScorerDescription) -> list[str | StyledLine | Table]:
+    parts: list[str | StyledLine | Table] = [": ".join(filter(None, (found.name, found.value)))]
     if found.about:
-        parts += ["", found.about]
+        parts += ["", *wrap_paragraphs(found.about)]
     if found.options:
         rows = [
             (each.name, "required" if each.required else each.values() or "-")

@@ -13,7 +13,7 @@ from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, w
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
 from tallymark.errors import NotFound, suggest
-from tallymark.text import StyledLine, complete_command, list_some, say
+from tallymark.text import StyledLine, complete_command, list_some, say, wrap_lines
 
 if TYPE_CHECKING:
     from tallymark.runs.run import CaseView, Run
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def show(  # noqa: PLR0913, PLR0917 (the options of a command)
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="An id, its beginning, latest or latest~1.")
+        str, typer.Argument(metavar="RUN", help="An id, its beginning, a name, latest or latest~1.")
     ] = "latest",
     case: Annotated[
         str | None,
@@ -62,7 +62,7 @@ def _show_run(run: Run, limit: int, there: str) -> None:
     if some:
         typed = f"tally show {run.record.id} --case {shlex.quote(some[0].name)}{there}"
         hint = complete_command(f"look closer: {typed}")
-        lines += [StyledLine(""), StyledLine(hint, "bold")]
+        lines += [StyledLine(""), *wrap_lines(hint, "bold")]
     say(*lines)
 
 

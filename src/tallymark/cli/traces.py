@@ -98,9 +98,9 @@ def _list(text: str, limit: int, where: tuple[str | None, str | None], as_json: 
     if page.items:
         say(_make_table(page.items))
     elif page.more:
-        say("none so far; look further back with until:")
+        say("none so far; look further back with until:", wrap=True)
     else:
-        say(_NOTHING if text.strip() else _EMPTY)
+        say(_NOTHING if text.strip() else _EMPTY, wrap=True)
     if page.more and page.items:
         say("there are more: --limit, or a narrower filter", err=True)
     if page.scanned is not None:
@@ -192,7 +192,7 @@ def compare(
     ]
     say(Table(("FILTER", "TRACES", "SESSIONS", f"MEAN {measure.upper()}"), rows, wrap=("FILTER",)))
     between = _write_estimate(measure, found.difference, found.low, found.high, signed=True)
-    say("", f"second less first: {between}; {found.verdict}")
+    say("", f"second less first: {between}; {found.verdict}", wrap=True)
 
 
 @app.command()
@@ -229,7 +229,7 @@ def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
         rules = (
             "" if score.startswith((PEOPLE, SCORE)) else f" by a rule; by people: people.{score}"
         )
-        say(f"no trace that fits has the score {score}{rules}")
+        say(f"no trace that fits has the score {score}{rules}", wrap=True)
 
 
 @app.command()
@@ -255,7 +255,9 @@ def session(
     parts = [format_count(found.sums.traces, "trace"), format_count(found.sums.errors, "error")]
     parts += [format_money(found.sums.cost)] if found.sums.cost is not None else []
     parts += [f"{each} {format_score(sums.mean)}" for each, sums in found.scores.items()]
-    say(", ".join(parts))
+    say(", ".join(parts), wrap=True)
+    if found.more:
+        say(f"only the first {len(found.traces):,} are listed", err=True)
 
 
 @app.command()
@@ -319,10 +321,12 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         left_out = [{"trace": left, "reason": why} for left, why in made.left_out]
         print_json({"suite": str(path), "cases": cases, "left_out": left_out})
     else:
-        say(f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}")
+        say(
+            f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}", wrap=True
+        )
         if made.unchecked:
             bare = f"{made.unchecked:,} of them check nothing"
-            say(f"{bare}, as nobody said what is expected: add checks")
+            say(f"{bare}, as nobody said what is expected: add checks", wrap=True)
 
 
 @app.command()
@@ -367,7 +371,10 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         return
     days = "for ever" if found.keep_days is None else f"for {format_number(found.keep_days)} days"
     size = "" if found.keep_mb is None else f", at most {found.keep_mb:,} MB"
-    say(f"kept {days}{size}; settled after {format_number(found.quiet_s)} s without spans")
+    say(
+        f"kept {days}{size}; settled after {format_number(found.quiet_s)} s without spans",
+        wrap=True,
+    )
     for rule in (*found.redact_attributes, *found.redact_patterns):
         say(f"not stored: {rule}")
 

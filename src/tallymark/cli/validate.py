@@ -47,9 +47,9 @@ def validate(
                 f" with each of {len(definition.prompts)} prompts" if definition.prompts else ""
             )
             formula = " ".join(definition.formula.split())
-            say(f"{file}: valid, {cases}, formula: {formula}")
+            say(f"{file}: valid, {cases}, formula: {formula}", wrap=True)
             for finding in findings:
-                say(f"  {finding.level}: {finding}")
+                say(f"  {finding.level}: {finding}", wrap=True)
     if as_json:
         print_json({"files": documents})
     if wrong:

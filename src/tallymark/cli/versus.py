@@ -51,7 +51,10 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     say(f"Submission {submission.number} of {agent} for {side} at {challenge}")
     say(f"{won} of {len(judged)} points" if judged else "nobody to meet yet")
     if len(judged) < len(verdicts):
-        say(f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}")
+        say(
+            f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}",
+            wrap=True,
+        )
 
 
 @app.command(name="list")
@@ -80,7 +83,7 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
         say(Table(heads, rows, right=("SUBMISSION", "NUMBER"), drop=("NUMBER", heads[-1])))
     else:
         how = f"tally versus submit {challenge} FILE --agent NAME --side red"
-        say(f"no submissions; make one with: {how}")
+        say(f"no submissions; make one with: {how}", wrap=True)
 
 
 @app.command()

@@ -65,7 +65,7 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
         ]
         say(Table(heads, rows, wrap=("EVENTS", "OF"), cut=("URL",), drop=("OF", "EVENTS")))
     else:
-        say("no webhooks; make one with: tally webhooks add URL")
+        say("no webhooks; make one with: tally webhooks add URL", wrap=True)
 
 
 @app.command()
@@ -118,7 +118,7 @@ def ping(
     if as_json:
         print_json({"webhooks": count})
     else:
-        say(f"queued; what came of it: tally webhooks deliveries {webhook}")
+        say(f"queued; what came of it: tally webhooks deliveries {webhook}", wrap=True)
 
 
 @app.command()

@@ -130,7 +130,7 @@ def list_runs(
 def get_run(
     run: str, request: Request, services: Services, fields: Fields = None, kept: Kept = False
 ) -> Response:
-    """One run: by its id, by a beginning of it that only one has, or `latest`."""
+    """One run: by its id or a beginning of it, by a name that only one has, or `latest`."""
     record = services.store.run(run)
     etag = make_etag(record, fields, kept)
     document = {"run": pick(describe_record(record, kept=kept), fields, wire.Run)}

@@ -79,16 +79,30 @@ def read_tolerance(tolerance: float | str, score: float) -> float:
     return value * abs(score) / 100 if text.endswith("%") else value
 
 
+def require_mean(at_least: float) -> None:
+    """Refuses a bound that means of scorers, from 0 to 1, cannot be held against."""
+    if not 0 <= at_least <= 1:
+        raise InvalidInput(
+            f"--fail-under {format_number(at_least)}: without a formula the means of the scorers"
+            " are gated, which lie between 0 and 1",
+            hint="give a number between them, or gate the percentage that passed:"
+            " --formula success_pct",
+        )
+
+
 def find_weak_scorers(run: Run, at_least: float) -> list[str]:
     """The scorers whose mean is not enough; one that only gives labels has none to be weak."""
-    # Scores are from 0 to 1, so who wants 80 has the run's score in mind.
-    hint = "; for the score of the run, add --formula success_pct" if at_least > 1 else ""
     return [
-        f"the mean of {name} is {_write_mean(each.mean, at_least)}; wanted is "
-        f"{format_number(at_least)}{hint}"
+        f"the mean of {name}{_name_owner(run)} is {_write_mean(each.mean, at_least)}; wanted is "
+        f"{format_number(at_least)}"
         for name, each in run.scorers.items()
         if not (each.labels if each.mean is None else reaches(each.mean, at_least))
     ]
+
+
+def _name_owner(run: Run) -> str:
+    """The model of a run that is one of several."""
+    return "" if run.record.group is None else f" of {name_model(run.record)}"
 
 
 def _write_mean(mean: float | None, wanted: float) -> str:
@@ -98,7 +112,7 @@ def _write_mean(mean: float | None, wanted: float) -> str:
 def find_unscored(run: Run) -> list[str]:
     """The scorers that could not score anything, each with the first reason."""
     return [
-        f"{name} could not score anything: {each.first_error}"
+        f"{name} could not score anything{_name_owner(run)}: {each.first_error}"
         for name, each in run.scorers.items()
         if each.unscored and not each.scored
     ]

@@ -21,6 +21,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.scoring.score import make_json_safe
+from tallymark.traces.stated_case import read_case
 
 if TYPE_CHECKING:
     from tallymark.parquet_rows import Kind
@@ -31,6 +32,8 @@ WriteRow = Callable[[dict[str, Any], "dict[str, CheckResult]"], None]
 MakeWriter = Callable[[IO[bytes], Sequence[str]], AbstractContextManager[WriteRow]]
 _FACTS: dict[str, Kind] = {
     "case": "text",
+    "model": "text",
+    "prompt": "text",
     "trace_id": "text",
     "name": "text",
     "epoch": "whole",
@@ -134,8 +137,11 @@ def _remove_abandoned(path: Path) -> None:
 
 def _describe_result(result: CaseResult) -> dict[str, Any]:
     trace = result.trace
+    stated = None if trace is None else read_case(trace)
     return {
         "case": result.case,
+        "model": None if stated is None else stated.model,
+        "prompt": None if stated is None else stated.prompt,
         "trace_id": None if trace is None else trace.trace_id,
         "name": None if trace is None else trace.name,
         "epoch": result.epoch,

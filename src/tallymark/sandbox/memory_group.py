@@ -37,9 +37,18 @@ class MemoryGroup:
 
     def is_limit_passed(self) -> bool:
         """Whether the kernel has ended the program for its memory."""
+        counts = self._read_events()
+        return counts.get("oom_kill", 0) > 0 and counts.get("oom", 1) > 0
+
+    def is_machine_full(self) -> bool:
+        """Whether it has done so within the limit: the machine or a group above had no more."""
+        counts = self._read_events()
+        return counts.get("oom_kill", 0) > 0 and counts.get("oom", 1) == 0
+
+    def _read_events(self) -> dict[str, int]:
+        """`oom` counts how often this group's own limit kept it from having more."""
         lines = (self._folder / "memory.events").read_text(encoding="ascii").splitlines()
-        counts = dict(line.split() for line in lines)
-        return int(counts.get("oom_kill", 0)) > 0
+        return {name: int(count) for name, count in map(str.split, lines)}
 
     def close(self) -> None:
         """Remove it, when all that was in it has been killed: the dead take a moment to leave."""

@@ -121,6 +121,11 @@ def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
             ended = run_direct(task, entrance, walls=policy.backend == "landlock")
         if group is not None and ended.stopped is None and group.is_limit_passed():
             return replace(ended, stopped="memory")
+        if group is not None and ended.code == -signal.SIGKILL and group.is_machine_full():
+            raise WorkFailed(
+                "the machine ran out of memory while a program ran within its limit",
+                hint="give the machine more memory, or run fewer programs at once",
+            )
         return ended
 
 

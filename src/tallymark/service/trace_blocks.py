@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,15 +26,17 @@ from tallymark.traces.trace_parts import PART_BYTES, TracePart, cut_lines, has_p
 if TYPE_CHECKING:
     from tallymark.engine.engine import Engine
     from tallymark.engine.engine_choice import EngineChoice
+    from tallymark.runs.record import RunRecord
     from tallymark.scoring import Scorer
     from tallymark.store import Store
     from tallymark.store.jobs.kept_work import KeptWork
+    from tallymark.traces.stated_case import StatedCase
     from tallymark.traces.trace_source import OnProgress
 
 _LOT = 256
 """Traces that are sent together, where a worker cannot read them itself."""
 _RUN = "run"
-"""The block under which the run is noted that the results belong to."""
+"""Blocks of this kind note the runs that the results belong to."""
 
 
 class BrokenRecord(msgspec.Struct, frozen=True):
@@ -233,25 +236,28 @@ def judge_on_engine(
         kept = store.open_work(name)
     with kept as work, choice.open() as engine:
         if work is not None and store is not None:
-            _go_on(judged, work, store)
+            judged.claim = partial(_go_on, work, store)
         found = BulkWork(engine, work).do(scoring, given.cut(engine))
         judged.results = _read_results(found, scoring, on_broken)
         yield (lambda: None) if work is None else work.clear
 
 
-def _go_on(judged: JudgedTraces, work: KeptWork, store: Store) -> None:
-    """The run that the results belong to is the one that was begun, where there is one."""
-    if _RUN not in work.keys:
-        work.keep(_RUN, judged.record.id.encode())
-        return
-    known = work.read(_RUN).decode()
+def _go_on(
+    work: KeptWork, store: Store, new: RunRecord, stated: StatedCase | None
+) -> tuple[RunRecord, bool]:
+    """The run that the results of a model belong to: the one that was begun, where there is one."""
+    subject = hashlib.sha256(msgspec.json.encode(stated and stated[2:])).hexdigest()
+    block = f"{_RUN}:{subject}"
+    if block not in work.keys:
+        work.keep(block, new.id.encode())
+        return new, False
+    known = work.read(block).decode()
     try:
         record = store.run(known)
     except NotFound:  # nothing had come of it yet
-        judged.go_on(msgspec.structs.replace(judged.record, id=known), is_kept=False)
-        return
+        return msgspec.structs.replace(new, id=known), False
     store.claim_run(known)
-    judged.go_on(msgspec.structs.replace(record, status="running", error=None))
+    return msgspec.structs.replace(record, status="running", error=None), True
 
 
 def _read_results(

@@ -551,6 +551,7 @@ class Store:
 
         def work(connection: Connection) -> RunRecord:
             record, lease = run_rows.take_ended(connection, self.tenant, wanted)
+            run_rows.check_name(connection, self.tenant, record.id, name)
             tags = record.tags | {"name": name}
             run_rows.change(connection, self.tenant, record.id, {"tags": tags})
             lease.hold(connection, seconds=0)
@@ -573,7 +574,7 @@ class Store:
         write_account_entry(connection, self.tenant, event, at, **facts)
 
     def run(self, wanted: str) -> RunRecord:
-        """A run by its id, by a beginning of it that only one has, by `latest`, or `latest~1`."""
+        """A run by its id, a beginning of it or a name that only one has, `latest`, `latest~1`."""
         with self._database.read() as connection:
             return run_rows.find(connection, self.tenant, wanted)
 

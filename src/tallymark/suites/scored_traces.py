@@ -7,6 +7,7 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import msgspec
 from tallymark.errors import InvalidInput, Place, TraceError
 from tallymark.runs.case_verdict import DEFAULT_THRESHOLD, judge_trace
 from tallymark.runs.ongoing_run import OngoingRun, make_id, open_keeper
+from tallymark.runs.problems import name_model
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
@@ -35,8 +37,9 @@ from tallymark.suites.python_suites.suite_document import (
     parse_for_scorers,
     write_definition,
 )
+from tallymark.text import clean_line
 from tallymark.traces import Trace
-from tallymark.traces.lenient_json import as_count, as_label, as_mapping
+from tallymark.traces.stated_case import StatedCase, read_case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +53,9 @@ RESULTS_SHOWN = 20
 MOST_CASES = 50_000
 """Traces that are counted one by one; others are counted together, which bounds the memory."""
 _NOTHING = Expected()
-_MOST_EPOCHS = 1_000_000
-"""What counts further counts something else."""
+_LONGEST_MODEL = 200
+MOST_RUNS = 50
+"""Models, each with a run of its own; each run takes a thread that stores its results."""
 
 
 class TraceJudge:
@@ -133,10 +137,78 @@ class TraceJudge:
             raise TraceError(error.problems[0].message, place=place) from None
 
 
-class ScoredTraces:
-    """Iterating gives the result of each trace in turn; `run` tells what they come to.
+class _ModelRun:
+    """The run of one model while its traces come."""
 
-    It can be iterated once. With a `store`, the run is kept there as the traces come.
+    def __init__(self, ongoing: OngoingRun, stated: StatedCase | None) -> None:
+        self.ongoing = ongoing
+        self.prompt = None if stated is None else stated.prompt
+        self.count = 0
+        self.shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
+        self.keys: set[str | tuple[str, int]] = set()
+        """What there is a result of: a case, or beyond its first epoch both."""
+        self.last_epochs: dict[str, int] = {}
+        """Of the cases that traces say."""
+
+    def take_epoch(self, case: str, epoch: int) -> tuple[str, int]:
+        """An epoch that is there already, as in the log of another run, is one more."""
+        last = self.last_epochs.get(case, 0)
+        if ((case, epoch) if epoch else case) in self.keys:
+            epoch = last + 1
+        self.keys.add((case, epoch) if epoch else case)
+        self.last_epochs[case] = max(last, epoch)
+        return case, epoch
+
+    def add(self, result: CaseResult, furthest: float) -> None:
+        """Counts and stores it; shown are the failed ones furthest below a threshold.
+
+        Of the others, the first are. No threshold is higher than `furthest`.
+        """
+        self.count += 1
+        self.ongoing.add(result)
+        shown = self.shown.setdefault(result.status, [])
+        # No value is under 0, so none is further below than the highest threshold.
+        if len(shown) >= RESULTS_SHOWN and shown[0][0] >= furthest:
+            return
+        margin = 0.0
+        if result.status == "failed":
+            for check in result.checks:
+                if check.value is not None and check.threshold is not None:
+                    margin = max(margin, check.threshold - check.value)
+        if len(shown) >= RESULTS_SHOWN and margin <= shown[0][0]:
+            return
+        # The number settles ties, since results have no order: of equals, the earlier is kept.
+        entry = (margin, -self.count, result)
+        if len(shown) < RESULTS_SHOWN:
+            heapq.heappush(shown, entry)
+        else:
+            heapq.heappushpop(shown, entry)
+
+    def finish(self) -> None:
+        """All its traces have come."""
+        self.ongoing.ending = "finished"
+        epochs = max(self.last_epochs.values(), default=0) + 1
+        self.change(total=self.count, epochs=epochs)
+
+    def change(self, **facts: Any) -> None:
+        """Sets what the record says when the run is over."""
+        self.ongoing.record = msgspec.structs.replace(self.ongoing.record, **facts)
+
+    def make_run(self) -> Run:
+        """What its results so far come to, with the worst and the first of them."""
+        shown = (
+            [result for *_, result in sorted(self.shown.get(status, ()), reverse=True)]
+            for status in ("failed", "error", "passed")
+        )
+        return self.ongoing.make_run([each for some in shown for each in some])
+
+
+class ScoredTraces:
+    """Iterating gives the result of each trace in turn; `runs` tells what they come to.
+
+    It is one run, but for traces that say a case and its model, as the results of an evaluation
+    do: each model has a run, and these share a group. It can be iterated once. With a `store`, the
+    runs are kept there as the traces come.
     """
 
     def __init__(  # noqa: PLR0913 (what a caller may set, all but the first two by keyword)
@@ -171,13 +243,14 @@ class ScoredTraces:
         self._formula = parse_for_scorers(text, names)
         self._record = self._make_record(require_name("a run", name), chosen_by)
         self.goes_on = False
-        """Whether the run was begun before."""
-        self._ongoing: OngoingRun | None = None
-        self._shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
-        self._keys: set[str | tuple[str, int]] = set()
-        """What there is a result of: a case, or beyond its first epoch both."""
-        self._last_epochs: dict[str, int] = {}
-        """Of the cases that traces say."""
+        """Whether a run was begun before."""
+        self.run_id = ""
+        """The run of the result that came last."""
+        self._runs: dict[tuple[str | None, str | None], _ModelRun] = {}
+        """By model and prompt, in the order in which they came."""
+        self._begun = False
+        self._names: set[str] = set()
+        """Of the traces that say no case."""
         self._count = 0
         self.same_ids: dict[str, int] = {}
         """How many traces have the name and id of one before them, by the case of that one."""
@@ -199,96 +272,98 @@ class ScoredTraces:
         )
 
     def __iter__(self) -> Generator[CaseResult]:
-        if self._ongoing is not None:
+        if self._begun:
             raise InvalidInput("these traces were scored already", hint="make new ScoredTraces")
         judged = self._judge_all()
         first = next(judged, None)
         if first is None:  # nothing happened, so there is nothing to keep
             return
-        with open_keeper(self._store) as keeper:
-            tally = Tally(most_cases=MOST_CASES)
-            ongoing = self._ongoing = OngoingRun(
-                self._record, self._formula, keeper=keeper, tally=tally
-            )
-            if keeper is not None and not self.goes_on:
-                keeper.create_run(self._record)
-            with ongoing:
-                for result in chain([first], judged):
-                    self._show(result)
-                    ongoing.add(result)
-                    yield result
-                ongoing.ending = "finished"
-                epochs = max(self._last_epochs.values(), default=0) + 1
-                ongoing.record = msgspec.structs.replace(
-                    ongoing.record, total=self._count, epochs=epochs
+        self._begun = True
+        with open_keeper(self._store) as keeper, ExitStack() as running:
+            for trace, judged_as in chain([first], judged):
+                self._count += 1
+                if trace.trace_id in self._judge.expected:
+                    self._met.add(trace.trace_id)
+                stated = read_case(trace)
+                part = self._runs.get((None, None) if stated is None else stated[2:])
+                if part is None:
+                    part = self._begin(stated, keeper)
+                    running.enter_context(part.ongoing)
+                case, epoch = (
+                    (self._name(trace), 0) if stated is None else part.take_epoch(*stated[:2])
                 )
+                result = msgspec.structs.replace(judged_as, case=case, epoch=epoch)
+                part.add(result, self._furthest)
+                self.run_id = part.ongoing.record.id
+                yield result
+            for part in self._runs.values():
+                part.finish()
+
+    @property
+    def runs(self) -> list[Run]:
+        """What the results so far come to: a run for each model, in the order of their traces."""
+        if not self._runs:
+            return [Run(self._record, [], kept=False)]
+        return [part.make_run() for part in self._runs.values()]
 
     @property
     def run(self) -> Run:
-        """What the results so far come to, with the worst and the first of them."""
-        if self._ongoing is None:
-            return Run(self._record, [], kept=False)
-        shown = (
-            [result for *_, result in sorted(self._shown.get(status, ()), reverse=True)]
-            for status in ("failed", "error", "passed")
-        )
-        return self._ongoing.make_run([each for some in shown for each in some])
+        """The only run."""
+        runs = self.runs
+        if len(runs) > 1:
+            models = ", ".join(name_model(each.record) for each in runs)
+            raise InvalidInput(f"each of {models} has a run of its own", hint="read `runs`")
+        return runs[0]
 
     @property
     def unmet(self) -> int:
         """How many of the expectations were for traces that have not come."""
         return len(self._judge.expected) - len(self._met)
 
-    def _judge_all(self) -> Iterator[CaseResult]:
-        for trace, scores in self._judge.score_all(self._traces):
-            yield self._judge.judge(*self._find_key(trace), trace, scores)
+    def _begin(self, stated: StatedCase | None, keeper: RunKeeper | None) -> _ModelRun:
+        """Begins the run of a model; all there are become runs of one group."""
+        if len(self._runs) >= MOST_RUNS:
+            raise InvalidInput(
+                f"the traces are of more than {MOST_RUNS} models and prompts",
+                hint="score them in several commands",
+            )
+        record = msgspec.structs.replace(self._record, id=make_id("r"))
+        if stated is not None and stated.model is not None:
+            record = msgspec.structs.replace(record, model=clean_line(stated.model, _LONGEST_MODEL))
+        record, is_kept = self._claim(record, stated)
+        tally = Tally(most_cases=MOST_CASES)
+        part = _ModelRun(OngoingRun(record, self._formula, keeper=keeper, tally=tally), stated)
+        self._runs[(None, None) if stated is None else stated[2:]] = part
+        parts = list(self._runs.values())
+        if len(parts) > 1:
+            group = parts[0].ongoing.record.group or make_id("g")
+            several = len({each.prompt for each in parts}) > 1
+            for each in parts:
+                prompt = {"prompt": each.prompt} if several and each.prompt is not None else {}
+                each.change(group=group, tags={**each.ongoing.record.tags, **prompt})
+        if keeper is not None and not is_kept:
+            keeper.create_run(part.ongoing.record)
+        return part
 
-    def _find_key(self, trace: Trace) -> tuple[str, int]:
-        """The case of a trace, and which of its epochs it is."""
-        self._count += 1
-        if trace.trace_id in self._judge.expected:
-            self._met.add(trace.trace_id)
-        stated = read_case(trace)
-        if stated is not None:
-            return self._take_epoch(*stated)
+    def _claim(self, record: RunRecord, stated: StatedCase | None) -> tuple[RunRecord, bool]:  # noqa: ARG002
+        """The record of a new run, and whether it is stored already."""
+        return record, False
+
+    def _judge_all(self) -> Iterator[tuple[Trace, CaseResult]]:
+        for trace, scores in self._judge.score_all(self._traces):
+            yield trace, self._judge.judge("", 0, trace, scores)
+
+    def _name(self, trace: Trace) -> str:
+        """The case of a trace that says none."""
         row = trace.trace_id or str(self._count)
         case = name_trace(trace, row)
         if self._store is None:
-            return case, 0
-        if case in self._keys:  # an id that is used twice must not cost a result
+            return case
+        if case in self._names:  # an id that is used twice must not cost a result
             self.same_ids[case] = self.same_ids.get(case, 0) + 1
             case = f"{trace.name}[{row} {self._count}]" if trace.name else f"#{row} {self._count}"
-        self._keys.add(case)
-        return case, 0
-
-    def _take_epoch(self, case: str, epoch: int) -> tuple[str, int]:
-        """An epoch that is there already, as in the log of another run, is one more."""
-        last = self._last_epochs.get(case, 0)
-        if ((case, epoch) if epoch else case) in self._keys:
-            epoch = last + 1
-        self._keys.add((case, epoch) if epoch else case)
-        self._last_epochs[case] = max(last, epoch)
-        return case, epoch
-
-    def _show(self, result: CaseResult) -> None:
-        """Keeps the failed ones furthest below a threshold, and the first of the others."""
-        shown = self._shown.setdefault(result.status, [])
-        # No value is under 0, so none is further below than the highest threshold.
-        if len(shown) >= RESULTS_SHOWN and shown[0][0] >= self._furthest:
-            return
-        margin = 0.0
-        if result.status == "failed":
-            for check in result.checks:
-                if check.value is not None and check.threshold is not None:
-                    margin = max(margin, check.threshold - check.value)
-        if len(shown) >= RESULTS_SHOWN and margin <= shown[0][0]:
-            return
-        # The number settles ties, since results have no order: of equals, the earlier is kept.
-        entry = (margin, -self._count, result)
-        if len(shown) < RESULTS_SHOWN:
-            heapq.heappush(shown, entry)
-        else:
-            heapq.heappushpop(shown, entry)
+        self._names.add(case)
+        return case
 
 
 class JudgedTraces(ScoredTraces):
@@ -299,6 +374,10 @@ class JudgedTraces(ScoredTraces):
         super().__init__((), scorers, **options)
         self.results: Iterable[CaseResult] = ()
         """Of the traces, in their order."""
+        self.claim: Callable[[RunRecord, StatedCase | None], tuple[RunRecord, bool]] = (
+            super()._claim
+        )
+        """Gives for a new run the one that was begun before, and whether that is stored."""
 
     @property
     def scorers(self) -> tuple[Scorer, ...]:
@@ -307,39 +386,24 @@ class JudgedTraces(ScoredTraces):
 
     @property
     def record(self) -> RunRecord:
-        """The run as it begins."""
+        """A run as it begins."""
         return self._record
 
-    def go_on(self, record: RunRecord, *, is_kept: bool = True) -> None:
-        """Has it be a run that was begun before; what is kept is not made again."""
-        self._record, self.goes_on = record, is_kept
+    def _claim(self, record: RunRecord, stated: StatedCase | None) -> tuple[RunRecord, bool]:
+        record, is_kept = self.claim(record, stated)
+        self.goes_on = self.goes_on or is_kept
+        return record, is_kept
 
-    def _judge_all(self) -> Iterator[CaseResult]:
+    def _judge_all(self) -> Iterator[tuple[Trace, CaseResult]]:
         for result in self.results:
-            trace = Trace() if result.trace is None else result.trace
-            case, epoch = self._find_key(trace)
-            yield msgspec.structs.replace(result, case=case, epoch=epoch)
-
-
-def read_case(trace: Trace) -> tuple[str, int] | None:
-    """The case that a trace says it is of, with its epoch; None where it does not say both.
-
-    Sources count epochs from 1, results from 0.
-    """
-    told = as_mapping(trace.metadata)
-    if "case" not in told:
-        return None
-    case, epoch = as_label(told["case"]), as_count(told.get("epoch"))
-    if case is None or epoch is None or epoch > _MOST_EPOCHS:
-        return None
-    return case, max(0, epoch - 1)
+            yield Trace() if result.trace is None else result.trace, result
 
 
 def name_trace(trace: Trace, row: str = "") -> str:
     """The case that a trace says, or a row of the eval that it has the name of: `refunds[t-17]`."""
     stated = read_case(trace)
     if stated is not None:
-        return stated[0]
+        return stated.case
     row = row or trace.trace_id
     return f"{trace.name}[{row}]" if trace.name else f"#{row}"
 

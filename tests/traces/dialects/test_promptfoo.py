@@ -37,6 +37,10 @@ def test_a_failed_assertion_is_not_a_failed_run(read: Read) -> None:
 
 def test_what_the_test_says_is_in_the_metadata(read: Read) -> None:
     assert read("promptfoo.json")[0].metadata == {
+        "case": "capitals[France]",
+        "epoch": 1,
+        "model": "openai:chat:gpt-4o-mini",
+        "prompt_label": "Capital of {{country}}?",
         "eval_id": "eval-abc",
         "provider": "openai:chat:gpt-4o-mini",
         "vars": {"country": "France"},
@@ -93,6 +97,40 @@ def test_the_model_is_named_by_the_provider(
 ) -> None:
     (tmp_path / "r.jsonl").write_text(json.dumps(result(provider=provider)))
     assert read(tmp_path / "r.jsonl")[0].spans[0].model == model
+
+
+@pytest.mark.parametrize(
+    ("fields", "case"),
+    [
+        ({"testCase": {"vars": {"q": "2 + 2?"}}}, "2 + 2?"),
+        ({"vars": {"q": "2 + 2?", "lang": "en"}}, "q=2 + 2?, lang=en"),
+        ({"testCase": {"description": "sums", "vars": {"a": 1, "b": [2]}}}, "sums[a=1, b=[2]]"),
+        ({"testCase": {"description": "greets"}}, "greets"),
+        ({"testIdx": 4}, "test 5"),
+        ({"vars": {"q": "x" * 99}}, "x" * 51 + "…5a9f112d"),
+        ({"vars": {"q": "a\nb"}}, "a b…"),
+    ],
+)
+def test_a_case_is_named_by_its_test(
+    tmp_path: Path, read: Read, fields: dict[str, Any], case: str
+) -> None:
+    (tmp_path / "r.jsonl").write_text(json.dumps(result(**fields)))
+    assert read(tmp_path / "r.jsonl")[0].metadata["case"].startswith(case)
+
+
+def test_long_variables_that_begin_alike_are_cases_apart(tmp_path: Path, read: Read) -> None:
+    lines = [json.dumps(result(vars={"q": "x" * 99 + end})) for end in "ab"]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines))
+    assert len({trace.metadata["case"] for trace in read(tmp_path / "r.jsonl")}) == 2
+
+
+def test_providers_of_one_id_differ_by_their_labels(tmp_path: Path, read: Read) -> None:
+    provider = {"id": "openai:chat:gpt-4o", "label": "gpt-4o, warm"}
+    (tmp_path / "r.jsonl").write_text(json.dumps(result(provider=provider)))
+    (found,) = read(tmp_path / "r.jsonl")
+    assert found.spans[0].model == "gpt-4o"
+    assert found.metadata["provider"] == "openai:chat:gpt-4o"
+    assert found.metadata["model"] == "gpt-4o, warm"
 
 
 @pytest.mark.parametrize(

@@ -63,17 +63,17 @@ def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[Styled
     for kind, title in CHANGE_KINDS.items():
         lines += _write_changes(comparison.of_kind(kind), title, _STYLES.get(kind, ""), most)
     lines += [StyledLine(""), StyledLine(f"Unchanged: {comparison.unchanged:,}")]
-    lines += verdict_lines(comparison)
+    lines += wrap_lines(*verdict_line(comparison))
     for warning in comparison.warnings:
         lines += wrap_lines(f"Careful: {clean(warning)}", "yellow")
     return lines
 
 
-def verdict_lines(comparison: Comparison) -> Iterator[StyledLine]:
-    """Whether the second run is worse, and why."""
+def verdict_line(comparison: Comparison) -> StyledLine:
+    """The verdict on the second run, with its reason."""
     said = verdict(comparison)
     style = "bold red" if said.outcome == "worse" else "bold" if said.passes else "bold yellow"
-    yield from wrap_lines(f"{said.title}: {said.reason}", style)
+    return StyledLine(f"{said.title}: {said.reason}", style)
 
 
 def _write_sides(comparison: Comparison) -> Iterator[StyledLine]:

@@ -22,7 +22,7 @@ _EXITS: dict[int, tuple[StoppedCall, str]] = {
 _SIGNALS: dict[int, tuple[StoppedCall, str]] = {
     signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
     signal.SIGABRT: ("crashed", "the plugin aborted itself (SIGABRT)"),
-    signal.SIGKILL: ("crashed", "the plugin was killed from outside, perhaps for lack of memory"),
+    signal.SIGKILL: ("crashed", "the plugin was killed twice (SIGKILL), or killed itself"),
 }
 
 
@@ -32,6 +32,9 @@ class Ending:
 
     stopped: StoppedCall
     text: str
+    killed: bool = False
+    """By SIGKILL, and not by us: by the plugin itself, which can have its limit of processor time
+    do that, or by somebody outside, such as a kernel that is out of memory."""
 
     @classmethod
     def of(cls, status: int, *, began_answer: bool) -> Ending:
@@ -40,7 +43,7 @@ class Ending:
         if code in _EXITS:
             return cls(*_EXITS[code])
         if -code in _SIGNALS:
-            return cls(*_SIGNALS[-code])
+            return cls(*_SIGNALS[-code], killed=code == -signal.SIGKILL)
         if code < 0:
             return cls("crashed", f"the plugin crashed with {name_signal(-code)}")
         if began_answer:

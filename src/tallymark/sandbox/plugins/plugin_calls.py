@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Asked: TypeAlias = "tuple[Mapping[str, Any], str | None]"
 """The metrics of an attempt, and whose it is."""
 _TEXT_CHARS = 1000
+_MOST_GUESTS = 4
+"""For one attempt: who ends more than these will end the next one too."""
 _MOST_DYING = 10
 """So many different agents, each at once and nobody with an answer, and the plugin is broken."""
 
@@ -103,14 +105,25 @@ class Calls:
         return self.judge(answer)
 
     def _ask_alone(self, attempt: Asked) -> Any:
-        try:
-            (answer,) = self.answers([[attempt]], 1)
-        except NoAnswer as ended:
-            if ended.at is not None:
-                raise
-            # The guest has gone. Anybody but an attempt can end it: it is tried in another.
-            (answer,) = self.answers([[attempt]], 1)
-        return answer
+        """The answer to one attempt, which is asked again where it may not be to blame.
+
+        No attempt can end its guest, so one whose guests are gone waits. It can kill its own
+        process: one that is killed a second time has failed, whoever did it.
+        """
+        was_killed = False
+        for _ in range(_MOST_GUESTS):
+            try:
+                (answer,) = self.answers([[attempt]], 1)
+            except NoAnswer as ended:
+                if ended.at is not None and (was_killed or not ended.ending.killed):
+                    raise
+                was_killed = was_killed or ended.ending.killed
+            else:
+                return answer
+        raise WorkFailed(
+            "the sandbox around the plugin was ended from outside, again and again",
+            hint="see whether the machine has run out of memory",
+        )
 
     def answers(self, attempts: Iterable[list[Any]], expected: int) -> Iterator[Any]:
         """What a child of any free guest answers; `NoAnswer` when it stops too soon, and where."""

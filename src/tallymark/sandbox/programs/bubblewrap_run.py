@@ -9,6 +9,7 @@ import signal
 import subprocess
 from contextlib import suppress
 
+from tallymark.errors import WorkFailed
 from tallymark.sandbox import bubblewrap, interpreter, kernel_calls
 from tallymark.sandbox.programs import program_view
 from tallymark.sandbox.programs.launcher_start import (
@@ -22,6 +23,8 @@ from tallymark.sandbox.programs.program_pipes import Pipes
 from tallymark.sandbox.programs.program_task import ProgramTask
 
 _DYING_S = 10.0
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""How bubblewrap ends when it is killed itself, and when the first process in it is."""
 
 
 def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
@@ -47,6 +50,12 @@ def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
         finally:
             inside.end()
         last, data = read_report(talk)
+        if not last and not talk.was_killed and launched.process.returncode in _KILLED:
+            # The launcher is the first process in there, which nothing in there can kill.
+            raise WorkFailed(
+                "the sandbox around the program was killed from outside",
+                hint="see whether the machine has run out of memory",
+            )
         kept = {}
         for name, size in last.get("kept", ()):
             kept[name], data = data[:size], data[size:]

@@ -97,6 +97,8 @@ class PipeTalk:
 
     _said: dict[int, bytearray] = field(default_factory=dict, init=False)
     stopped: PassedLimit | None = field(default=None, init=False)
+    was_killed: bool = field(default=False, init=False)
+    """By us: for a limit, or because a dialogue was over."""
     started: float | None = field(default=None, init=False)
     finished: float = field(default=0.0, init=False)
 
@@ -159,6 +161,10 @@ class PipeTalk:
 
     def _stop(self, why: PassedLimit) -> None:
         self.stopped = self.stopped or why
+        self._kill()
+
+    def _kill(self) -> None:
+        self.was_killed = True
         self.kill()
         # It is dead, or will be as soon as the kernel gets to it: no need to kill it in a loop.
         self._deadline = time.monotonic() + _DRAINING_S
@@ -198,8 +204,7 @@ class PipeTalk:
         if turn is None or self.stdin is None or self.stdin not in self._left:
             return
         if not turn.told:
-            self.kill()
-            self._deadline = time.monotonic() + _DRAINING_S
+            self._kill()
             return
         if not self._left[self.stdin]:
             self._selector.register(self.stdin, selectors.EVENT_WRITE)

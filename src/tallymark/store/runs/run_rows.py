@@ -1,4 +1,4 @@
-"""Runs in the database: kept, found by id, prefix or `latest`, filtered and sorted."""
+"""Runs in the database: kept, found by id, prefix, name or `latest`, filtered and sorted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sqlalchemy import delete as delete_from
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.store import leases
-from tallymark.store.column_types import bind_value
+from tallymark.store.column_types import bind_value, json_text
 from tallymark.store.quick_statements import QuickStatements, write_insert
 from tallymark.store.runs.run_tables import runs as table
 
@@ -47,7 +47,11 @@ _COUNT = "UPDATE runs SET stored = stored + 1 WHERE tenant = ? AND id = ? RETURN
 # After every other character, so that a prefix and all that begins with it form one range.
 _LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?")
 """As git counts: `latest~1` is the one before the latest."""
+_MADE_ID = re.compile("r[0-9a-hjkmnp-tv-z]{10}")
+"""An id as it is made here, of a run that is there, was there, or will be."""
 _LAST = "\U0010ffff"
+_SHOWN = 3
+"""Ids in a message."""
 _LARGE = 40_000
 """Characters of metrics from which on a list does not read all of them."""
 
@@ -151,7 +155,7 @@ def count_storing(connection: Connection, tenant: str, run_id: str) -> int:
 
 
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:
-    """A run by its id, by a beginning of it that only one has, or by the word `latest`."""
+    """A run by its id or a beginning of it, by a name that only one has, or by `latest`."""
     run = read_run(connection, tenant, _find_full_id(connection, tenant, wanted))
     if run is None:
         raise _explain_unknown(connection, tenant, wanted)
@@ -345,27 +349,74 @@ def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
     if (latest := _LATEST.fullmatch(wanted)) is not None:
         newest = ids.order_by(table.c.created_at.desc(), table.c.id.desc())
         return str(connection.scalar(newest.offset(int(latest[1] or 0)).limit(1)) or wanted)
-    return _find_whole(connection, ids, wanted, "runs")
+    begun = _find_beginning(connection, ids, wanted)
+    if begun == [wanted]:
+        return wanted
+    named = _find_named(connection, tenant, wanted)
+    if named and set(begun) - set(named):
+        shown = f"{_list_ids(named)}, and the beginning of {_list_ids(begun)}"
+        raise InvalidInput(f"{wanted!r} is the name of {shown}", hint="give the whole id")
+    if len(named) > 1:
+        said = f"several runs are called {wanted!r}: {_list_ids(named)}"
+        raise InvalidInput(said, hint="give the id of one")
+    return _pick_one(named or begun, wanted, "runs")
+
+
+def _find_named(connection: Connection, tenant: str, wanted: str) -> list[str]:
+    """The ids of the runs that somebody gave this name, the newest first."""
+    # The tags are JSON text: only a run with this name has it there, with some others.
+    text = type_coerce(table.c.tags, Text)
+    written = text.contains(f'"name":{json_text(wanted)}', autoescape=True)
+    query = select(table.c.id, table.c.tags).where(table.c.tenant == tenant, written)
+    newest = query.order_by(table.c.created_at.desc(), table.c.id.desc())
+    found = connection.execute(newest)
+    return [run_id for run_id, tags in found if wanted and tags.get("name") == wanted]
+
+
+def check_name(connection: Connection, tenant: str, run_id: str, name: str) -> None:
+    """Refuses a name by which the run could not be asked for."""
+    if _LATEST.fullmatch(name) is not None:
+        raise InvalidInput(f"a run cannot be called {name!r}, which means the newest or one before")
+    if "/" in name or set(name) == {"."}:  # in the address of the run
+        raise InvalidInput(f"a run cannot be called {name!r}: a name has no '/', nor only dots")
+    looks = _MADE_ID.fullmatch(name) or read_run(connection, tenant, name) is not None
+    if looks and name != run_id:
+        raise InvalidInput(f"a run cannot be called {name!r}: it would be taken for an id")
 
 
 def _find_whole(connection: Connection, ids: Select[Any], wanted: str, what: str) -> str:
     """The one of the ids that begins so; what none begins with stays as it is."""
+    return _pick_one(_find_beginning(connection, ids, wanted), wanted, what)
+
+
+def _find_beginning(connection: Connection, ids: Select[Any], wanted: str) -> list[str]:
+    """Some ids that begin so, or the one that is just so."""
     (column,) = ids.selected_columns
     begins = ids.where(column >= wanted, column < wanted + _LAST)
-    matches: list[str] = list(connection.scalars(begins.order_by(column).limit(4)))
-    if not matches or matches[0] == wanted or not wanted:
-        return wanted
+    matches: list[str] = list(connection.scalars(begins.order_by(column).limit(_SHOWN + 1)))
+    if not wanted:
+        return []
+    return matches[:1] if matches[:1] == [wanted] else matches
+
+
+def _pick_one(matches: list[str], wanted: str, what: str) -> str:
     if len(matches) > 1:
-        shown = ", ".join(matches[:3]) + (", …" if len(matches) > 3 else "")
+        shown = _list_ids(matches)
         raise InvalidInput(f"several {what} begin with {wanted!r}: {shown}", hint="give more of it")
-    return matches[0]
+    return matches[0] if matches else wanted
+
+
+def _list_ids(ids: list[str]) -> str:
+    return ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
 
 
 def _explain_unknown(connection: Connection, tenant: str, wanted: str) -> NotFound:
-    newest = select(table.c.id).where(table.c.tenant == tenant).order_by(table.c.created_at.desc())
-    known = list(connection.scalars(newest.limit(500)))
+    newest = select(table.c.id, table.c.tags).where(table.c.tenant == tenant)
+    rows = connection.execute(newest.order_by(table.c.created_at.desc()).limit(500)).all()
+    known = [run_id for run_id, _ in rows]
     if not known:
         return NotFound("there are no runs yet", hint="run a suite first")
-    close = suggest(wanted, known)
+    names = [name for _, tags in rows if isinstance(name := tags.get("name"), str)]
+    close = suggest(wanted, [*known, *names])
     hint = f"did you mean {close!r}?" if close else f"the latest is {known[0]!r}"
     return NotFound(f"there is no run {wanted!r}", hint=hint)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Place, TraceError
+from tallymark.text import clean_line
 from tallymark.traces.call_price import price
 from tallymark.traces.chat_messages import ToolCall, last_text, parse_messages, unpack_json
 from tallymark.traces.dialect import Dialect
@@ -30,6 +32,7 @@ _KEPT = (("evalId",),)
 _FILE_MARKS = {"evalId", "shareableUrl", "results.version", "results.results", "stats", "table"}
 _RESULT_MARKS = ({"promptIdx", "testIdx"}, {"success", "score", "latencyMs"})
 _FAILED_TO_RUN = 2
+_LONGEST_NAME = 60
 _CODE = ("file", "exec", "python", "javascript", "package", "http", "https", "webhook")
 """Kinds of providers that name a program, not a model."""
 _CONTAINS = {
@@ -145,8 +148,44 @@ def _find_provider(result: dict[str, Any]) -> tuple[str | None, str | None]:
     return identity, identity if not rest or kind in _CODE else rest.rpartition(":")[2]
 
 
+def _find_label(result: dict[str, Any]) -> str | None:
+    """What a provider is called; two with one id, of different settings, differ in their labels."""
+    return as_label(as_mapping(result.get("provider")).get("label")) or _find_provider(result)[0]
+
+
+def _name_case(result: dict[str, Any], test: dict[str, Any]) -> str | None:
+    """A test by its description and variables: `capitals[France]`; the same with any provider.
+
+    The test's number is no name: repeats of a test have numbers of their own.
+    """
+    told = as_mapping(test.get("vars")) or as_mapping(result.get("vars"))
+    values = {key: as_text(value) for key, value in told.items()}
+    row = next(iter(values.values())) if len(values) == 1 else ""
+    row = row or ", ".join(f"{key}={value}" for key, value in values.items())
+    name = as_label(result.get("description")) or as_label(test.get("description"))
+    if name is not None:
+        return f"{_abbreviate(name)}[{_abbreviate(row)}]" if row else _abbreviate(name)
+    if row:
+        return _abbreviate(row)
+    number = as_count(result.get("testIdx"))
+    return None if number is None else f"test {number + 1}"
+
+
+def _abbreviate(text: str) -> str:
+    """Text on one line; where that is not all of it, with a digest that tells it from others."""
+    line = clean_line(text)
+    if line == text.strip() and len(line) <= _LONGEST_NAME:
+        return line
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{line[: _LONGEST_NAME - 9]}…{digest}"
+
+
 def _collect_metadata(result: dict[str, Any], test: dict[str, Any], eval_id: str) -> dict[str, Any]:
     known = {
+        "case": _name_case(result, test),
+        "epoch": 1,
+        "model": _find_label(result),
+        "prompt_label": _abbreviate(as_label(as_mapping(result.get("prompt")).get("label")) or ""),
         "eval_id": eval_id,
         "provider": _find_provider(result)[0],
         "vars": result.get("vars") or test.get("vars"),
