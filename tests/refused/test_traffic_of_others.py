@@ -1,22 +1,20 @@
 """No id, number, cursor or tag tells a tenant how much the others do.
 
-Each deed of one tenant is done twice by the other one in a second world. All that the first one is
-answered must be the same in both, with cursors decoded.
+In a second world the other tenant does twice what the observer does. All answers to the observer
+must be the same in both worlds, with cursors decoded.
 """
 
 from __future__ import annotations
 
 import base64
 import itertools
-import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text as sql
 from starlette.testclient import TestClient
 from tests.api.conftest import Unlimited
 from tests.api.test_attempts import EXAMPLES
@@ -53,7 +51,7 @@ _MASKS = (
 
 
 class Player:
-    """Everybody of a tenant: does the deeds one by one, and notes all answers."""
+    """The people of a tenant, who act one by one and note all answers."""
 
     def __init__(self, client: TestClient, service: Service, clock: list[float], tenant: str):
         self.client, self.clock = client, clock
@@ -72,28 +70,28 @@ class Player:
         self.session = accounts.sign_in(self.keys["admin"]).token or ""
 
     def ask(self, who: str, method: str, path: str, **more: Any) -> Any:
-        """What somebody is answered, which is noted."""
+        """Ask for somebody, and note the answer."""
         headers = {**more.pop("headers", {}), "Authorization": f"Bearer {self.keys[who]}"}
         answered = self.client.request(method, path, headers=headers, **more)
         assert answered.is_success, (path, answered.text)
-        told = answered.json() if answered.headers["content-type"] == "application/json" else {}
+        body = answered.json() if answered.headers["content-type"] == "application/json" else {}
         seen = {name: answered.headers.get(name) for name in ("etag", "location", "link")}
-        cursor = told.get("next") if isinstance(told, dict) else None
+        cursor = body.get("next") if isinstance(body, dict) else None
         self._note(f"{method} {path} {seen} {answered.text}", cursor)
-        return told
+        return body
 
     def v1(self, who: str, method: str, path: str, **more: Any) -> Any:
-        """The same below the prefix of the API."""
+        """Ask below the prefix of the API."""
         return self.ask(who, method, f"/api/v1{path}", **more)
 
     def look(self, path: str) -> None:
-        """Notes a page as an organiser sees it."""
+        """Note a page as the admin sees it."""
         self.client.cookies.set(SESSION_COOKIE, self.session)
         self._note(f"{path} {self.client.get(path).text}")
         self.client.cookies.clear()
 
     def read_all(self, path: str) -> None:
-        """Notes the pages of a list, one item each."""
+        """Note the pages of a list, one item each."""
         cursor, mark = "", "&" if "?" in path else "?"
         while True:
             more = f"&cursor={cursor}" if cursor else ""
@@ -101,27 +99,27 @@ class Player:
             if not cursor:
                 return
 
-    def _note(self, told: str, cursor: str | None = None) -> None:
+    def _note(self, text: str, cursor: str | None = None) -> None:
         if cursor:
             decoded = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-            told = told.replace(cursor, decoded)
-        told = re.sub(r"cursor=[^ &]+", "cursor", told)
+            text = text.replace(cursor, decoded)
+        text = re.sub(r"cursor=[^ &]+", "cursor", text)
         for pattern, instead in _MASKS:
-            told = re.sub(pattern, instead, told)
-        self.notes.append(told)
+            text = re.sub(pattern, instead, text)
+        self.notes.append(text)
 
     def score_traces(self) -> None:
-        """What workers do by and by."""
+        """Settle traces and apply the rules, as workers do."""
         self.store.traces.settle(self.clock[0] + 3600.0)
         RuleWork(self.store, RemoteRules(), lambda: self.clock[0]).decide()
         for each in self.store.rules.list():
             RuleWork(self.store, RemoteRules(), lambda: self.clock[0]).score(each.id)
 
     def play(self, again: str, sums: bytes) -> Iterator[None]:
-        """Does the deeds, with a pause after each; `again` is part of names that are unique."""
+        """Act, with a pause after each step; `again` makes names unique."""
         speed = f"speed{again}"
-        kept = {"name": speed, "scoring_formula": "rating * 10", "visibility": "public"}
-        self.v1("admin", "POST", "/challenges", json=kept)
+        challenge = {"name": speed, "scoring_formula": "rating * 10", "visibility": "public"}
+        self.v1("admin", "POST", "/challenges", json=challenge)
         yield
         self.v1("admin", "POST", "/challenges?force=true", content=sums, headers=PACKED)
         yield
@@ -157,6 +155,18 @@ class Player:
         for _ in range(2):
             self.v1("admin", "POST", f"/webhooks/{made}/ping")
             yield
+        yield from self._play_with_traces(again)
+        for _ in range(2):
+            self.v1("admin", "POST", "/keys", json={"role": "viewer", "name": "victor"})
+            yield
+            self.v1("admin", "POST", "/invitations", json={"role": "viewer"})
+            yield
+        closed = {"closed": True, "reason": "enough"}
+        self.v1("admin", "PATCH", f"/challenges/{speed}", json=closed)
+        yield
+        self.hooks = [made]
+
+    def _play_with_traces(self, again: str) -> Iterator[None]:
         rules = (f"frugal{again}", f"quick{again}")
         for name in rules:
             rule = {"name": name, "formula": "1 - min(1, errors)"}
@@ -176,18 +186,9 @@ class Player:
             since = {"since": 0.0, "until": 100.0}
             self.v1("admin", "POST", f"/rules/{name}/backfill", json=since)
             yield
-        for _ in range(2):
-            self.v1("admin", "POST", "/keys", json={"role": "viewer", "name": "victor"})
-            yield
-            self.v1("admin", "POST", "/invitations", json={"role": "viewer"})
-            yield
-        closed = {"closed": True, "reason": "enough"}
-        self.v1("admin", "PATCH", f"/challenges/{speed}", json=closed)
-        yield
-        self.hooks = [made]
 
     def read(self) -> None:
-        """Notes all that has a number."""
+        """Note everything that has a number."""
         for path in (
             *("/challenges", "/scores", "/jobs", "/rules", "/traces", "/keys", "/invitations"),
             *("/audit", "/agents", "/runs", "/webhooks"),
@@ -208,7 +209,7 @@ class Player:
 
 
 def live(url: str, observer: str, traffic: int, sums: bytes) -> list[str]:
-    """All that a tenant is told, while the other one does so much besides."""
+    """All answers to a tenant, while the other one does the same so many times."""
     clock = [START]
     service = Service(ServiceSettings(db=url, workers=0), clock=lambda: clock[0])
     service.limits = Unlimited()
@@ -259,6 +260,6 @@ def check_ranges(url: str) -> None:
                 SELECT count(*), count(row_numbers.noun) FROM {noun} LEFT JOIN row_numbers
                 ON row_numbers.tenant = {noun}.tenant AND row_numbers.noun = '{noun}'
                 AND {noun}.{column} > row_numbers.start AND {noun}.{column} <= row_numbers.last
-            """  # noqa: S608
-            rows, numbered = connection.execute(text(query)).one()
+            """
+            rows, numbered = connection.execute(sql(query)).one()
             assert rows == numbered > 0, noun

@@ -49,7 +49,7 @@ def test_numbers_never_reach_what_javascript_cannot_count() -> None:
 
 
 def test_what_is_undone_gives_no_number_out_twice(empty_url: str) -> None:
-    """SQLite gives those of a transaction that was undone to the next one, PostgreSQL to nobody."""
+    """SQLite gives the numbers of an undone transaction to the next one, PostgreSQL to none."""
     with quick_store(empty_url) as store:
 
         def fail(connection: Connection) -> None:
@@ -117,11 +117,11 @@ def test_a_database_of_before_keeps_its_numbers_and_counts_on(
     after = {each: play_once(each) for each in ("default", "acme")}
     assert after["default"] == "a000000000051"  # those of rows that are gone are not used again
     assert len(after["acme"]) == 15
-    for tenant in before:
+    for tenant, old in before.items():
         with quick_store(empty_url, tenant) as store:
             found = [each.id for each in store.attempts.of("sums")]
-            assert found == [after[tenant], before[tenant]]
-            assert store.attempts.get(before[tenant]).agent == "alice"
+            assert found == [after[tenant], old]
+            assert store.attempts.get(old).agent == "alice"
             assert not store.check_all().counts
 
 
@@ -132,7 +132,7 @@ def _make_older(store: Store, last: int) -> None:
         statements: list[Any] = [
             "DROP TABLE row_numbers",
             "UPDATE tallymark_version SET version_num = '0014'",
-            f"UPDATE sqlite_sequence SET seq = {last} WHERE name = 'attempts'"  # noqa: S608
+            f"UPDATE sqlite_sequence SET seq = {last} WHERE name = 'attempts'"
             if connection.dialect.name == "sqlite"
             else f"SELECT setval(pg_get_serial_sequence('attempts', 'key'), {last})",
         ]

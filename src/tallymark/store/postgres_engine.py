@@ -104,7 +104,7 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
     def _plan_once(connection: Any, _: ConnectionPoolEntry) -> None:
         # By values it would plan anew what is found by an index whatever they are.
         connection.execute("SET plan_cache_mode = force_generic_plan")
-        # All that is written here is row numbers: whoever stores rows by them flushes them too.
+        # Only row numbers are written here. The commit of the rows that use them flushes them too.
         connection.execute("SET synchronous_commit = off")
         connection.commit()
 

@@ -6,8 +6,8 @@ its own, whose start follows from a hash of its name and is unique: keys stay un
 
 On SQLite a number is taken in the caller's transaction, which has the only write lock. On
 PostgreSQL it is taken in a transaction of its own, as from a sequence: numbers of a transaction
-that is rolled back are lost, and no writer waits until another one commits. Who needs numbers that
-grow in the order of commits takes them while holding the lock of what they count.
+that is rolled back are lost, and no writer waits until another one commits. Numbers that must grow
+in the order of commits are taken while the writer holds the lock of what they count.
 """
 
 from __future__ import annotations
