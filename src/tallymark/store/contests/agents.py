@@ -40,6 +40,15 @@ _NAMED = ManyQuery(
     """,
     (("tenant", "text"), ("handle", "text")),
 )
+_OWNED = ManyQuery(
+    """
+    SELECT agents.handle, agents.owner
+    FROM {given}
+    JOIN agents ON agents.tenant = given.tenant AND agents.handle = given.handle
+    WHERE agents.owner IS NOT NULL
+    """,
+    (("tenant", "text"), ("handle", "text")),
+)
 _ALIKE = ManyQuery(
     """
     SELECT given.tenant, given.look, agents.handle
@@ -143,6 +152,12 @@ class Agents(TenantRows):
         wanted = [(self._tenant, make_storable(each)) for each in handles]
         with self._at(moment) as now:
             return {row[0]: row[1] for row in now.read_many(_NAMED, wanted)}
+
+    def owners(self, handles: Iterable[str]) -> dict[str, str]:
+        """The owners of those agents that have one."""
+        wanted = [(self._tenant, make_storable(each)) for each in handles]
+        with self._at(None) as now:
+            return {row[0]: row[1] for row in now.read_many(_OWNED, wanted)}
 
 
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:
