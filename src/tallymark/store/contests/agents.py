@@ -155,8 +155,8 @@ class Agents(TenantRows):
     def owners(self, handles: Iterable[str]) -> dict[str, str]:
         """The owners of those agents that have one."""
         wanted = [(self._tenant, make_storable(each)) for each in handles]
-        with self._at(None) as now:
-            return {row[0]: row[1] for row in now.read_many(_OWNED, wanted)}
+        with self._database.statement() as statements:
+            return {row[0]: row[1] for row in statements.read_many(_OWNED, wanted)}
 
 
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:
