@@ -34,7 +34,9 @@ def write_stub() -> str:
             )
             result = qualify.write(signature.return_annotation)
             lines.append(f"    async def {name}(self{arguments}) -> {result}: ...")
-    imports = [f"import {module}" for module in sorted(modules)]
+    ours = {module for module in modules if module.startswith("tallymark.")}
+    groups = (sorted(modules - ours), sorted(ours))
+    imports = [line for group in groups for line in (*(f"import {name}" for name in group), "")]
     ruff = Path(sys.executable).parent / "ruff"
     done = subprocess.run(
         [ruff, "format", "-q", "--stdin-filename", str(STUB), "-"],

@@ -1,12 +1,26 @@
 # Written by `make client` from the operations in service/: change those.
+import msgspec
 import typing
 
-import msgspec
-
+import tallymark.service.audit
 import tallymark.service.cursors
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.store.contests.audit_log
+
+class AsyncAudit:
+    async def list(
+        self,
+        challenge: tallymark.service.audit.Name | None = ...,
+        agent: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        actor: tallymark.service.audit.Name | None = ...,
+        event: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        since: tallymark.service.audit.Moment | None = ...,
+        until: tallymark.service.audit.Moment | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.contests.audit_log.LogEntry]: ...
 
 class AsyncRules:
     async def add(

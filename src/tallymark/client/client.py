@@ -14,7 +14,7 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncRules
+    from tallymark.client.async_resources import AsyncAudit, AsyncRules
     from tallymark.client.exchange import CallOptions
 
 
@@ -47,6 +47,7 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    audit: AsyncAudit
     rules: AsyncRules
 
     def __init__(

@@ -70,7 +70,7 @@ class Desk(Protocol):
 
     @property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations, the log."""
+        """Agents, keys, invitations."""
 
     @property
     def templates(self) -> TemplateDesk:
@@ -134,7 +134,7 @@ class LocalDesk:
 
     @cached_property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations, the log."""
+        """Agents, keys, invitations."""
         from tallymark.desk.organising import LocalOrganiser  # noqa: PLC0415
 
         return LocalOrganiser(self.app)
@@ -211,7 +211,7 @@ class RemoteDesk:
 
     @cached_property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations, the log."""
+        """Agents, keys, invitations."""
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)

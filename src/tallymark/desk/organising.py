@@ -1,4 +1,4 @@
-"""What commands ask that is for organisers and admins: agents, keys, invitations, the log."""
+"""What commands ask that is for organisers and admins: agents, keys, invitations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tallymark.service.callers import check_key_role
 from tallymark.store.accounts.invitations import Invitation
 from tallymark.store.accounts.keys import KeyRecord
 from tallymark.store.contests.agents import AgentRecord
-from tallymark.store.contests.audit_log import LogEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,10 +60,7 @@ class TenantFacts(NamedTuple):
 
 
 class OrganiserDesk(Protocol):
-    """Agents, keys, invitations, the log; of a tenant, where it is a database."""
-
-    def list_log(self, *, challenge: str | None, agent: str | None, limit: int) -> list[LogEntry]:
-        """What was done, newest first."""
+    """Agents, keys, invitations; of a tenant, where it is a database."""
 
     def list_agents(self, *, owner: str | None) -> list[AgentRecord]:
         """Agents by handle."""
@@ -124,10 +120,6 @@ class LocalOrganiser:
         from tallymark.service.callers import Caller  # noqa: PLC0415 (with the accounts)
 
         return Caller(self.app.tenant, "admin", "operator")
-
-    def list_log(self, *, challenge: str | None, agent: str | None, limit: int) -> list[LogEntry]:
-        """What was done, newest first."""
-        return self.app.store.audit_log.entries(challenge=challenge, agent=agent, limit=limit)
 
     def list_agents(self, *, owner: str | None) -> list[AgentRecord]:
         """Agents by handle."""
@@ -209,11 +201,6 @@ class RemoteOrganiser:
     """By the key of an organiser or admin."""
 
     client: Client
-
-    def list_log(self, *, challenge: str | None, agent: str | None, limit: int) -> list[LogEntry]:
-        """What was done, newest first."""
-        found = self.client.audit(challenge=challenge, agent=agent, limit=limit)
-        return [read_told(each, LogEntry) for each in found]
 
     def list_agents(self, *, owner: str | None) -> list[AgentRecord]:
         """Agents by handle."""

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
+from tallymark.service.audit import Audit
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class Resources:
     """One attribute for each subject."""
 
+    audit: Audit
     rules: Rules
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:

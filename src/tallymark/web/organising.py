@@ -1,15 +1,13 @@
-"""What organisers' pages share: who may, lines of jobs, of the log and of what waits."""
+"""What organisers' pages share: who may, lines of jobs and of what waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from tallymark.service.jobs import name_owner
-from tallymark.store.contests.audit_log import HIDDEN, LogEntry
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.store.jobs.jobs import Job
 from tallymark.web.page import Outcome
@@ -42,22 +40,6 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     may_retry: bool
     may_cancel: bool
     cancelling: bool
-
-
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the audit log."""
-
-    seq: int
-    at: float
-    actor: str
-    event: str
-    challenge: str | None
-    attempt: str | None
-    agent: str | None
-    reason: str
-    note: str
-    """All else that it says, in one line."""
-    address: str | None
 
 
 def begin(visit: Visit, *, work: bool = False) -> None:
@@ -97,31 +79,6 @@ def describe_job(job: Job, visit: Visit) -> JobLine:
         may_retry=job.state in ("failed", "set_aside", "cancelled"),
         may_cancel=job.kind in CANCELLABLE and not job.ended and job.cancel_at is None,
         cancelling=job.cancel_at is not None and not job.ended,
-    )
-
-
-def describe_entries(entries: Iterable[LogEntry]) -> list[LogLine]:
-    """Lines of the log."""
-    return [_describe_entry(each) for each in entries]
-
-
-def _describe_entry(entry: LogEntry) -> LogLine:
-    note = dict(entry.note or {})
-    reason = str(note.pop("reason", "") or "")
-    hidden = note.pop(HIDDEN, None)
-    if hidden is not None:
-        note["organisers only"] = hidden
-    return LogLine(
-        seq=entry.seq,
-        at=entry.at,
-        actor=entry.actor,
-        event=entry.event,
-        challenge=entry.challenge,
-        attempt=entry.attempt,
-        agent=entry.agent,
-        reason=reason,
-        note=", ".join(f"{key} {value}" for key, value in note.items() if value not in (None, "")),
-        address=entry.address,
     )
 
 

@@ -1,4 +1,4 @@
-"""Keys, invitations, variables, secrets, limits, jobs and the audit log."""
+"""Keys, invitations, variables, secrets, limits and jobs."""
 
 from __future__ import annotations
 
@@ -195,19 +195,6 @@ class OneJob(Told):
 
 class JobPage(Listed[JobState]):
     """Jobs, newest first."""
-
-
-class LogEntry(Told):
-    """Something that was done."""
-
-    seq: int
-    at: Moment
-    actor: str
-    event: str
-
-
-class LogPage(Listed[LogEntry]):
-    """The log, newest first."""
 
 
 class Limits(Told):

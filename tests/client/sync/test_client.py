@@ -96,7 +96,7 @@ METHODS = {
     "PUT /secrets/{name}": "settings.set_secret",
     "DELETE /secrets/{name}": "settings.remove_secret",
     "GET /limits": "limits",
-    "GET /audit": "audit",
+    "GET /audit": "audit.list",
     "GET /tenants": "accounts.tenants",
     "GET /export/{kind}": "export",
     "GET /traces": "traces.list traces.page",
@@ -246,7 +246,7 @@ def test_accounts_and_settings(server: Server) -> None:
     assert client.settings.vars()["ENDPOINT"] == "x"
     client.settings.remove_var("ENDPOINT")
     assert client.me().role == "admin"
-    assert next(client.audit(event="key created")).actor
+    assert client.audit.list(event="key created").items[0].actor
 
 
 class Dropping:

@@ -89,20 +89,6 @@ class Client(Resource):
         params = {"k": k, "live": live}
         return self._ask(attempts.Ratings, "GET", "ratings", params=params, **options)
 
-    def audit(
-        self,
-        *,
-        challenge: str | None = None,
-        agent: str | None = None,
-        actor: str | None = None,
-        event: str | None = None,
-        limit: int | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Iterator[accounts.LogEntry]:
-        """What was done, newest first."""
-        params = {"challenge": challenge, "agent": agent, "actor": actor, "event": event}
-        return self._page(accounts.LogEntry, "audit", limit=limit, params=params, **options)
-
     def export(
         self,
         kind: Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"],

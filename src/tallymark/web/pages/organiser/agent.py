@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
+from tallymark.service.audit import LogEntry
 from tallymark.store.accounts.keys import KeyRecord
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.web.organising import (
-    LogLine,
     begin,
-    describe_entries,
     lead_back,
     list_pauses,
     resume,
@@ -35,7 +34,7 @@ class OrganisedAgent(View, frozen=True, kw_only=True):
     places: int
     pauses: list[PluginPause]
     keys: list[KeyRecord]
-    log: list[LogLine]
+    log: list[LogEntry]
     may_sign_out: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -58,7 +57,7 @@ def gather(visit: Visit) -> OrganisedAgent:
         places=len(store.boards.places(found.handle, public=False)),
         pauses=[each for each in list_pauses(visit) if each.agent == found.handle],
         keys=accounts.list_keys(caller, agent=found.handle),
-        log=describe_entries(store.audit_log.entries(agent=found.handle, limit=12)),
+        log=visit.tally.audit.list(agent=found.handle, limit=12).items,
         may_sign_out=caller.role == "admin" and found.owner is not None,
     )
 
