@@ -1,10 +1,12 @@
 # Written by `make client` from the operations in service/: change those.
+import typing
+
 import msgspec
+
 import tallymark.service.cursors
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
-import typing
 
 class AsyncRules:
     async def add(

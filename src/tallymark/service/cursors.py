@@ -23,9 +23,7 @@ def slice_page(found: Sequence[T], limit: int, cursor: str | None) -> Page[T]:
     place = read_cursor(cursor, int)
     first = place[0] if place else 0
     end = first + limit
-    return Page(
-        items=list(found[first:end]), next=write_cursor(end) if end < len(found) else None
-    )
+    return Page(items=list(found[first:end]), next=write_cursor(end) if end < len(found) else None)
 
 
 def write_cursor(*place: Any) -> str:
