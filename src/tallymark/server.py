@@ -40,7 +40,6 @@ from tallymark.http import (
     settings,
     traces,
     versus,
-    webhooks,
 )
 from tallymark.http.envelope import Envelope, find_bound
 from tallymark.http.openapi import describe_operations
@@ -73,7 +72,6 @@ _ROUTERS = (
     settings,
     exports,
     traces,
-    webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
