@@ -41,7 +41,6 @@ from tallymark.http import (
     settings,
     traces,
     versus,
-    webhooks,
 )
 from tallymark.http.envelope import Envelope, find_bound
 from tallymark.http.openapi import describe_operations
@@ -75,7 +74,6 @@ _ROUTERS = (
     settings,
     exports,
     traces,
-    webhooks,
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
