@@ -34,18 +34,18 @@ def write_stub() -> str:
             )
             result = qualify.write(signature.return_annotation)
             lines.append(f"    async def {name}(self{arguments}) -> {result}: ...")
-    ours = {module for module in modules if module.startswith("tallymark.")}
-    groups = (sorted(modules - ours), sorted(ours))
-    imports = [line for group in groups for line in (*(f"import {name}" for name in group), "")]
-    ruff = Path(sys.executable).parent / "ruff"
-    done = subprocess.run(
-        [ruff, "format", "-q", "--stdin-filename", str(STUB), "-"],
-        input=NOTE + "\n".join([*imports, *lines, ""]),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    imports = [f"import {module}" for module in sorted(modules)]
+    text = NOTE + "\n".join([*imports, *lines, ""])
+    for words in (["check", "--fix", "-q", "--select", "I"], ["format", "-q"]):
+        done = subprocess.run(
+            [Path(sys.executable).parent / "ruff", *words, "--stdin-filename", str(STUB), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = done.stdout
+    return text
 
 
 class _Qualifier(ast.NodeTransformer):

@@ -1,13 +1,17 @@
 # Written by `make client` from the operations in service/: change those.
-import msgspec
 import typing
+
+import msgspec
 
 import tallymark.service.audit
 import tallymark.service.cursors
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.service.webhooks
 import tallymark.store.contests.audit_log
+import tallymark.store.webhooks.deliveries
+import tallymark.store.webhooks.webhooks
 
 class AsyncAudit:
     async def list(
@@ -29,7 +33,11 @@ class AsyncRules:
     async def try_out(
         self, rule: tallymark.service.rule_definitions.RuleDocument
     ) -> tallymark.service.rules.RuleTrial: ...
-    async def list(self) -> tallymark.service.operations.Page[tallymark.service.rules.Rule]: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.rules.Rule]: ...
     async def get(
         self, name: tallymark.service.rules.Name
     ) -> tallymark.service.rules.RuleDetails: ...
@@ -61,10 +69,54 @@ class AsyncRules:
         self, name: tallymark.service.rules.Name, since: float, until: float
     ) -> tallymark.service.rules.PlannedBackfill: ...
     async def backfills(
-        self, name: tallymark.service.rules.Name
+        self,
+        name: tallymark.service.rules.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.service.rules.Backfill]: ...
     async def get_backfill(
         self,
         name: tallymark.service.rules.Name,
         number: typing.Annotated[int, msgspec.Meta(ge=1, le=2**53)],
     ) -> tallymark.service.rules.Backfill: ...
+
+class AsyncWebhooks:
+    async def add(
+        self,
+        url: tallymark.service.webhooks.Url,
+        events: tallymark.service.webhooks.Events = ...,
+        challenge: tallymark.service.webhooks.OnlyChallenge | None = ...,
+        suite: tallymark.service.webhooks.OnlySuite | None = ...,
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def list(
+        self,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.webhooks.Webhook]: ...
+    async def get(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def pause(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def resume(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def rotate(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def remove(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def ping(self, webhook: tallymark.service.webhooks.Id) -> int: ...
+    async def deliveries(
+        self,
+        webhook: tallymark.service.webhooks.Id,
+        state: tallymark.store.webhooks.deliveries.DeliveryState | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.deliveries.Delivery]: ...
+    async def replay(
+        self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.deliveries.Delivery: ...
+    async def tell_gate(
+        self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
+    ) -> int: ...

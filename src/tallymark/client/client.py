@@ -14,7 +14,7 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncAudit, AsyncRules
+    from tallymark.client.async_resources import AsyncAudit, AsyncRules, AsyncWebhooks
     from tallymark.client.exchange import CallOptions
 
 
@@ -49,6 +49,7 @@ class AsyncClient(AsyncBase):
 
     audit: AsyncAudit
     rules: AsyncRules
+    webhooks: AsyncWebhooks
 
     def __init__(
         self,
