@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tallymark.connections import ConnectionLimits, make_limits
 from tallymark.errors import WorkFailed
 from tallymark.http import (
-    accounts,
     agents,
     attempts,
     boards,
@@ -70,7 +69,6 @@ _ROUTERS = (
     agents,
     formulas,
     jobs,
-    accounts,
     settings,
     exports,
     traces,

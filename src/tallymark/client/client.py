@@ -14,7 +14,16 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncAudit, AsyncRules, AsyncWebhooks
+    from tallymark.client.async_resources import (
+        AsyncAccounts,
+        AsyncAudit,
+        AsyncInvitations,
+        AsyncKeys,
+        AsyncLimits,
+        AsyncRules,
+        AsyncTenants,
+        AsyncWebhooks,
+    )
     from tallymark.client.exchange import CallOptions
 
 
@@ -47,8 +56,13 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    accounts: AsyncAccounts
     audit: AsyncAudit
+    invitations: AsyncInvitations
+    keys: AsyncKeys
+    limits: AsyncLimits
     rules: AsyncRules
+    tenants: AsyncTenants
     webhooks: AsyncWebhooks
 
     def __init__(

@@ -74,7 +74,7 @@ class Desk(Protocol):
 
     @property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations."""
+        """Agents."""
 
     @property
     def templates(self) -> TemplateDesk:
@@ -143,7 +143,7 @@ class LocalDesk:
 
     @cached_property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations."""
+        """Agents."""
         from tallymark.desk.organising import LocalOrganiser  # noqa: PLC0415
 
         return LocalOrganiser(self.app)
@@ -214,7 +214,7 @@ class RemoteDesk:
 
     @cached_property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations."""
+        """Agents."""
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)

@@ -15,7 +15,7 @@ from tallymark.errors import NotAllowed, NotFound
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.runs.record import CaseResult
     from tallymark.runs.run import Run
     from tallymark.service.app import App
@@ -96,7 +96,7 @@ class RemoteWork:
 
     def check(self) -> None:
         """Refuses to begin what the server would not take in the end."""
-        caller = self.client.me()
+        caller = self.client.accounts.me()
         if caller.role not in _SENDERS:
             raise NotAllowed(
                 f"{self.client.connection.address} takes no runs from a key of the role"

@@ -24,6 +24,7 @@ from tallymark.http.problems import RequestProblem, describe_error, find_status,
 from tallymark.http.quick_routes import QuickRoute, is_plain_json
 from tallymark.service.competition import AttemptReport, PreparedReport
 from tallymark.service.fair_threads import name_share
+from tallymark.service.limits import MOST_LINES
 from tallymark.service.tenant import TenantServices
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
@@ -33,7 +34,6 @@ from tallymark.wire.problems import Problem
 
 router = make_router("reports")
 NDJSON = "application/x-ndjson"
-MOST_LINES = 100_000
 MOST_ATOMIC = 5_000
 MOST_BYTES = 100_000
 """Of one report."""

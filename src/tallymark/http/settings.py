@@ -1,23 +1,14 @@
-"""`/vars`, `/secrets` and `/limits`."""
+"""`/vars` and `/secrets`."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
-from fastapi import Path, Request, Response
+from fastapi import Path, Response
 
-from tallymark.formula import Limits as FormulaLimits
-from tallymark.http.access import ORGANISERS, PUBLIC, TEAM, Services, Who, find_service, may
+from tallymark.http.access import ORGANISERS, TEAM, Services, may
 from tallymark.http.answers import ValidateOnly, answer
 from tallymark.http.api_route import make_router
-from tallymark.http.envelope import BODIES, VALUES
-from tallymark.http.otlp import AGENT_BYTES, AGENT_VALUES
-from tallymark.http.reports import MOST_LINES
-from tallymark.store.contests.attempt_rows import AGENT_BYTES_A_DAY
-from tallymark.store.traces.witness import MOST_BYTES as MOST_WITNESSED_BYTES
-from tallymark.store.traces.witness import MOST_SPANS as MOST_WITNESSED
-from tallymark.traces.span_limits import LIMITS
 from tallymark.wire import accounts as wire
 
 router = make_router("settings")
@@ -72,30 +63,3 @@ def delete_secret(name: Name, services: Services) -> Response:
     """Remove a secret."""
     services.store.delete_secret(name)
     return answer({"secrets": services.store.secret_names()})
-
-
-@router.get("/limits", response_model=wire.Limits, dependencies=[may(PUBLIC)])
-def get_limits(request: Request, caller: Who) -> Response:
-    """What the server takes of you, before you find out."""
-    formula = FormulaLimits()
-    return answer(
-        {
-            "bodies": dict(BODIES),
-            "values": dict(VALUES),
-            "lines": MOST_LINES,
-            "traces": LIMITS._asdict()
-            | {
-                "spans_per_attempt": MOST_WITNESSED,
-                "bytes_per_attempt": MOST_WITNESSED_BYTES,
-                "bytes_per_agents_request": AGENT_BYTES,
-                "values_per_agents_request": AGENT_VALUES,
-                "bytes_per_agent_and_day": AGENT_BYTES_A_DAY,
-            },
-            "rates": msgspec.to_builtins(find_service(request).limits.look(caller)),
-            "formula": {
-                "characters": formula.characters,
-                "levels": formula.levels,
-                "nodes": formula.nodes,
-            },
-        }
-    )

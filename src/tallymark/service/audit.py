@@ -9,9 +9,8 @@ from msgspec import Meta
 from tallymark.service.callers import ORGANISERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.contests.audit_log import LogEntry
+from tallymark.store.contests.audit_log import LogEntry as LogEntry  # noqa: PLC0414 (a record here)
 
-__all__ = ["Audit", "LogEntry"]
 Name = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[float, Meta(description="Seconds since 1970, UTC.")]
 

@@ -121,6 +121,7 @@ class Operation:
     location: Callable[[Any], str | None] | None
     etag: Callable[..., Hashable] | None
     secret: str | None
+    make_secret: Callable[[], str] | None
     find_max_bytes: Callable[..., int] | None
     query: frozenset[str]
     lists: frozenset[str]
@@ -249,8 +250,17 @@ class Operation:
         """Put a record under its noun."""
         return result if self.noun is None else self.answer(result)
 
-    def unpack(self, content: bytes) -> Any:
+    def bring_secret(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Make the secret at the client, so that it is not lost with the answer."""
+        if self.make_secret is None or arguments[str(self.secret)] is not None:
+            return arguments
+        return {**arguments, str(self.secret): self.make_secret()}
+
+    def unpack(self, content: bytes, arguments: Mapping[str, Any]) -> Any:
         answer = self._answer_decoder.decode(content)
+        if self.make_secret is not None:
+            brought = {str(self.secret): arguments[str(self.secret)]}
+            answer = msgspec.structs.replace(answer, **brought)
         return answer if self.noun is None else getattr(answer, self.noun)
 
 
@@ -313,6 +323,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     location: Callable[[Any], str | None] | None = None,
     etag: Callable[..., Hashable] | None = None,
     secret: str | None = None,
+    make_secret: Callable[[], str] | None = None,
     find_max_bytes: Callable[..., int] | None = None,
 ) -> Declare:
     """Declare an operation: its route, the roles that may call it, and how it is answered.
@@ -322,7 +333,8 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     `location` makes the Location header of the result. `etag` is called with the resource and the
     arguments, before the method, and returns what the answer depends on; None makes the tag from
     the answer itself. `secret` names a field of
-    the answer that is shown once and not kept for repeated requests. `find_max_bytes` bounds the
+    the answer that is shown once and not kept for repeated requests; `make_secret` makes it at the
+    client, as the parameter of the same name. `find_max_bytes` bounds the
     body by what is stored; it is called with the resource and the names in the path.
     """
     method, path = route.split()
@@ -392,6 +404,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             location=location,
             etag=etag,
             secret=secret,
+            make_secret=make_secret,
             find_max_bytes=find_max_bytes,
             query=frozenset(asked),
             lists=frozenset(

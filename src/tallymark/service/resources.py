@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
 from tallymark.service.audit import Audit
+from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.rules import Rules
+from tallymark.service.server_limits import Limits
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
 from tallymark.service.webhooks import Webhooks
@@ -23,8 +25,13 @@ if TYPE_CHECKING:
 class Resources:
     """One attribute for each subject."""
 
+    accounts: Accounts
     audit: Audit
+    invitations: Invitations
+    keys: Keys
+    limits: Limits
     rules: Rules
+    tenants: Tenants
     webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:

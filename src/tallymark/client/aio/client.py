@@ -9,7 +9,6 @@ from typing import Any, Literal, Self, Unpack
 import httpx2
 
 from tallymark.client.addresses import find_address
-from tallymark.client.aio.accounts import AsyncAccounts
 from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
 from tallymark.client.aio.challenges import AsyncChallenges, AsyncTracks
@@ -22,7 +21,7 @@ from tallymark.client.aio.scores import AsyncScores
 from tallymark.client.aio.settings import AsyncSettings
 from tallymark.client.aio.traces import AsyncTraces
 from tallymark.client.exchange import Call, CallOptions, write_path
-from tallymark.wire import accounts, attempts
+from tallymark.wire import attempts
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
@@ -56,7 +55,6 @@ class AsyncClient(AsyncResource):
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)
         self.jobs = AsyncJobs(self.connection)
-        self.accounts = AsyncAccounts(self.connection)
         self.settings = AsyncSettings(self.connection)
         self.formulas = AsyncFormulas(self.connection)
 
@@ -69,14 +67,6 @@ class AsyncClient(AsyncResource):
     async def aclose(self) -> None:
         """Lets go of connections."""
         await self.connection.aclose()
-
-    async def me(self, **options: Unpack[CallOptions]) -> accounts.CallerState:
-        """Who you are to the server."""
-        return (await self._ask(accounts.OneCaller, "GET", "me", **options)).caller
-
-    async def limits(self, **options: Unpack[CallOptions]) -> accounts.Limits:
-        """What the server takes, and what is left of it."""
-        return await self._ask(accounts.Limits, "GET", "limits", **options)
 
     async def ratings(
         self, *, k: int | None = None, live: bool | None = None, **options: Unpack[CallOptions]

@@ -12,7 +12,6 @@ import httpx2
 
 from tallymark.client.addresses import find_address
 from tallymark.client.exchange import Call, CallOptions, write_path
-from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
 from tallymark.client.sync.challenges import Challenges, Tracks
@@ -24,7 +23,7 @@ from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.scores import Scores
 from tallymark.client.sync.settings import Settings
 from tallymark.client.sync.traces import Traces
-from tallymark.wire import accounts, attempts
+from tallymark.wire import attempts
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
@@ -58,7 +57,6 @@ class Client(Resource):
         self.agents = Agents(self.connection)
         self.traces = Traces(self.connection)
         self.jobs = Jobs(self.connection)
-        self.accounts = Accounts(self.connection)
         self.settings = Settings(self.connection)
         self.formulas = Formulas(self.connection)
 
@@ -71,14 +69,6 @@ class Client(Resource):
     def close(self) -> None:
         """Lets go of connections."""
         self.connection.close()
-
-    def me(self, **options: Unpack[CallOptions]) -> accounts.CallerState:
-        """Who you are to the server."""
-        return (self._ask(accounts.OneCaller, "GET", "me", **options)).caller
-
-    def limits(self, **options: Unpack[CallOptions]) -> accounts.Limits:
-        """What the server takes, and what is left of it."""
-        return self._ask(accounts.Limits, "GET", "limits", **options)
 
     def ratings(
         self, *, k: int | None = None, live: bool | None = None, **options: Unpack[CallOptions]
