@@ -209,6 +209,8 @@ class Invitations(_Managing):
     @operation("GET /invitations", ORGANISERS)
     def list(self) -> Page[Invitation]:
         """List invitations that the caller could have made, oldest first."""
+        if not self.roles:
+            raise NotAllowed("this key cannot manage invitations", hint="ask an admin")
         if not self.store.exists:
             return Page(items=[])
         self.services.accounts.find_settings(self.services.tenant)  # refuses an unknown tenant

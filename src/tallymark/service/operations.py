@@ -183,9 +183,7 @@ class Operation:
         except msgspec.ValidationError as error:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
-        for name, value in arguments.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise BadRequest("it is not a finite number", place=Place(source=name))
+        _check_finite(arguments)
         return arguments
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
@@ -208,6 +206,7 @@ class Operation:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments of a call in the process as a request with them would be refused."""
+        _check_finite(arguments)
         for kind in (self.parameters, self.body if self.whole_body is None else None):
             if kind is not None:
                 names = kind.__struct_fields__
@@ -464,6 +463,12 @@ def run_here(made: Operation, resource: Resource, arguments: Mapping[str, Any]) 
             return from_thread.run(work)  # in a thread of a server's event loop
         except anyio.NoEventLoopError:
             return anyio.run(work)
+
+
+def _check_finite(arguments: Mapping[str, Any]) -> None:
+    for name, value in arguments.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadRequest("it is not a finite number", place=Place(source=name))
 
 
 def _explain_unknown(name: str, noun: str, known: Iterable[str]) -> Problem:
