@@ -62,7 +62,14 @@ OwnSecret = Annotated[
         " answer; a repeated request gets the same key. Else the server makes one.",
     ),
 ]
-Overlap = Annotated[float, Meta(ge=0, le=30 * 86_400, description="The old key works this long.")]
+_LONGEST_OVERLAP_S = 30 * 86_400
+Overlap = Annotated[
+    float,
+    Meta(
+        description="The old key works this long.",
+        extra_json_schema={"minimum": 0, "maximum": _LONGEST_OVERLAP_S},
+    ),
+]
 Settings = Annotated[
     dict[str, Any], Meta(description="Settings by name; null restores the default.")
 ]
@@ -166,6 +173,8 @@ class Keys(_Managing):
         | None = None,
     ) -> NewKey:
         """Replace a key by a new one, which is shown once."""
+        if not 0 <= overlap_s <= _LONGEST_OVERLAP_S:
+            raise InvalidInput("an overlap is from 0 seconds to 30 days")
         old = self._find(key)
         if not old.is_valid(self.now):
             raise Conflict(f"the key {key} is revoked or expired", hint="make a new one")
