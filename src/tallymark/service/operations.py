@@ -177,14 +177,17 @@ class Operation:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
+        given.update(path)
         try:
-            found = msgspec.convert({**given, **path}, self.parameters, strict=False)
+            found = msgspec.convert(given, self.parameters, strict=False)
         except msgspec.ValidationError as error:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
         for name, value in arguments.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise BadRequest("it is not a finite number", place=Place(source=name))
+            if type(value) is int and not re.fullmatch(r"-?\d+", str(given.get(name, value)), re.A):
+                raise BadRequest("expected int", place=Place(source=name))  # such as 1e3
         return arguments
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
