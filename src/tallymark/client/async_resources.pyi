@@ -4,12 +4,27 @@ import typing
 import msgspec
 
 import tallymark.service.cursors
+import tallymark.service.jobs
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
 import tallymark.service.webhooks
+import tallymark.store.jobs.jobs
 import tallymark.store.webhooks.deliveries
 import tallymark.store.webhooks.webhooks
+
+class AsyncJobs:
+    async def list(
+        self,
+        state: tallymark.store.jobs.jobs.JobState | None = ...,
+        kind: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        subject: typing.Annotated[str, msgspec.Meta(max_length=1000)] | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.jobs.Job]: ...
+    async def get(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def cancel(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def retry(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
 
 class AsyncRules:
     async def add(

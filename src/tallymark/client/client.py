@@ -14,7 +14,7 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncRules, AsyncWebhooks
+    from tallymark.client.async_resources import AsyncJobs, AsyncRules, AsyncWebhooks
     from tallymark.client.exchange import CallOptions
 
 
@@ -47,6 +47,7 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    jobs: AsyncJobs
     rules: AsyncRules
     webhooks: AsyncWebhooks
 

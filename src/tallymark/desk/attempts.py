@@ -19,8 +19,8 @@ from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import AuditEntry
 
 if TYPE_CHECKING:
+    from tallymark.client import Client
     from tallymark.client.exchange import CallOptions
-    from tallymark.client.sync.client import Client
     from tallymark.service.app import App
     from tallymark.store.contests.score_rows import ScoreEntry
     from tallymark.wire.attempts import AttemptState

@@ -37,7 +37,7 @@ from tallymark.http.answers import (
 )
 from tallymark.http.api_route import changes_nothing, make_router
 from tallymark.service.cursors import read_cursor, write_cursor
-from tallymark.service.jobs import describe_job
+from tallymark.service.jobs import make_job
 from tallymark.service.publishing import name_places
 from tallymark.service.ratings import find_track_board
 from tallymark.service.rescoring import (
@@ -264,7 +264,7 @@ async def rescore_challenge(
                 return answer(msgspec.to_builtins(apply_rescoring(services, name, rule, **how)))
             job = queue_rescoring(services, caller, name, rule, **how)
         place = f"/api/v1/jobs/{job.id}"
-        return answer({"job": describe_job(job, caller)}, 202, location=place)
+        return answer({"job": msgspec.to_builtins(make_job(job, caller))}, 202, location=place)
 
     return await find_service(request).run_in_thread(caller, rescore)
 

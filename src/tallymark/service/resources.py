@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
+from tallymark.service.jobs import Jobs
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class Resources:
     """One attribute for each subject."""
 
+    jobs: Jobs
     rules: Rules
     webhooks: Webhooks
 

@@ -193,10 +193,6 @@ class OneJob(Told):
     job: JobState
 
 
-class JobPage(Listed[JobState]):
-    """Jobs, newest first."""
-
-
 class LogEntry(Told):
     """Something that was done."""
 

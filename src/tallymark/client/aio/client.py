@@ -15,7 +15,6 @@ from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
 from tallymark.client.aio.challenges import AsyncChallenges, AsyncTracks
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.formulas import AsyncFormulas
-from tallymark.client.aio.jobs import AsyncJobs
 from tallymark.client.aio.resource import AsyncResource
 from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
@@ -55,7 +54,6 @@ class AsyncClient(AsyncResource):
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)
-        self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)
         self.settings = AsyncSettings(self.connection)
         self.formulas = AsyncFormulas(self.connection)

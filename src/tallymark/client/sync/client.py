@@ -18,7 +18,6 @@ from tallymark.client.sync.attempts import Attempts, OpenAttempt
 from tallymark.client.sync.challenges import Challenges, Tracks
 from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.formulas import Formulas
-from tallymark.client.sync.jobs import Jobs
 from tallymark.client.sync.resource import Resource
 from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.scores import Scores
@@ -57,7 +56,6 @@ class Client(Resource):
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
         self.traces = Traces(self.connection)
-        self.jobs = Jobs(self.connection)
         self.accounts = Accounts(self.connection)
         self.settings = Settings(self.connection)
         self.formulas = Formulas(self.connection)
