@@ -73,7 +73,7 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
     brief = create_engine(
         url,
         hide_parameters=True,
-        isolation_level="AUTOCOMMIT",  # one statement needs no transaction: `Database.read_once`
+        isolation_level="AUTOCOMMIT",  # one statement needs no transaction: `Database.statement`
         pool_pre_ping=True,
         pool_timeout=POOL_SECONDS,
     )
@@ -97,7 +97,7 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
 
     @event.listens_for(brief, "begin")
     def _begin_briefly(connection: Connection) -> None:
-        # All that a transaction reads is of one moment.
+        # All that a transaction reads is of one time.
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     @event.listens_for(brief, "connect")

@@ -109,12 +109,12 @@ class Jobs(TenantRows):
 
     def get(self, job_id: str) -> Job:
         """A job by its id."""
-        with self._database.read() as connection:
-            return self._read(connection, job_id)
+        with self._database.snapshot() as snapshot:
+            return self._read(snapshot.connection, job_id)
 
     async def aget(self, job_id: str) -> Job:
         """The same, while the event loop does other things."""
-        return await self._database.aread(lambda moment: self._read(moment.connection, job_id))
+        return await self._database.aread(lambda: self.get(job_id))
 
     def find(self, kind: str, subject: str) -> Job | None:
         """The last job of a kind about something."""
