@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from tallymark.errors import Conflict, NotAllowed, NotFound
+from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from tallymark.service.app import App
 from tallymark.service.callers import Caller, Role
 from tallymark.service.jobs import Jobs, JobService, name_owner
@@ -71,6 +72,19 @@ def test_who_sees_alices_job(app: App, who: Caller, may: bool) -> None:
     assert jobs.list().items == []
     with pytest.raises(NotFound, match=f"there is no job '{job.id}'"):
         jobs.get(job.id)
+
+
+def test_a_state_that_is_none_is_refused(app: App) -> None:
+    add(app)
+    wrong: Any = "queud"
+    with pytest.raises(InvalidInput, match="there is no state 'queud'; did you mean 'queued'"):
+        Resources.over(app.store).jobs.list(state=wrong)
+
+
+def test_jobs_about_one_thing_are_found(app: App) -> None:
+    add(app, subject="a1")
+    wanted = add(app, subject="a2")
+    assert [each.id for each in Resources.over(app.store).jobs.list(subject="a2")] == [wanted.id]
 
 
 @pytest.mark.parametrize("role", ["agent", "reporter", "viewer"])

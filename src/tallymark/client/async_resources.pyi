@@ -4,14 +4,28 @@ import typing
 import msgspec
 
 import tallymark.service.cursors
+import tallymark.service.formulas
 import tallymark.service.jobs
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.service.template_values
 import tallymark.service.webhooks
 import tallymark.store.jobs.jobs
 import tallymark.store.webhooks.deliveries
 import tallymark.store.webhooks.webhooks
+
+class AsyncFormulas:
+    async def check(
+        self,
+        formula: tallymark.service.formulas.Text,
+        names: tallymark.service.formulas.EvalNames = ...,
+    ) -> tallymark.service.formulas.FormulaCheck: ...
+    async def explain(
+        self,
+        formula: tallymark.service.formulas.Text,
+        values: tallymark.service.formulas.Values = ...,
+    ) -> tallymark.service.formulas.FormulaExplanation: ...
 
 class AsyncJobs:
     async def list(
@@ -79,6 +93,22 @@ class AsyncRules:
         name: tallymark.service.rules.Name,
         number: typing.Annotated[int, msgspec.Meta(ge=1, le=2**53)],
     ) -> tallymark.service.rules.Backfill: ...
+
+class AsyncSettings:
+    async def vars(self) -> dict[str, str]: ...
+    async def set_var(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.VarValue,
+    ) -> dict[str, str]: ...
+    async def remove_var(self, name: tallymark.service.template_values.Name) -> dict[str, str]: ...
+    async def secrets(self) -> list[str]: ...
+    async def set_secret(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.SecretValue,
+    ) -> list[str]: ...
+    async def remove_secret(self, name: tallymark.service.template_values.Name) -> list[str]: ...
 
 class AsyncWebhooks:
     async def add(

@@ -14,7 +14,13 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncJobs, AsyncRules, AsyncWebhooks
+    from tallymark.client.async_resources import (
+        AsyncFormulas,
+        AsyncJobs,
+        AsyncRules,
+        AsyncSettings,
+        AsyncWebhooks,
+    )
     from tallymark.client.exchange import CallOptions
 
 
@@ -47,8 +53,10 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    formulas: AsyncFormulas
     jobs: AsyncJobs
     rules: AsyncRules
+    settings: AsyncSettings
     webhooks: AsyncWebhooks
 
     def __init__(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.tracks import Track, TrackStanding
     from tallymark.challenges.versus.pairings import Side
     from tallymark.challenges.versus.standings import VersusStanding
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.service.app import App
     from tallymark.wire.challenges import TrackBoard
 

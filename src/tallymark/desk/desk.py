@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tallymark.desk.organising import OrganiserDesk
     from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
-    from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.traces import TraceDesk
     from tallymark.desk.versus import VersusDesk
     from tallymark.service.app import App
@@ -75,10 +74,6 @@ class Desk(Protocol):
     @property
     def organising(self) -> OrganiserDesk:
         """Agents, keys, invitations, the log."""
-
-    @property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
 
     @property
     def traces(self) -> TraceDesk:
@@ -149,13 +144,6 @@ class LocalDesk:
         return LocalOrganiser(self.app)
 
     @cached_property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-        from tallymark.desk.templates import LocalTemplates  # noqa: PLC0415
-
-        return LocalTemplates(self.app)
-
-    @cached_property
     def traces(self) -> TraceDesk:
         """Production traces."""
         from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
@@ -218,11 +206,6 @@ class RemoteDesk:
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)
-
-    @property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-        return self.client.settings
 
     @cached_property
     def traces(self) -> TraceDesk:

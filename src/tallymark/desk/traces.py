@@ -19,7 +19,7 @@ from tallymark.store.traces.trace_sums import TraceSum
 from tallymark.traces.trace import Trace
 
 if TYPE_CHECKING:
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.service.app import App
     from tallymark.service.trace_questions import TraceQuestions
     from tallymark.wire.traces import TraceItem

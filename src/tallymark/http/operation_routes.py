@@ -79,7 +79,7 @@ class _Endpoint:
         if made.find_max_bytes is not None:
             find = partial(made.find_max_bytes, resource, **request.path_params)
             narrow_body(request.scope, await service.run_in_thread(caller, find))
-        body = await _read_body(request, made) if made.changes else b""
+        body = await _read_body(request, made) if made.method != "GET" else b""
         arguments = made.read(request.path_params, request.query_params.multi_items(), body)
         dry = made.changes and _is_true(request, "validate_only")
         key = check_key(request.headers.get("idempotency-key"))

@@ -14,11 +14,9 @@ from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
 from tallymark.client.aio.challenges import AsyncChallenges, AsyncTracks
 from tallymark.client.aio.connection import AsyncConnection
-from tallymark.client.aio.formulas import AsyncFormulas
 from tallymark.client.aio.resource import AsyncResource
 from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
-from tallymark.client.aio.settings import AsyncSettings
 from tallymark.client.aio.traces import AsyncTraces
 from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import accounts, attempts
@@ -55,8 +53,6 @@ class AsyncClient(AsyncResource):
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)
         self.accounts = AsyncAccounts(self.connection)
-        self.settings = AsyncSettings(self.connection)
-        self.formulas = AsyncFormulas(self.connection)
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,11 +17,9 @@ from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
 from tallymark.client.sync.challenges import Challenges, Tracks
 from tallymark.client.sync.connection import Connection
-from tallymark.client.sync.formulas import Formulas
 from tallymark.client.sync.resource import Resource
 from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.scores import Scores
-from tallymark.client.sync.settings import Settings
 from tallymark.client.sync.traces import Traces
 from tallymark.wire import accounts, attempts
 
@@ -57,8 +55,6 @@ class Client(Resource):
         self.agents = Agents(self.connection)
         self.traces = Traces(self.connection)
         self.accounts = Accounts(self.connection)
-        self.settings = Settings(self.connection)
-        self.formulas = Formulas(self.connection)
 
     def __enter__(self) -> Self:
         return self
