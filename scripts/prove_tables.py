@@ -32,6 +32,7 @@ from scripts.server_process import CHALLENGE
 
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.exports import stream_attempts, stream_results, stream_scores, stream_traces
@@ -39,7 +40,6 @@ from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, Table
 from tallymark.service.trace_questions import TraceQuestions
 from tallymark.service.traces import TraceIntake
 from tallymark.store import Store, open_store
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 READERS = TREE / "scripts" / "table_readers"

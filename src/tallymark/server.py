@@ -36,7 +36,6 @@ from tallymark.http import (
     problems,
     reports,
     runs,
-    scores,
     settings,
     traces,
     versus,
@@ -60,7 +59,6 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
-    scores,
     challenges,
     boards,
     attempts,

@@ -24,6 +24,7 @@ from tests.store.run_samples import a_result
 from tallymark.challenges.attempt import Metrics
 from tallymark.errors import Conflict, InvalidInput, TallymarkError, TraceError
 from tallymark.runs.record import RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.service.exports import (
     RunResult,
     stream_attempts,
@@ -36,7 +37,6 @@ from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, RunNotes
 from tallymark.service.trace_questions import TraceQuestions
 from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 

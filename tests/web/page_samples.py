@@ -26,6 +26,7 @@ from tallymark.challenges.tracks import Track
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
@@ -34,7 +35,6 @@ from tallymark.service.trace_questions import TraceQuestions
 from tallymark.service.traces import TraceIntake
 from tallymark.store import Store
 from tallymark.store.jobs.jobs import NewJob
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 NOW = 1_790_000_000.0

@@ -14,8 +14,8 @@ from tallymark.traces import Trace
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
+    from tallymark.runs.reviews import Review
     from tallymark.store import Store
-    from tallymark.store.reviews.reviews import Review
     from tallymark.store.traces.trace_scores import TraceScore
 
 _PAGE = 1000

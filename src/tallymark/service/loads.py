@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import find_below_zero
 from tallymark.errors import InvalidInput, NotFound, TallymarkError
+from tallymark.runs.reviews import Review
 from tallymark.runs.run import final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
 from tallymark.store.contests.bulk_load import ENDED_UNSCORED
-from tallymark.store.reviews.reviews import Review
 from tallymark.store.traces.trace_scores import TraceScore
 
 if TYPE_CHECKING:

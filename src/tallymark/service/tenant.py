@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tallymark.service.jobs import JobService
     from tallymark.service.publishing import Publishing
     from tallymark.service.remote_runs import RemoteRuns
-    from tallymark.service.reviews import ReviewService
     from tallymark.service.sent_runs import SentRuns
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
@@ -113,13 +112,6 @@ class TenantServices:
         from tallymark.service.sent_runs import SentRuns  # noqa: PLC0415
 
         return SentRuns(self.store, self.clock)
-
-    @cached_property
-    def reviews(self) -> ReviewService:
-        """What people say of cases."""
-        from tallymark.service.reviews import ReviewService  # noqa: PLC0415
-
-        return ReviewService(self.store, self.clock)
 
     @cached_property
     def jobs(self) -> JobService:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.runs.reviews import Review
     from tallymark.store.database import Database
-    from tallymark.store.reviews.reviews import Review
     from tallymark.store.traces.trace_scores import TraceScore
 
 _AT_ONCE = 500

@@ -86,6 +86,8 @@ METHODS = {
     "POST /invitations/{invitation}/revoke": "accounts.revoke_invitation",
     "POST /invitations/accept": "accounts.accept",
     "GET /scores": "scores.list",
+    "GET /scores/queue": "scores.queue",
+    "GET /scores/case": "scores.case",
     "POST /scores": "scores.give",
     "PATCH /scores/{score}": "scores.change",
     "DELETE /scores/{score}": "scores.withdraw",

@@ -21,7 +21,6 @@ from tallymark.client.sync.formulas import Formulas
 from tallymark.client.sync.jobs import Jobs
 from tallymark.client.sync.resource import Resource
 from tallymark.client.sync.runs import Runs
-from tallymark.client.sync.scores import Scores
 from tallymark.client.sync.settings import Settings
 from tallymark.client.sync.traces import Traces
 from tallymark.client.sync.webhooks import Webhooks
@@ -52,7 +51,6 @@ class Client(Resource):
         self.connection = Connection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
         self.runs = Runs(self.connection)
-        self.scores = Scores(self.connection)
         self.challenges = Challenges(self.connection)
         self.tracks = Tracks(self.connection)
         self.attempts = Attempts(self.connection)
