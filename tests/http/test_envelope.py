@@ -151,6 +151,13 @@ def test_every_answer_has_an_id_and_safe_headers(shared: Server) -> None:
     assert told.json()["request_id"] == told.headers["x-request-id"]
 
 
+def test_ids_of_requests_do_not_count_them(shared: Server) -> None:
+    ids = [shared.v1("nobody", "GET", "/limits").headers["x-request-id"] for _ in range(3)]
+    for half in (slice(0, 8), slice(8, 16)):
+        values = sorted(int(each[half], 16) for each in ids)
+        assert values[2] - values[0] > 100
+
+
 def test_only_the_named_hosts_are_served(tmp_path: Any) -> None:
     service = Service(ServiceSettings(db=str(tmp_path / "tally.db"), own=True, workers=0))
     app = make_server(service, hosts=frozenset({"127.0.0.1:8000"}))

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.store.contest_samples import a_challenge, submitted
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule, Submission
@@ -28,7 +29,7 @@ from tallymark.errors import ModelError
 from tallymark.models import Message, Request
 from tallymark.models import public_addresses as addresses
 from tallymark.service.app import App
-from tallymark.service.workers import JobKind, Task, Workers
+from tallymark.service.workers import KINDS, JobKind, Task, Workers
 from tallymark.store.jobs.jobs import NewJob
 
 LONG = 60.0
@@ -92,6 +93,32 @@ def test_without_other_tenants_no_worker_is_idle(app: App) -> None:
     with Workers(app, 2, ["test"], table={"test": JobKind(handle)}):
         both.wait(LONG)
         let_go.set()
+
+
+def test_an_owner_of_many_agents_leaves_a_worker_to_others(app: App) -> None:
+    """Attempts that were left submitted, which a job finds, are their agents' owners'."""
+    app.store.challenges.publish(a_challenge(), b"", at=0.0)
+    agents = dict.fromkeys(("m1", "m2", "m3"), "mallory") | {"zoe": "zoe"}
+    subjects = {submitted(app.store, agent).id: agent for agent in agents}
+    for agent, owner in agents.items():
+        app.store.agents.give(agent, owner, at=0.0)
+    let_go, done, begun = threading.Event(), threading.Event(), set[str]()
+
+    def handle(task: Task) -> None:
+        agent = subjects[task.job.subject]
+        begun.add(agent)
+        if agent == "zoe":
+            done.set()
+        else:
+            let_go.wait(LONG)
+
+    app.store.jobs.add(NewJob(kind="settle", subject="settle"))
+    table = {**KINDS, "score": JobKind(handle)}
+    with Workers(app, 3, ["settle", "score"], table=table, clock=lambda: 20.0):
+        assert done.wait(LONG)
+        found = begun - {"zoe"}
+        let_go.set()
+    assert len(found) <= 2
 
 
 def _make_key(app: App) -> str:

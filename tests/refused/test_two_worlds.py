@@ -90,7 +90,6 @@ def test_who_may_see_the_difference_sees_it(worlds: Worlds) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.xfail(strict=True, reason="tenants share the counters of ids and event numbers")
 def test_what_another_tenant_does_moves_no_id(worlds: Worlds) -> None:
     left, right = worlds.find(Secrets()), worlds.find(Secrets(traffic=1))
     assert compare(left, right, "viewer") == []

@@ -36,7 +36,6 @@ from tallymark.service.sight import find_newest_visible, find_visible, is_public
 from tallymark.service.tenant import TenantServices
 from tallymark.service.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
-from tallymark.store.moments import Moment
 from tallymark.wire import attempts as wire
 
 router = make_router("boards")
@@ -121,18 +120,23 @@ def _read_usual_query(text: str) -> _Page:
 
 
 def _answer_board(asked: _Asked) -> Response:
-    found = _find_answer(asked)
-    return found if isinstance(found, Response) else _make_answer(asked, found)
+    with asked.services.store.read():
+        found = _find_answer(asked)
+        if isinstance(found, Response):
+            return found
+        if found.kept.challenge.kind != "versus":
+            return _make_answer(asked, found)
+    return _make_answer(asked, found)  # what it comes to may take long
 
 
-def _answer_quickly(asked: _Asked, moment: Moment) -> Response | None:
+def _answer_quickly(asked: _Asked) -> Response | None:
     """The same among others that wait; None where making the page would keep them waiting."""
-    found = _find_answer(asked, moment)
+    found = _find_answer(asked)
     if isinstance(found, Response):
         return found
     challenge = found.kept.challenge
     slow = challenge.kind == "versus" or challenge.one_per == "owner"
-    return None if slow or asked.page.limit > _SHORT else _make_answer(asked, found, moment)
+    return None if slow or asked.page.limit > _SHORT else _make_answer(asked, found)
 
 
 class _Board(NamedTuple):
@@ -145,9 +149,9 @@ class _Board(NamedTuple):
     """While this is the same, so is the page."""
 
 
-def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Board:
+def _find_answer(asked: _Asked) -> Response | _Board:
     """What is known already, or else which board to read."""
-    kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name, moment)
+    kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name)
     public = is_public(asked.caller, asked.page.live)
     frozen = public and kept.is_frozen(asked.service.clock())
     made_of = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
@@ -158,8 +162,8 @@ def _find_answer(asked: _Asked, moment: Moment | None = None) -> Response | _Boa
     return board if body is None else _answer_page(asked, board, body)
 
 
-def _make_answer(asked: _Asked, board: _Board, moment: Moment | None = None) -> Response:
-    document = _make_document(asked, board, moment)
+def _make_answer(asked: _Asked, board: _Board) -> Response:
+    document = _make_document(asked, board)
     document["frozen_at"] = board.frozen_at
     body = encode(document)
     asked.service.pages.keep(_name_page(asked, board.public), board.made_of, body)
@@ -182,7 +186,7 @@ def _tell_tag(etag: str) -> dict[str, str]:
     return {"etag": etag, "cache-control": "no-cache"}
 
 
-def _make_document(asked: _Asked, board: _Board, moment: Moment | None) -> dict[str, Any]:
+def _make_document(asked: _Asked, board: _Board) -> dict[str, Any]:
     services, page, public = asked.services, asked.page, board.public
     place = read_cursor(page.cursor, int)
     first, name = place[0] if place else 0, board.kept.challenge.name
@@ -193,7 +197,7 @@ def _make_document(asked: _Asked, board: _Board, moment: Moment | None) -> dict[
         declared = wire.SideStanding
         document = _read_versus(services, name, page.side, public, first, page.limit)
     else:
-        document = _read_board(services, name, public, first, page, moment)
+        document = _read_board(services, name, public, first, page)
     document["items"] = pick_each(document["items"], page.fields, declared)
     return document
 
@@ -204,21 +208,19 @@ def _read_board(
     public: bool,
     first: int,
     page: _Page,
-    moment: Moment | None,
 ) -> dict[str, Any]:
     boards = services.store.boards
-    seen: Any = {"public": public, "moment": moment}
     if page.around is None:
-        found = boards.top(name, limit=page.limit, offset=first, **seen)
+        found = boards.top(name, limit=page.limit, offset=first, public=public)
     else:
-        found = boards.around(name, page.around, each=page.each, **seen)
-    size = boards.size(name, **seen)
+        found = boards.around(name, page.around, each=page.each, public=public)
+    size = boards.size(name, public=public)
     more = page.around is None and first + len(found) < size
     return {
         "items": msgspec.to_builtins(found),
         "next": write_cursor(first + page.limit) if more else None,
         "agents": size,
-        "names": services.store.agents.names([each.agent for each in found], moment=moment),
+        "names": services.store.agents.names([each.agent for each in found]),
     }
 
 

@@ -6,7 +6,6 @@ Plain ASGI: it costs microseconds, where a middleware class of Starlette costs a
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
 import secrets
 import sys
@@ -71,8 +70,6 @@ _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 """8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
 _MOST_FRAMES = 256
 """Packed pieces of one body: each costs an unpacker, also one that is empty."""
-_START, _NUMBERS = secrets.token_hex(4), itertools.count(1)
-"""Ids of requests: of this process, and counted."""
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -116,7 +113,7 @@ class Envelope:
             return
         began = time.perf_counter()
         headers = dict(scope["headers"])
-        request_id = _read_id(headers.get(b"x-request-id")) or f"{_START}{next(_NUMBERS):08x}"
+        request_id = _read_id(headers.get(b"x-request-id")) or secrets.token_hex(8)
         scope["tally.request_id"] = request_id
         current_request.set(request_id)
         statement_seconds.set(REQUEST_SECONDS)

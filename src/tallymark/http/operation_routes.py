@@ -134,15 +134,17 @@ class _Call:
 
     def run(self) -> Response:
         """Run a blocking operation and encode its result."""
-        headers: dict[str, str] = {}
-        if self.made.etag is not None:
-            state = self.made.etag(self._resource, **self._arguments)
-            tag = make_etag(self.made.name, self.request.url.query, state)
-            unchanged = find_unchanged(self.request, tag)
-            if unchanged is not None:
-                return unchanged
-            headers = {"etag": tag, "cache-control": "no-cache"}
-        return self._respond(self.made.run(self._resource, **self._arguments), headers)
+        made = self.made
+        if made.etag is None:
+            return self._respond(made.run(self._resource, **self._arguments), {})
+        state = made.etag(self._resource, **self._arguments)
+        tag = None if state is None else make_etag(made.name, self.request.url.query, state)
+        if tag is not None and (unchanged := find_unchanged(self.request, tag)) is not None:
+            return unchanged
+        result = made.run(self._resource, **self._arguments)
+        response = self._respond(result, {"cache-control": "no-cache"})
+        response.headers["etag"] = tag or make_etag(response.body)
+        return find_unchanged(self.request, response.headers["etag"]) or response
 
     async def run_async(self) -> Response:
         """Await an operation that waits in the event loop."""

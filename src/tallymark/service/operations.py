@@ -311,7 +311,8 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     Arguments that are neither in the path nor in `query` form the body of POST, PUT and PATCH;
     `body` names one that is the whole body. `noun` is the key that the answer is wrapped in.
     `location` makes the Location header of the result. `etag` is called with the resource and the
-    arguments, before the method, and returns what the answer depends on. `secret` names a field of
+    arguments, before the method, and returns what the answer depends on; None makes the tag from
+    the answer itself. `secret` names a field of
     the answer that is shown once and not kept for repeated requests. `find_max_bytes` bounds the
     body by what is stored; it is called with the resource and the names in the path.
     """

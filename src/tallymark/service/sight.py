@@ -17,7 +17,6 @@ from tallymark.store.contests.attempt_rows import explain_unknown_attempt
 from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
-from tallymark.store.moments import Moment
 
 _NUMBERS = frozenset(
     (
@@ -37,13 +36,13 @@ def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredC
 
 
 def find_newest_visible(
-    services: TenantServices, caller: Caller, name: str, moment: Moment | None = None
+    services: TenantServices, caller: Caller, name: str
 ) -> tuple[StoredChallenge, int, int]:
     """The same with the last entries of the log that its board depends on."""
     if caller.role != "anonymous":
-        return services.store.challenges.find_newest(name, moment=moment)
+        return services.store.challenges.find_newest(name)
     try:
-        found = services.store.challenges.find_newest(name, moment=moment)
+        found = services.store.challenges.find_newest(name)
     except NotFound:
         found = None  # what is suggested may be private
     if found is None or found[0].challenge.visibility != "public":

@@ -100,8 +100,12 @@ def _settle(task: Task) -> Any:
     store = task.app.store
     expired = store.attempts.expire(task.clock())
     pending = store.attempts.pending()
+    owners = store.agents.owners({each.agent for each in pending})
     store.jobs.add_many(
-        [NewJob(kind="score", subject=each.id, owner=each.agent) for each in pending]
+        [
+            NewJob(kind="score", subject=each.id, owner=owners.get(each.agent, each.agent))
+            for each in pending
+        ]
     )
     return {"expired": expired, "pending": len(pending)}
 

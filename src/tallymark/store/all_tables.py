@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import text
 
 # Tables that are not imported would not be made.
-from tallymark.store import leases, named_values  # noqa: F401
+from tallymark.store import leases, named_values, row_numbers  # noqa: F401
 from tallymark.store.accounts import account_tables  # noqa: F401
 from tallymark.store.column_types import metadata
 from tallymark.store.contests import attempt_tables, contest_tables, versus_tables  # noqa: F401

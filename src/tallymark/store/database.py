@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -26,11 +26,11 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.installation import explain_install
 from tallymark.store.batch_thread import BatchThread
-from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.database_dialects import repeatable_read
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
-from tallymark.store.moments import Moment
 from tallymark.store.postgres_engine import BEGIN, POOL_SECONDS, Ending, make_postgres_engines
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.read_snapshots import ReadSnapshot
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.schema import (
     CURRENT,
@@ -43,7 +43,6 @@ from tallymark.store.statement_limits import limit_statements, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from sqlite3 import Connection as SqliteConnection
 
     from sqlalchemy import Connection, Engine
@@ -89,6 +88,7 @@ class Database:
         self._patience = patience
         self._ready = False
         self._lock = threading.Lock()
+        self._open = threading.local()
         self._driver_error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         # Of one process, SQLite's writers wait for each other here and need not poll the file.
         self._turn = threading.Lock() if address.path is not None else None
@@ -145,28 +145,47 @@ class Database:
             raise explain_driver_error(error, self.address).error from None
 
     @contextmanager
-    def read_moment(self) -> Iterator[Moment]:
-        """The database as it is now."""
-        with self.read() as connection, read_one_moment(connection).begin():
-            yield Moment(connection)
+    def long_snapshot(self) -> Iterator[ReadSnapshot]:
+        """A read transaction of its own, for as long as it takes."""
+        with self.read() as connection, repeatable_read(connection).begin():
+            yield ReadSnapshot(connection)
 
     @contextmanager
-    def read_briefly(self) -> Iterator[Moment]:
-        """The same, for a few short questions that are asked again and again."""
+    def snapshot(self) -> Iterator[ReadSnapshot]:
+        """The read transaction that this thread has open, or a new one, for short questions.
+
+        Kept by thread and not by context: contexts are copied into other threads, and a connection
+        must not be used by two.
+        """
+        known = self._find_snapshot()
+        if known is not None:
+            yield known
+            return
         with self._read_by(self._brief) as connection, connection.begin():
-            yield Moment(connection)
+            self._open.snapshot = ReadSnapshot(connection)
+            try:
+                yield self._open.snapshot
+            finally:
+                self._open.snapshot = None
+
+    def _find_snapshot(self) -> ReadSnapshot | None:
+        return getattr(self._open, "snapshot", None)
 
     @contextmanager
-    def read_once(self) -> Iterator[QuickStatements]:
-        """For one short statement: a transaction around it would show it nothing else."""
+    def statement(self) -> Iterator[QuickStatements]:
+        """For one short question: in the open snapshot, or by itself without a transaction."""
+        known = self._find_snapshot()
+        if known is not None:
+            yield known
+            return
         with self._read_by(self._brief) as connection:
             yield QuickStatements(connection)
 
-    async def aread(self, work: Callable[[Moment], T]) -> T:
+    async def aread(self, work: Callable[[], T]) -> T:
         """Has something short read, while the event loop does other things.
 
-        One thread reads for all that came together, in a moment after they came: so none is told
-        what was no longer true when it asked, whoever changed it.
+        One thread reads for all that came together, in a snapshot made after they came: so none
+        gets what was no longer true when it asked, whoever changed it.
         """
         reader = self._reader or self._start_reader()
         found: T = await reader.aput(work)
@@ -178,9 +197,9 @@ class Database:
                 self._reader = BatchThread(limited(self._read_all), name="tally-reader")
             return self._reader
 
-    def _read_all(self, works: Sequence[Callable[[Moment], Any]]) -> list[Any]:
-        with self.read_briefly() as moment:
-            return [_read_one(work, moment) for work in works]
+    def _read_all(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
+        with self.snapshot():
+            return list(map(_read_one, works))
 
     def require(self) -> None:
         """Refuses where nothing is stored, as all that reads does."""
@@ -195,9 +214,14 @@ class Database:
 
         The work may so be done twice, and must come to the same.
         """
+        self._refuse_inside_snapshot()
         self.look(create=True)
         # A connection lost while it commits does not tell whether it did: hence "come to the same".
         return self._retry(lambda: self._write_once(work), {"busy", "lost"})
+
+    def _refuse_inside_snapshot(self) -> None:
+        if self._find_snapshot() is not None:
+            raise RuntimeError("a write inside `Store.read`, whose snapshot would not show it")
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
         with self._take_turn():
@@ -254,6 +278,7 @@ class Database:
 
     def do(self, item: Item) -> Answer:
         """Does an item: with what others ask if there is a writer, else in this thread."""
+        self._refuse_inside_snapshot()
         if self._writer is not None and not is_rehearsal():
             found: Answer = self._writer.put(item).result()
             return found
@@ -280,6 +305,7 @@ class Database:
 
     def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """Does many items, for each its answer, or why it was refused."""
+        self._refuse_inside_snapshot()
         if self._writer is None or is_rehearsal():
             return self._apply(items)
         return self._writer.do_all(items)
@@ -404,9 +430,9 @@ class _Undone(Exception):
         self.answers = answers
 
 
-def _read_one(work: Callable[[Moment], Any], moment: Moment) -> Any:
+def _read_one(work: Callable[[], Any]) -> Any:
     try:
-        return work(moment)
+        return work()
     except TallymarkError as error:  # the answer to who asked this
         return error
 
@@ -417,14 +443,6 @@ class TenantRows:
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
-
-    def _at(self, moment: Moment | None) -> AbstractContextManager[Moment]:
-        """The moment that is given, or now."""
-        return self._database.read_briefly() if moment is None else nullcontext(moment)
-
-    def _once(self, moment: Moment | None) -> AbstractContextManager[QuickStatements]:
-        """The same for a single statement."""
-        return self._database.read_once() if moment is None else nullcontext(moment)
 
 
 def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:

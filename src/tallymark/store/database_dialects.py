@@ -101,8 +101,8 @@ def _lock_word(connection: Connection, word: str, *, shared: bool = False) -> No
         connection.execute(select(lock(func.hashtextextended(word, 0))))
 
 
-def read_one_moment(connection: Connection) -> Connection:
-    """A connection whose reads all see the same moment; SQLite's always do."""
+def repeatable_read(connection: Connection) -> Connection:
+    """A connection whose transaction is a snapshot, as SQLite's always are."""
     level = "REPEATABLE READ"
     # Within a transaction that has begun so, it cannot be asked for again.
     if connection.get_execution_options().get("isolation_level") == level:

@@ -22,6 +22,7 @@ from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.reviews.review_tables import reviews
 from tallymark.store.reviews.reviews import Reviews
+from tallymark.store.row_numbers import take_number
 from tallymark.store.runs import result_rows, run_rows
 from tallymark.store.traces.rule_days import lock_rule
 from tallymark.store.traces.trace_scores import write_scores
@@ -140,7 +141,6 @@ class Loads(TenantRows):
     def _add_review(self, connection: Connection, review: Review) -> int:
         self._reviews.require_case(connection, review.key)
         row = msgspec.structs.asdict(review) | {"tenant": self._tenant}
-        del row["id"]
         row["run_id"], row["case_name"] = row.pop("run"), row.pop("case")
         names = ("tenant", "run_id", "case_name", "epoch", "name", "author")
         mine = [reviews.c[name] == row[name] for name in names]
@@ -152,6 +152,7 @@ class Loads(TenantRows):
             raise Conflict(
                 f"{review.author!r} has scored {review.name!r} of {review.case!r} otherwise here"
             )
+        row["id"] = take_number(connection, reviews.name, self._tenant)
         connection.execute(insert(reviews).values(row))
         return 1
 

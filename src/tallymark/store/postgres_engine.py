@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BEGIN = "tally_begin"
 """The execution option that says how a transaction begins."""
+NUMBERS_ENGINE = "tally_numbers_engine"
+"""The execution option with the engine whose statements each commit by themselves."""
 POOL_SECONDS = 30.0
 """How long a thread waits at least for one of the connections that others are using."""
 _CONNECTING = {
@@ -71,10 +73,11 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
     brief = create_engine(
         url,
         hide_parameters=True,
-        isolation_level="AUTOCOMMIT",  # one statement needs no transaction: `Database.read_once`
+        isolation_level="AUTOCOMMIT",  # one statement needs no transaction: `Database.statement`
         pool_pre_ping=True,
         pool_timeout=POOL_SECONDS,
     )
+    engine.update_execution_options(**{NUMBERS_ENGINE: brief})
     for each in (engine, brief):
         _ping_on_news(each.dialect)
         _stop_waiting(each, ending)
@@ -94,13 +97,15 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
 
     @event.listens_for(brief, "begin")
     def _begin_briefly(connection: Connection) -> None:
-        # All that a transaction reads is of one moment.
+        # All that a transaction reads is of one time.
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     @event.listens_for(brief, "connect")
     def _plan_once(connection: Any, _: ConnectionPoolEntry) -> None:
         # By values it would plan anew what is found by an index whatever they are.
         connection.execute("SET plan_cache_mode = force_generic_plan")
+        # Only row numbers are written here. The commit of the rows that use them flushes them too.
+        connection.execute("SET synchronous_commit = off")
         connection.commit()
 
     return engine, brief

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-CURRENT = "0014"
+CURRENT = "0015"
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 _statements: dict[str, list[str]] = {}

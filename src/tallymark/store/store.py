@@ -25,6 +25,7 @@ from tallymark.text import clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from tallymark.store.jobs.jobs import Jobs, NewJob
     from tallymark.store.jobs.kept_work import KeptWork
     from tallymark.store.loads import Loads
-    from tallymark.store.moments import Moment
+    from tallymark.store.read_snapshots import ReadSnapshot
     from tallymark.store.retention import Pruner
     from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
@@ -139,7 +140,16 @@ class Store:
         """
         self._database.start_writer()
 
-    async def read_soon(self, work: Callable[[Moment], T]) -> T:
+    def read(self) -> AbstractContextManager[ReadSnapshot]:
+        """Open one read transaction for all short questions that this thread asks inside it.
+
+        `with store.read():` around calls of the store makes them see the database at one time, in
+        one transaction; a second one inside joins it. Reads that may take long (exports, columns
+        of all attempts, fits) have transactions of their own. Writing inside is a mistake.
+        """
+        return self._database.snapshot()
+
+    async def read_soon(self, work: Callable[[], T]) -> T:
         """Has something short read by the thread that reads for all: see `Database.aread`."""
         return await self._database.aread(work)
 

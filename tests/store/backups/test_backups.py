@@ -16,7 +16,7 @@ from tallymark.challenges.attempt import Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge import ScoringRule
 from tallymark.errors import Conflict, InvalidInput
-from tallymark.store import Store, open_store
+from tallymark.store import Store, open_store, row_numbers
 from tallymark.store.backups import backups
 from tallymark.store.backups.backup_file import BackupFile, BackupWriter, Rows, make_file
 from tallymark.store.jobs import block_tables
@@ -128,6 +128,7 @@ def test_an_older_one_is_brought_up_to_date(played: Path, tmp_path: Path, empty_
         rule_tables,
         webhook_tables,
         block_tables,
+        row_numbers,
     )  # what came after version 0008
     since = {
         each.name for module in later for each in vars(module).values() if isinstance(each, Table)

@@ -49,7 +49,7 @@ def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
             talk = converse(pipes, launched, task, orders, kill=inside.kill)
         finally:
             inside.end()
-        last, data = read_report(talk)
+        last, data = read_report(talk, launched.process.returncode)
         if not last and not talk.was_killed and launched.process.returncode in _KILLED:
             # The launcher is the first process in there, which nothing in there can kill.
             raise WorkFailed(

@@ -36,7 +36,7 @@ def run_direct(task: ProgramTask, entrance: int | None, *, walls: bool) -> Progr
             home=home, folder=folder, uid=None, walls=walls, alone=False, entrance=entrance
         )
         talk, code = _run_launcher(task, order, folder, entrance)
-        read_report(talk)
+        read_report(talk, code)
         kept, refused = scratch_folder.collect_files(folder, list(task.keep), task.disk_bytes)
         return ProgramEnding(
             code=code,

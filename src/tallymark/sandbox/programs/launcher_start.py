@@ -114,7 +114,7 @@ def converse(
     return talk
 
 
-def read_report(talk: PipeTalk) -> tuple[dict[str, Any], bytes]:
+def read_report(talk: PipeTalk, code: int | None = None) -> tuple[dict[str, Any], bytes]:
     """What the launcher said at the end, and the bytes after it; WorkFailed if it never began.
 
     Nothing at all of one that broke down later: that is as if the program had been killed.
@@ -124,7 +124,12 @@ def read_report(talk: PipeTalk) -> tuple[dict[str, Any], bytes]:
     # A program may flood its output, and be killed with its launcher, before that can say a word.
     if "started" not in line and talk.stopped != "output":
         said = talk.said_on(talk.stderr).decode(errors="replace").strip()
-        why = line.get("failed") or said or "it said nothing"
+        silent = "it said nothing"
+        if talk.stopped == "timeout":
+            silent = "it did not start in time"
+        elif code is not None:
+            silent = f"it ended with {f'signal {-code}' if code < 0 else f'code {code}'}"
+        why = line.get("failed") or said or silent
         raise WorkFailed(
             f"the sandbox could not be set up: {why}", hint="see what `tally doctor` says"
         )

@@ -97,8 +97,8 @@ class Backups:
         key = secrets.find_key(address) if with_key else None
         if with_key and key is None:
             raise InvalidInput("there is no key of secrets here", hint="leave --with-key out")
-        with make_file(path) as file, self._database.read_moment() as moment:
-            connection = moment.connection
+        with make_file(path) as file, self._database.long_snapshot() as snapshot:
+            connection = snapshot.connection
             tables = _list_tables()
             header = Header(
                 schema=CURRENT,

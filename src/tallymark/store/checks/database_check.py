@@ -1,6 +1,6 @@
 """`check_database`: everything that is kept beside the log, computed again; nothing is changed.
 
-All of it is read in one moment, so that a server may go on writing meanwhile.
+All of it is read in one snapshot, so that a server may go on writing meanwhile.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _OF_TENANTS = (
 def check_database(database: Database, find_plugin: FindPlugin | None = None) -> CheckReport:
     """What is not as it should be, of all tenants; scores by plugins only with `find_plugin`."""
     findings = Findings()
-    with database.read_moment() as moment:
-        connection = moment.connection
+    with database.long_snapshot() as snapshot:
+        connection = snapshot.connection
         for tenant in _list_tenants(connection):
             with _read_all(findings, tenant, "challenges"):
                 for kept in list_challenges(connection, tenant):

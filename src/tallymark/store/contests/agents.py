@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from tallymark.store.moments import Moment
     from tallymark.store.quick_statements import QuickStatements
 
 _NAMED = ManyQuery(
@@ -37,6 +36,15 @@ _NAMED = ManyQuery(
     FROM {given}
     JOIN agents ON agents.tenant = given.tenant AND agents.handle = given.handle
     WHERE agents.name <> agents.handle
+    """,
+    (("tenant", "text"), ("handle", "text")),
+)
+_OWNED = ManyQuery(
+    """
+    SELECT agents.handle, agents.owner
+    FROM {given}
+    JOIN agents ON agents.tenant = given.tenant AND agents.handle = given.handle
+    WHERE agents.owner IS NOT NULL
     """,
     (("tenant", "text"), ("handle", "text")),
 )
@@ -138,11 +146,17 @@ class Agents(TenantRows):
         names = self.names(handles)
         return {handle: label_agent(handle, name) for handle, name in names.items()}
 
-    def names(self, handles: Iterable[str], *, moment: Moment | None = None) -> dict[str, str]:
+    def names(self, handles: Iterable[str]) -> dict[str, str]:
         """The names of those agents that have others than their handles."""
         wanted = [(self._tenant, make_storable(each)) for each in handles]
-        with self._at(moment) as now:
-            return {row[0]: row[1] for row in now.read_many(_NAMED, wanted)}
+        with self._database.statement() as statements:
+            return {row[0]: row[1] for row in statements.read_many(_NAMED, wanted)}
+
+    def owners(self, handles: Iterable[str]) -> dict[str, str]:
+        """The owners of those agents that have one."""
+        wanted = [(self._tenant, make_storable(each)) for each in handles]
+        with self._database.statement() as statements:
+            return {row[0]: row[1] for row in statements.read_many(_OWNED, wanted)}
 
 
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:

@@ -11,6 +11,7 @@ its lock until the end: so `contest_audit.seq` grows as its entries are committe
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.agent_names import check_handle
@@ -61,7 +62,8 @@ class AttemptBatch:
         self._items = items
         self._statements = QuickStatements(connection)
         self._memory = BatchMemory(self._statements)
-        self._rows = BatchRows(self._statements, self._memory, len(items))
+        entering = Counter(each.tenant for each in items if isinstance(each, Enter | Report))
+        self._rows = BatchRows(self._statements, self._memory, entering)
         self._steps = AttemptSteps(self._statements, self._memory, self._rows)
         self._refused: dict[int, TallymarkError] = {}
         """By the number of the item."""

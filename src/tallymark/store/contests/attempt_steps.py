@@ -53,7 +53,7 @@ class AttemptSteps:
         if entrant.first_number is None:
             entrant.first_number = entrant.last_number
         expires_at = attempt_entry.find_deadline(kept.challenge, item.at)
-        key, version_id = self.rows.next_key(), self.memory.version_id(kept)
+        key, version_id = self.rows.next_key(kept.tenant), self.memory.version_id(kept)
         who = (key, kept.tenant, kept.id, version_id, item.agent, entrant.last_number)
         times = (item.at, expires_at, None, None)
         values = (*who, "entered", seed, *times, False, memoryless, "none", None, None)

@@ -378,12 +378,12 @@ class Attempts(TenantRows):
         from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
         key = attempt_rows.attempt_key(identifier)
-        with self._once(None) as statements:
+        with self._database.statement() as statements:
             found, frozen_at = score_rows.read_plain_history(statements, self._tenant, key)
         if found:
             return frozen_attempts.keep_earlier_scores(found, frozen_at if public else None)
-        with self._at(None) as now:
-            connection = now.connection
+        with self._database.snapshot() as snapshot:
+            connection = snapshot.connection
             row = self._find_row(connection, identifier)
             found = score_rows.read_history(connection, row)
             frozen_at = read_frozen_at(connection, row.challenge_id) if public else None

@@ -18,6 +18,7 @@ from tallymark.store.contests.contest_tables import ACTS, challenges
 from tallymark.store.contests.contest_tables import contest_audit as table
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_log
+from tallymark.store.row_numbers import take_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,8 @@ def write_entry(
     """Adds an entry for an attempt, for the whole challenge, or for none."""
     if challenge_id == _NO_CHALLENGE:
         lock_log(connection, tenant)
-    row = {"tenant": tenant, "challenge_id": challenge_id, "attempt": attempt}
+    number = take_number(connection, table.name, tenant)
+    row = {"seq": number, "tenant": tenant, "challenge_id": challenge_id, "attempt": attempt}
     connection.execute(insert(table).values(row | make_row(entry, find_actor())))
 
 

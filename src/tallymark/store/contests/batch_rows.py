@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import WorkFailed
@@ -11,9 +12,10 @@ from tallymark.store.contests.audit_log import SYSTEM
 from tallymark.store.contests.batch_memory import ROW_NAMES, take_row
 from tallymark.store.contests.score_rows import SCORE_NAMES
 from tallymark.store.quick_statements import write_insert
+from tallymark.store.row_numbers import take_number, take_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tallymark.store.actors import Actor
     from tallymark.store.contests.batch_memory import AttemptRow, BatchMemory
@@ -36,6 +38,7 @@ _DETAILS = (
 )
 _HISTORY = ("scoring", "agent", "attempt", "tenant", "score", "result", "error", "at")
 _AUDIT = (
+    "seq",
     "tenant",
     "challenge_id",
     "attempt",
@@ -48,8 +51,6 @@ _AUDIT = (
     "address",
 )
 _REQUEST = ("tenant", "agent", "key", "digest", "attempt", "at")
-_LAST_KEY = "SELECT seq FROM sqlite_sequence WHERE name = 'attempts'"
-_NEXT_KEYS = "SELECT nextval(pg_get_serial_sequence('attempts', 'key')) FROM generate_series(1, ?)"
 
 
 class KeyTaken(WorkFailed):
@@ -59,11 +60,14 @@ class KeyTaken(WorkFailed):
 class BatchRows:
     """Rows to be written, by table."""
 
-    def __init__(self, statements: QuickStatements, memory: BatchMemory, most_new: int) -> None:
+    def __init__(
+        self, statements: QuickStatements, memory: BatchMemory, most_new: Mapping[str, int]
+    ) -> None:
+        """`most_new` is how many attempts it makes at most, by tenant."""
         self._statements = statements
         self._memory = memory
         self._most_new = most_new
-        self._keys: Iterator[int] | None = None
+        self._keys: dict[str, Iterator[int]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -76,17 +80,15 @@ class BatchRows:
         self._requests: list[tuple[Any, ...]] = []
         self._audit: list[tuple[Any, ...]] = []
 
-    def next_key(self) -> int:
+    def next_key(self, tenant: str) -> int:
         """A key for a new attempt, that nobody else gets."""
-        if self._keys is None:
-            if self._statements.is_postgres:
-                found = self._statements.read(_NEXT_KEYS, self._most_new)
-                self._keys = (key for (key,) in found)
-            else:
-                # The transaction has SQLite's only write lock.
-                last = next(iter(self._statements.read(_LAST_KEY)), (0,))[0]
-                self._keys = iter(range(last + 1, last + 1 + self._most_new))
-        return next(self._keys)
+        connection = self._statements.connection
+        if not self._statements.is_postgres:
+            return take_number(connection, "attempts", tenant)
+        if tenant not in self._keys:  # in one step, because each takes a round trip
+            most = self._most_new[tenant]
+            self._keys[tenant] = iter(take_numbers(connection, "attempts", tenant, most))
+        return next(self._keys[tenant])
 
     def log(  # noqa: PLR0913 (the columns of an entry)
         self,
@@ -159,7 +161,13 @@ class BatchRows:
 
     def write_log(self) -> None:
         """The log alone: what comes next is written to it by others."""
-        self._statements.insert("contest_audit", _AUDIT, self._audit)
+        connection, counts = self._statements.connection, Counter(each[0] for each in self._audit)
+        numbers = {
+            tenant: iter(take_numbers(connection, "contest_audit", tenant, count))
+            for tenant, count in counts.items()
+        }
+        rows = [(next(numbers[each[0]]), *each) for each in self._audit]
+        self._statements.insert("contest_audit", _AUDIT, rows)
         self._audit = []
 
     def _write_attempts(self) -> None:

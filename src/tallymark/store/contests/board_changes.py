@@ -21,7 +21,7 @@ from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.contests.frozen_attempts import TELLING
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.database_dialects import repeatable_read
 from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class BoardChanges(TenantRows):
     def newest(self, name: str) -> Newest:
         """How far a challenge is."""
         with self._database.read() as connection:
-            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            kept = find_challenge(repeatable_read(connection), self._tenant, name)
             return _read_newest(connection, kept)
 
     def after(
@@ -126,7 +126,7 @@ class BoardChanges(TenantRows):
         The two are one while the board is not frozen.
         """
         with self._database.read() as connection:
-            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            kept = find_challenge(repeatable_read(connection), self._tenant, name)
             newest = _read_newest(connection, kept)
             entries = _read_entries(connection, kept, seq, newest.seq)
             live = _Side(connection, kept, frozen=False).tell(newest, entries, absent_changed)

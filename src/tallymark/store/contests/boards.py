@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.batch_memory import BatchMemory, Entrant
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.rank_blocks import Spot
-    from tallymark.store.moments import Moment
     from tallymark.store.quick_statements import QuickStatements
+    from tallymark.store.read_snapshots import ReadSnapshot
 
     _Row: TypeAlias = tuple[Any, ...]
     """Its spot, then `_NAMES`, then how far its trajectory can be believed."""
@@ -141,7 +141,6 @@ class Boards(TenantRows):
         limit: int = 100,
         offset: int = 0,
         public: bool = True,
-        moment: Moment | None = None,
     ) -> list[Standing]:
         """So many standings from the best down, after the first `offset`."""
         if limit < 1 or offset < 0:
@@ -151,20 +150,18 @@ class Boards(TenantRows):
             )
         plain = plain_boards.LATER_PAGE if offset else plain_boards.FIRST_PAGE
         values = {"most": limit, "skipped": offset} if offset else {"most": limit}
-        rows = self._ask_plain(plain, name, public, moment, values)
+        rows = self._ask_plain(plain, name, public, values)
         if not rows:
-            rows = self._read_page(name, limit, offset, public, moment)
+            rows = self._read_page(name, limit, offset, public)
         return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
-    def _read_page(
-        self, name: str, limit: int, offset: int, public: bool, moment: Moment | None
-    ) -> list[_Row]:
-        with self._at(moment) as now:
-            shown = self._find_board(now, name, public)
+    def _read_page(self, name: str, limit: int, offset: int, public: bool) -> list[_Row]:
+        with self._database.snapshot() as snapshot:
+            shown = self._find_board(snapshot, name, public)
             spot: Spot | None = rank_blocks.FIRST
             if offset:
                 skipped = shown.count_skipped(offset)
-                spot = rank_blocks.find_spot_after(now, shown.board, skipped)
+                spot = rank_blocks.find_spot_after(snapshot, shown.board, skipped)
             if spot is None:
                 return []
             return shown.read_page(_PAGE, spot, limit)
@@ -172,10 +169,10 @@ class Boards(TenantRows):
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
         values = {"agent": make_storable(agent)}
-        for *row, rank in self._ask_plain(plain_boards.PLACE, name, public, None, values):
+        for *row, rank in self._ask_plain(plain_boards.PLACE, name, public, values):
             return _make_standing(int(rank), tuple(row))
-        with self._at(None) as now:
-            found = self._find_board(now, name, public).find_agent(agent)
+        with self._database.snapshot() as snapshot:
+            found = self._find_board(snapshot, name, public).find_agent(agent)
         return None if found is None else _make_standing(*found)
 
     def around(
@@ -185,23 +182,20 @@ class Boards(TenantRows):
         *,
         each: int = 3,
         public: bool = True,
-        moment: Moment | None = None,
     ) -> list[Standing]:
         """An agent with up to so many before and behind it; empty when it is not on the board."""
         values = {"agent": make_storable(agent), "most": each}
-        rows = self._ask_plain(plain_boards.NEIGHBOURS, name, public, moment, values)
+        rows = self._ask_plain(plain_boards.NEIGHBOURS, name, public, values)
         if rows:
             rows.sort()  # by their spots, with which they begin, and of which no two are alike
             before = next(nth for nth, row in enumerate(rows) if row[3] == agent)
             first = int(rows[0][-1]) - before
             return [_make_standing(nth, row[:-1]) for nth, row in enumerate(rows, first)]
-        return self._read_neighbours(name, agent, each, public, moment)
+        return self._read_neighbours(name, agent, each, public)
 
-    def _read_neighbours(
-        self, name: str, agent: str, each: int, public: bool, moment: Moment | None
-    ) -> list[Standing]:
-        with self._at(moment) as now:
-            shown = self._find_board(now, name, public)
+    def _read_neighbours(self, name: str, agent: str, each: int, public: bool) -> list[Standing]:
+        with self._database.snapshot() as snapshot:
+            shown = self._find_board(snapshot, name, public)
             found = shown.find_agent(agent)
             if found is None:
                 return []
@@ -226,40 +220,41 @@ class Boards(TenantRows):
         found = {name: self.standing(name, agent, public=public) for name in names}
         return {name: each for name, each in found.items() if each is not None}
 
-    def size(self, name: str, *, public: bool = True, moment: Moment | None = None) -> int:
+    def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
-        for (size,) in self._ask_plain(plain_boards.SIZE, name, public, moment, {}):
+        for (size,) in self._ask_plain(plain_boards.SIZE, name, public, {}):
             return int(size)
-        with self._at(moment) as now:
-            return self._find_board(now, name, public).size
+        with self._database.snapshot() as snapshot:
+            return self._find_board(snapshot, name, public).size
 
     def _ask_plain(
         self,
         query: QuickSelect,
         name: str,
         public: bool,
-        moment: Moment | None,
         values: Mapping[str, Any],
     ) -> list[_Row]:
         """What is asked of a plain board; no rows where it is not one."""
         which = {"whose": self._tenant, "called": make_storable(name), "is_public": public}
-        with self._once(moment) as statements:
+        with self._database.statement() as statements:
             return statements.select(query, {**which, **values})
 
-    def _find_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
+    def _find_board(self, snapshot: ReadSnapshot, name: str, public: bool) -> _ShownBoard:
         name = make_storable(name)
         key = ("board", self._tenant, name, public)
-        return now.recall(key, lambda: self._read_board(now, name, public))
+        return snapshot.recall(key, lambda: self._read_board(snapshot, name, public))
 
-    def _read_board(self, now: Moment, name: str, public: bool) -> _ShownBoard:
-        rows = now.select(_CHALLENGE, {"whose": self._tenant, "called": name, "is_public": public})
+    def _read_board(self, snapshot: ReadSnapshot, name: str, public: bool) -> _ShownBoard:
+        rows = snapshot.select(
+            _CHALLENGE, {"whose": self._tenant, "called": name, "is_public": public}
+        )
         if not rows:
-            raise explain_unknown_challenge(now.connection, self._tenant, name)
+            raise explain_unknown_challenge(snapshot.connection, self._tenant, name)
         ((challenge_id, edition, one_per, some_absent),) = rows
         board = Board(self._tenant, challenge_id, edition)
         of_owners = one_per == "owner"
         query = _LEFT_OUT if of_owners else _OUT if some_absent else None
-        return _ShownBoard(now, board, query, of_owners=of_owners)
+        return _ShownBoard(snapshot, board, query, of_owners=of_owners)
 
 
 @dataclass(frozen=True)
@@ -270,7 +265,7 @@ class _ShownBoard:
     one of the same owner. These can be very many, so pages are read without knowing all of them.
     """
 
-    now: Moment
+    snapshot: ReadSnapshot
     board: Board
     left_out: QuickSelect | None
     """Asks for those who are not shown; None where everybody is."""
@@ -282,20 +277,20 @@ class _ShownBoard:
         if self.left_out is None:
             return {}
         values = self.board.values() | {"whose": self.board.tenant}
-        return {each[3]: _get_spot(each) for each in self.now.select(self.left_out, values)}
+        return {each[3]: _get_spot(each) for each in self.snapshot.select(self.left_out, values)}
 
     @cached_property
     def size(self) -> int:
         """How many agents are shown."""
-        return rank_blocks.count_rows(self.now, self.board) - len(self.absent)
+        return rank_blocks.count_rows(self.snapshot, self.board) - len(self.absent)
 
     def read_page(self, page: _Page, spot: Spot, limit: int) -> list[_Row]:
         """So many rows from a spot on, or from it back."""
         values = self.board.values(at=spot)
         if self.of_owners:
-            return self.now.select(page.of_owners, values | {"most": limit})
+            return self.snapshot.select(page.of_owners, values | {"most": limit})
         values |= {"most": limit + len(self.absent)}
-        rows = self.now.select(page.of_all, values)
+        rows = self.snapshot.select(page.of_all, values)
         return [each for each in rows if each[3] not in self.absent][:limit]
 
     def count_skipped(self, offset: int) -> int:
@@ -303,21 +298,21 @@ class _ShownBoard:
         spots = sorted(self.absent.values())
 
         def count_shown_before(nth: int) -> int:
-            return rank_blocks.count_rows_before(self.now, self.board, spots[nth]) - nth
+            return rank_blocks.count_rows_before(self.snapshot, self.board, spots[nth]) - nth
 
         return offset + bisect_right(range(len(spots)), offset, key=count_shown_before)
 
     def find_agent(self, agent: str) -> tuple[int, _Row] | None:
         """An agent's rank and row."""
         page = _MINE.of_owners if self.of_owners else _MINE.of_all
-        rows = self.now.select(
+        rows = self.snapshot.select(
             page, self.board.values() | {"whose": make_storable(agent), "most": 1}
         )
         if not rows or agent in self.absent:
             return None
         (row,) = rows
         spot = _get_spot(row)
-        before = rank_blocks.count_rows_before(self.now, self.board, spot)
+        before = rank_blocks.count_rows_before(self.snapshot, self.board, spot)
         return 1 + before - sum(each < spot for each in self.absent.values()), row
 
 

@@ -21,6 +21,7 @@ from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, find_version_id
 from tallymark.store.contests.contest_tables import board_blocks, boards
 from tallymark.store.database_dialects import enlarge_cache, insert_columns, insert_many
+from tallymark.store.row_numbers import take_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,7 +134,7 @@ class BulkLoad:
 
     def _insert_chunk(self, chunk: Sequence[Attempt], rated: bool) -> None:
         """Column by column, which takes half as long as row by row."""
-        keys = self._reserve_keys(len(chunk))
+        keys = list(take_numbers(self.connection, "attempts", self.kept.tenant, len(chunk)))
         outcomes = [self._find_outcome(each) for each in chunk]
         numbers = self._find_numbers(chunk)
         insert_columns(
@@ -250,17 +251,6 @@ class BulkLoad:
                 self.connection, self.kept, "load", origin, self.at
             )
         return self._scorings[origin]
-
-    def _reserve_keys(self, count: int) -> list[int]:
-        """So many keys that nobody else gets."""
-        if self.connection.dialect.name == "postgresql":
-            sequence = "pg_get_serial_sequence('attempts', 'key')"
-            query = text(f"SELECT nextval({sequence}) FROM generate_series(1, :count)")  # noqa: S608
-            return list(self.connection.scalars(query, {"count": count}))
-        query = text("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'attempts'")
-        # The transaction has SQLite's only write lock. AUTOINCREMENT goes on after the highest key.
-        last: int = self.connection.execute(query).scalar_one()
-        return list(range(last + 1, last + 1 + count))
 
     def _remember_scores(self) -> None:
         names = ("scoring", "agent", "attempt", "tenant", "score", "result", "error")

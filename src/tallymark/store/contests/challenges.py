@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
-    from tallymark.store.moments import Moment
+    from tallymark.store.read_snapshots import ReadSnapshot
 
     _Columns: TypeAlias = dict[str, float | None]
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
@@ -289,22 +289,20 @@ class Challenges(TenantRows):
         with self._database.read() as connection:
             return find_challenge(connection, self._tenant, name)
 
-    def find_newest(
-        self, name: str, *, moment: Moment | None = None
-    ) -> tuple[StoredChallenge, int, int]:
+    def find_newest(self, name: str) -> tuple[StoredChallenge, int, int]:
         """The same with the last entries of the log: its own, and of its tenant's agents and keys.
 
         While these are the same, so is all that its board shows.
         """
         name = make_storable(name)
-        with self._at(moment) as now:
+        with self._database.snapshot() as snapshot:
             key = ("newest", self._tenant, name)
-            return now.recall(key, lambda: self._read_newest(now, name))
+            return snapshot.recall(key, lambda: self._read_newest(snapshot, name))
 
-    def _read_newest(self, now: Moment, name: str) -> tuple[StoredChallenge, int, int]:
-        found = now.read(_NEWEST, self._tenant, self._tenant, name)
+    def _read_newest(self, snapshot: ReadSnapshot, name: str) -> tuple[StoredChallenge, int, int]:
+        found = snapshot.read(_NEWEST, self._tenant, self._tenant, name)
         if not found:
-            raise explain_unknown_challenge(now.connection, self._tenant, name)
+            raise explain_unknown_challenge(snapshot.connection, self._tenant, name)
         *facts, definition, seq, tenant_seq = found[0]
         told: Any = (*facts, _decode(definition))
         return StoredChallenge(*told), seq or 0, tenant_seq or 0

@@ -32,7 +32,7 @@ from tallymark.store.contests.contest_tables import agents, boards, challenges
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.ratings import is_elsewhere
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.database_dialects import repeatable_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -168,7 +168,7 @@ class Figures(TenantRows):
     def values(self, name: str, *, public: bool = True) -> list[float]:
         """What the board of a challenge is ordered by, of every agent that has a value."""
         with self._database.read() as connection:
-            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            kept = find_challenge(repeatable_read(connection), self._tenant, name)
             query = select(boards.c.value).where(
                 kept.get_board(public=public).rows(boards),
                 boards.c.value.is_not(None),
@@ -181,7 +181,7 @@ class Figures(TenantRows):
     ) -> dict[str, float | None]:
         """What the board of a challenge orders these agents by; those alone who are on it."""
         with self._database.read() as connection:
-            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            kept = find_challenge(repeatable_read(connection), self._tenant, name)
             query = select(boards.c.agent, boards.c.value).where(
                 kept.get_board(public=public).rows(boards), boards.c.agent.in_(list(handles))
             )

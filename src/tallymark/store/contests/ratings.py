@@ -23,7 +23,7 @@ from tallymark.store.contests.contest_tables import ratings as table
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.frozen_attempts import read_voids
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.database_dialects import repeatable_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -39,7 +39,7 @@ class Ratings(TenantRows):
     """What `store.ratings` is. `public=False` shows what is hidden while a board is frozen."""
 
     _folded: tuple[Any, _PubliclyKnown | None] = (None, None)
-    """What was last folded for those who know some challenges alone, and of which moment it is."""
+    """What was last folded for those who know some challenges alone, and what it was made of."""
 
     def elo(
         self,
@@ -76,17 +76,17 @@ class Ratings(TenantRows):
     ) -> _PubliclyKnown | None:
         """To fold many matches takes seconds, and strangers ask often: it is done once."""
         if only is None:
-            return _read_known(read_one_moment(connection), self._tenant)
-        moment = (frozenset(only), _read_newest(read_one_moment(connection), self._tenant))
+            return _read_known(repeatable_read(connection), self._tenant)
+        made_of = (frozenset(only), _read_newest(repeatable_read(connection), self._tenant))
         folded = self._folded
-        if folded[0] != moment:
-            folded = self._folded = (moment, _read_known(connection, self._tenant, only=only))
+        if folded[0] != made_of:
+            folded = self._folded = (made_of, _read_known(connection, self._tenant, only=only))
         return folded[1]
 
     def newest(self) -> tuple[tuple[int | None, ...], ...]:
         """While this is the same, so are all ratings, but for what time alone changes."""
         with self._database.read() as connection:
-            return tuple(_read_newest(read_one_moment(connection), self._tenant))
+            return tuple(_read_newest(repeatable_read(connection), self._tenant))
 
     def of(self, agent: str, *, public: bool = True) -> EloRating:
         """One agent's rating; that of a newcomer if it has played no match."""
@@ -96,7 +96,7 @@ class Ratings(TenantRows):
         with self._database.read() as connection:
             known = None
             if public:
-                known = _read_known(read_one_moment(connection), self._tenant, agent)
+                known = _read_known(repeatable_read(connection), self._tenant, agent)
             if known is not None and agent in known.concerned:
                 return known.elo.get(agent, EloRating())
             row = connection.execute(query).one_or_none()
@@ -112,7 +112,7 @@ class Ratings(TenantRows):
             .order_by(counts.agent, challenges.c.name)
         )
         with self._database.read() as connection:
-            known = _read_known(read_one_moment(connection), self._tenant) if public else None
+            known = _read_known(repeatable_read(connection), self._tenant) if public else None
             found = [Pair(*row) for row in connection.execute(query)]
         if known is None:
             return found
@@ -187,7 +187,7 @@ def _read_known(
 ) -> _PubliclyKnown | None:
     """What the public knows while boards are frozen, or of `only` these; None where that is all.
 
-    The connection reads one moment.
+    The connection's transaction is a snapshot.
     """
     mine = (challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
     query = select(challenges.c.id, challenges.c.frozen_at).where(*mine)

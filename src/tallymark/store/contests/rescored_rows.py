@@ -16,6 +16,7 @@ from sqlalchemy import (
     and_,
     case,
     exists,
+    func,
     insert,
     literal,
     null,
@@ -38,6 +39,7 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.contest_tables import contest_audit
 from tallymark.store.database_dialects import count_inserted, insert_many
+from tallymark.store.row_numbers import take_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -184,7 +186,12 @@ def _remember_scores(connection: Connection, given: ScoringStamp) -> int:
 
 def _move_attempts(connection: Connection, kept: StoredChallenge, at: float) -> None:
     """Attempts that failed and now have a score, and the other way round; both are written down."""
+    count = connection.scalar(select(func.count()).where(_another_state)) or 0
+    if not count:
+        return
+    before = take_numbers(connection, contest_audit.name, kept.tenant, count)[0] - 1
     entry: dict[str, Any] = {
+        "seq": before + func.row_number().over(order_by=attempts.c.key),
         "tenant": literal(kept.tenant),
         "challenge_id": literal(kept.id),
         "attempt": attempts.c.key,

@@ -35,7 +35,7 @@ from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents as agents_table
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.database_dialects import repeatable_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,7 @@ class ScoreColumnReader(TenantRows):
         `public` are those of the frozen board while there is one.
         """
         with self._database.read() as connection:
-            kept = find_challenge(read_one_moment(connection), self._tenant, name)
+            kept = find_challenge(repeatable_read(connection), self._tenant, name)
             if kept.challenge.kind == "versus":
                 raise InvalidInput(f"{name} is played red against blue: no rule scores it")
             frozen_at = kept.frozen_at if public else None

@@ -30,6 +30,7 @@ from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.audit_log import JUDGED, SENT
 from tallymark.store.contests.versus_tables import is_unjudged, submissions, verdicts
 from tallymark.store.database import TenantRows
+from tallymark.store.row_numbers import take_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -321,9 +322,10 @@ def _check_times(kept: StoredChallenge, at: float) -> None:
 def _insert_submission(
     connection: Connection, kept: StoredChallenge, row: dict[str, Any], **stored: str
 ) -> SideSubmission:
-    values = {"tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
-    made = connection.execute(insert(submissions).values(values).returning(submissions.c.id))
-    return SideSubmission(id=made.scalar_one(), **row)
+    number = take_number(connection, submissions.name, kept.tenant)
+    values = {"id": number, "tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
+    connection.execute(insert(submissions).values(values))
+    return SideSubmission(id=number, **row)
 
 
 def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:

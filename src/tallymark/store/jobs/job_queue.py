@@ -72,7 +72,8 @@ class _Waiting(NamedTuple):
     owner: str
     running: int
     ready: int
-    oldest: int | None
+    oldest: float | None
+    """Since when the first of these waits."""
 
 
 class JobQueue:
@@ -260,7 +261,7 @@ class JobQueue:
         columns = (
             func.sum(case((jobs.c.state == "running", 1), else_=0)),
             func.sum(case((ready, 1), else_=0)),
-            func.min(case((ready, jobs.c.number))),
+            func.min(case((ready, jobs.c.not_before))),
         )
         query = select(jobs.c.tenant, jobs.c.owner, *columns).where(text(LIVE))
         found = connection.execute(query.group_by(jobs.c.tenant, jobs.c.owner))
@@ -339,7 +340,7 @@ def share_out(
         of_tenant[each.tenant] += each.running
         of_owner[each.tenant, each.owner] += each.running
 
-    def rank(each: _Waiting) -> tuple[int | None, ...]:
+    def rank(each: _Waiting) -> tuple[float | None, ...]:
         owner = each[:2]
         running = (of_tenant[each.tenant], of_owner[owner])
         return (*running, last.get(each.tenant, 0), last.get(owner, 0), each.oldest)

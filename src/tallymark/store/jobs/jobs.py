@@ -16,6 +16,7 @@ from tallymark.store.database_dialects import dialect_insert
 from tallymark.store.jobs.job_bell import find_bell
 from tallymark.store.jobs.job_tables import UNFINISHED, jobs
 from tallymark.store.leases import Holder, read_clock
+from tallymark.store.row_numbers import take_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,12 +109,12 @@ class Jobs(TenantRows):
 
     def get(self, job_id: str) -> Job:
         """A job by its id."""
-        with self._database.read() as connection:
-            return self._read(connection, job_id)
+        with self._database.snapshot() as snapshot:
+            return self._read(snapshot.connection, job_id)
 
     async def aget(self, job_id: str) -> Job:
         """The same, while the event loop does other things."""
-        return await self._database.aread(lambda moment: self._read(moment.connection, job_id))
+        return await self._database.aread(lambda: self.get(job_id))
 
     def find(self, kind: str, subject: str) -> Job | None:
         """The last job of a kind about something."""
@@ -238,8 +239,10 @@ def add_rows(connection: Connection, tenant: str, new: Sequence[NewJob]) -> None
     if not new:
         return
     now = read_clock(connection)
+    numbers = take_numbers(connection, jobs.name, tenant, len(new))
     rows = [
         {
+            "number": number,
             "tenant": tenant,
             "state": "queued",
             "takeovers": 0,
@@ -247,7 +250,7 @@ def add_rows(connection: Connection, tenant: str, new: Sequence[NewJob]) -> None
             **{name: getattr(each, name) for name in ("id", "owner", "kind", "subject", "payload")},
             "delay": each.delay,
         }
-        for each in new
+        for number, each in zip(numbers, new, strict=True)
     ]
     waits = {"created_at": now, "not_before": now + bindparam("delay", type_=FiniteFloat)}
     statement = dialect_insert(connection, jobs).values(waits).on_conflict_do_nothing()

@@ -15,6 +15,7 @@ from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import dialect_insert, lock_rows
 from tallymark.store.reviews import judged_cases
 from tallymark.store.reviews.review_tables import reviews as table
+from tallymark.store.row_numbers import take_number
 from tallymark.store.runs.run_tables import case_results
 from tallymark.text import clean_line
 
@@ -65,6 +66,7 @@ class Reviews(TenantRows):
         def work(connection: Connection) -> tuple[Review, bool]:
             self.require_case(connection, key)
             row = {
+                "id": take_number(connection, table.name, self._tenant),
                 "tenant": self._tenant,
                 "run_id": key.run,
                 "case_name": key.case,

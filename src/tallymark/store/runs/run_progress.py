@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import select
 
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import read_one_moment
+from tallymark.store.database_dialects import repeatable_read
 from tallymark.store.runs import run_rows
 from tallymark.store.runs.run_tables import case_results, runs
 
@@ -85,7 +85,7 @@ class RunProgressReader(TenantRows):
     def read(self, run_id: str, counts: RunCounts) -> RunProgress:
         """How far a run is, with what is new since `counts`, which are brought up to date."""
         with self._database.read() as connection:
-            record = run_rows.find(read_one_moment(connection), self._tenant, run_id)
+            record = run_rows.find(repeatable_read(connection), self._tenant, run_id)
             mine = (runs.c.tenant == self._tenant, runs.c.id == record.id)
             seq = connection.execute(select(runs.c.stored).where(*mine)).scalar_one()
             last: deque[CaseNow] = deque(maxlen=_MOST_CASES)

@@ -11,6 +11,7 @@ from tallymark.errors import Conflict, NotFound
 from tallymark.store.database import TenantRows
 from tallymark.store.jobs.jobs import NewJob, add_rows
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.row_numbers import take_number
 from tallymark.store.traces.rule_days import lock_rule
 from tallymark.store.traces.rule_tables import rule_backfills as table
 from tallymark.store.traces.rules import name_author
@@ -92,7 +93,9 @@ class Backfills(TenantRows):
                     hint=f"wait for its job {other.job}, or cancel that",
                 )
             job = NewJob(kind=JOB_KIND, subject="", owner=rule.owner)
+            number = take_number(connection, table.name, self._tenant)
             values = {
+                "id": number,
                 "tenant": self._tenant,
                 "rule": rule.id,
                 "rule_version": rule.version_id,
@@ -107,8 +110,7 @@ class Backfills(TenantRows):
                 "spent": 0.0,
                 **dict.fromkeys(_COUNTS, 0),
             }
-            made = connection.execute(insert(table).values(values).returning(table.c.id))
-            number: int = made.scalar_one()
+            connection.execute(insert(table).values(values))
             add_rows(connection, self._tenant, [msgspec.structs.replace(job, subject=str(number))])
             return self._require(connection, number)
 

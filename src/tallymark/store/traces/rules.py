@@ -14,6 +14,7 @@ from tallymark.store.actors import find_actor
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_rows
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.row_numbers import take_number
 from tallymark.store.traces.rule_days import count, find_day
 from tallymark.store.traces.rule_tables import rule_versions
 from tallymark.store.traces.rule_tables import rules as table
@@ -136,8 +137,9 @@ class Rules(TenantRows):
                 raise Conflict(f"there is a rule {name!r} already", hint="edit it, or name another")
             values = {"name": name, "state": "active", "version": 1, "owner": owner}
             times = {"created_at": at, "changed_at": at}
+            rule = take_number(connection, table.name, self._tenant)
             statement = insert(table).values(tenant=self._tenant, failures=0, **values, **times)
-            rule = connection.execute(statement.returning(table.c.id)).scalar_one()
+            connection.execute(statement.values(id=rule))
             self._add_version(connection, rule, 1, definition, at)
             return self._require(connection, name)
 
@@ -264,6 +266,7 @@ class Rules(TenantRows):
         self, connection: Connection, rule: int, number: int, said: RuleDefinition, at: float
     ) -> None:
         values = {
+            "id": take_number(connection, rule_versions.name, self._tenant),
             "tenant": self._tenant,
             "rule": rule,
             "number": number,

@@ -9,6 +9,7 @@ and id.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import msgspec
 from tallymark.store.column_types import make_storable
 from tallymark.store.contests.batch_rows import KeyTaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.row_numbers import take_numbers
 from tallymark.store.traces.labels import find_label_ids, remove_trace_labels
 from tallymark.store.traces.segments import Segment, merge_segments
 from tallymark.store.traces.trace_items import ROOTLESS_QUIET_S, KeptTraces
@@ -56,8 +58,6 @@ _UNSETTLED = ManyQuery(
 _BODIES = "SELECT number, version, format, body FROM trace_segments WHERE trace = ?"
 _MOST_COPIES = 4
 """A trace is not looked through for spans that came twice when it has so many times its limit."""
-_LAST_KEY = "SELECT seq FROM sqlite_sequence WHERE name = 'traces'"
-_NEXT_KEYS = "SELECT nextval(pg_get_serial_sequence('traces', 'key')) FROM generate_series(1, ?)"
 _SEGMENT_NAMES = ("trace", "number", "tenant", "version", "at", "format", "spans", "body")
 _CHANGING = ("segments", "last_at", "due_at", *FACT_NAMES, "labels", "lost", "bytes")
 CHANGE = f"UPDATE traces SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE key = ?"  # noqa: S608
@@ -72,9 +72,9 @@ class _Row:
     key: int
     fresh: bool
     facts: TraceFacts | None
-    first_at: float
-    last_at: float
-    due_at: float | None
+    first_at: float = 0.0
+    last_at: float = 0.0
+    due_at: float | None = 0.0
     version: int = 0
     arrived: int = 0
     """Spans of all segments; one that came twice counts twice."""
@@ -142,17 +142,13 @@ class TraceBatch:
         self._make_rows(new)
 
     def _make_rows(self, names: Sequence[TraceName]) -> None:
-        if not names:
-            return
-        if self._statements.is_postgres:
-            keys = [key for (key,) in self._statements.read(_NEXT_KEYS, len(names))]
-        else:  # the transaction has SQLite's only write lock
-            last = next(iter(self._statements.read(_LAST_KEY)), (0,))[0]
-            keys = list(range(last + 1, last + 1 + len(names)))
-        for (tenant, trace_id), key in zip(names, keys, strict=True):
-            self._rows[tenant, trace_id] = _Row(
-                tenant, trace_id, key, fresh=True, facts=None, first_at=0.0, last_at=0.0, due_at=0.0
-            )
+        connection = self._statements.connection
+        for tenant, count in Counter(tenant for tenant, _ in names).items():
+            keys = take_numbers(connection, "traces", tenant, count)
+            own = (trace_id for owner, trace_id in names if owner == tenant)
+            for trace_id, key in zip(own, keys, strict=True):
+                row = _Row(tenant, trace_id, key, fresh=True, facts=None)
+                self._rows[tenant, trace_id] = row
 
     def _take(self, item: KeepTraces) -> KeptTraces:
         kept = refused = 0

@@ -19,6 +19,7 @@ from tallymark.store.jobs.job_bell import find_bell
 from tallymark.store.jobs.job_tables import jobs
 from tallymark.store.jobs.jobs import NewJob, add_rows
 from tallymark.store.leases import read_clock
+from tallymark.store.row_numbers import take_number
 from tallymark.store.webhooks.webhook_tables import webhook_deliveries as table
 from tallymark.store.webhooks.webhook_tables import webhooks
 from tallymark.text import shorten
@@ -104,6 +105,7 @@ def _queue(connection: Connection, tenant: str, webhook_id: str, told: Occurrenc
     delivery = f"whd_{secrets.token_hex(10)}"
     body = {"type": told.event, "timestamp": _write_moment(told.at), "data": told.data}
     row = {
+        "number": take_number(connection, table.name, tenant),
         "tenant": tenant,
         "webhook": webhook_id,
         "id": delivery,

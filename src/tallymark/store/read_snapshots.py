@@ -1,6 +1,7 @@
-"""`Moment`: the database as it is at one moment, for one reader or for several that came together.
+"""`ReadSnapshot`: a read transaction, in which everything sees the database at one time.
 
-What several ask of it is read once. See docs/decisions/0037-quick-routes.md.
+`Store.read` opens one for all that an operation reads, and `Database.aread` one for several that
+came together. What they ask for twice is read once.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Moment(QuickStatements):
-    """Of a transaction whose reads all see the same."""
+class ReadSnapshot(QuickStatements):
+    """The statements of a transaction whose reads all see the same."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._known: dict[Hashable, Any] = {}
 
     def recall(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What was read under this key before, or else what is read now."""
+        """Return what was read under this key before, or else read it now."""
         if key not in self._known:
             self._known[key] = read()
         found: T = self._known[key]

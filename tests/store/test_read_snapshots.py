@@ -1,0 +1,113 @@
+"""Read snapshots: what is read together is of one time, and was not over when it was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+
+import pytest
+from tests.store.contest_samples import an_outcome, play
+
+from tallymark.errors import NotFound
+from tallymark.store import Store
+from tallymark.store.read_snapshots import ReadSnapshot
+
+
+def in_a_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_all_that_is_read_in_a_snapshot_is_of_one_time(contest: Store) -> None:
+    play(contest, "alice", an_outcome())
+    with contest.read():
+        before = contest.boards.size("sums")
+        in_a_thread(lambda: play(contest, "bob", an_outcome()))
+        assert contest.boards.standing("sums", "bob") is None
+        with contest.read():
+            assert contest.boards.size("sums") == before == 1
+    assert contest.boards.size("sums") == 2
+
+
+def test_a_snapshot_belongs_to_its_thread(contest: Store) -> None:
+    found: list[int] = []
+    play(contest, "alice", an_outcome())
+    with contest.read():
+        assert contest.boards.size("sums") == 1
+        in_a_thread(lambda: play(contest, "bob", an_outcome()))
+        in_a_thread(lambda: found.append(contest.boards.size("sums")))
+        assert contest.boards.size("sums") == 1
+    assert found == [2]
+
+
+def test_nothing_is_written_in_a_snapshot(contest: Store) -> None:
+    with contest.read(), pytest.raises(RuntimeError, match="a write inside"):
+        play(contest, "alice", an_outcome())
+    with contest.read(), pytest.raises(RuntimeError, match="a write inside"):
+        contest.challenges.close("sums", at=1.0, reason="x")
+    play(contest, "alice", an_outcome())
+
+
+def test_a_snapshot_that_broke_leaves_none_behind(contest: Store) -> None:
+    with pytest.raises(NotFound), contest.read():
+        contest.boards.size("sum")
+    play(contest, "alice", an_outcome())
+    assert contest.boards.size("sums") == 1
+
+
+def test_what_was_committed_is_in_what_is_read_next(contest: Store) -> None:
+    async def main() -> list[int]:
+        found = []
+        for agent in ("alice", "bob", "charlie"):
+            play(contest, agent, an_outcome())
+            found.append(await contest.read_soon(lambda: contest.boards.size("sums")))
+        return found
+
+    assert asyncio.run(main()) == [1, 2, 3]
+
+
+def test_those_who_come_together_are_read_for_once_and_answered_each(contest: Store) -> None:
+    snapshots: list[ReadSnapshot] = []
+    numbers = itertools.count(1)
+
+    def look() -> int:
+        with contest.read() as snapshot:
+            snapshots.append(snapshot)
+            return snapshot.recall("once", lambda: next(numbers))
+
+    def refuse() -> int:
+        return contest.boards.size("sum")
+
+    async def main() -> list[object]:
+        asked = [contest.read_soon(each) for each in (look, refuse, look, look)]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    first, refused, *others = asyncio.run(main())
+    assert (first, others, len(set(map(id, snapshots)))) == (1, [1, 1], 1)
+    assert isinstance(refused, NotFound)
+
+
+def test_a_read_that_the_database_refuses_hurts_no_other(contest: Store) -> None:
+    def ask(query: str) -> object:
+        with contest.read() as snapshot:
+            return snapshot.read(query)
+
+    async def main() -> list[object]:
+        broken = contest.read_soon(lambda: ask("SELECT nothing FROM nowhere"))
+        good = contest.read_soon(lambda: ask("SELECT 1"))
+        return list(await asyncio.gather(broken, good, return_exceptions=True))
+
+    failed, found = asyncio.run(main())
+    assert isinstance(failed, Exception)
+    assert found == [(1,)]
+
+
+@pytest.mark.parametrize("word", ["sums\ud800", "\0"])
+def test_what_no_database_can_hold_is_not_there(contest: Store, word: str) -> None:
+    with pytest.raises(NotFound, match="there is no challenge"):
+        contest.boards.size(word)
+    assert contest.boards.standing("sums", word) is None
+    assert contest.agents.names([word]) == {}
