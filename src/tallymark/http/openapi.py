@@ -146,6 +146,8 @@ def _list_parameters(made: Operation, struct: dict[str, Any]) -> list[dict[str, 
 
 
 def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    if made.answer is type(None):
+        return {str(made.status): {"description": "Done."}}
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
     answer = {"description": "Done.", "content": {"application/json": {"schema": schema}}}

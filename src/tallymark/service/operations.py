@@ -31,6 +31,7 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
+    get_args,
     get_type_hints,
 )
 from urllib.parse import quote, urlencode
@@ -202,7 +203,9 @@ class Operation:
             if kind is not None:
                 names = kind.__struct_fields__
                 try:
-                    msgspec.convert({name: arguments[name] for name in names}, kind)
+                    given = {name: arguments[name] for name in names}
+                    given = {name: each for name, each in given.items() if each is not msgspec.UNSET}
+                    msgspec.convert(given, kind)
                 except msgspec.ValidationError as error:
                     raise InvalidInput([_explain_mistake(error, kind)]) from None
 
@@ -226,9 +229,8 @@ class Operation:
         if self.whole_body is not None:
             content = arguments[self.whole_body]
             return address, content if self.body is bytes else msgspec.json.encode(content)
-        return address, msgspec.json.encode(
-            {name: arguments[name] for name in self.body_names if arguments[name] is not None}
-        )
+        body = self.body(**{name: arguments[name] for name in self.body_names})
+        return address, msgspec.json.encode(body)
 
     def find_status(self, result: Any) -> int:
         return self.status(result) if callable(self.status) else self.status
@@ -241,6 +243,8 @@ class Operation:
         return result if self.noun is None else self.answer(result)
 
     def unpack(self, content: bytes) -> Any:
+        if self.answer is type(None):  # status 204
+            return None
         answer = self._answer_decoder.decode(content)
         return answer if self.noun is None else getattr(answer, self.noun)
 
@@ -367,7 +371,9 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
                 forbid_unknown_fields=True,
             )
         result = hints["return"]
-        is_page = getattr(result, "__origin__", None) is Page
+        origin = getattr(result, "__origin__", result)
+        is_page = inspect.isclass(origin) and issubclass(origin, Page)
+        item = (get_args(result) or get_args(result.__orig_bases__[0]))[0] if is_page else None
         known = cast("StructType", msgspec.inspect.type_info(parameters))
         return Operation(
             name=name,
@@ -395,7 +401,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             body_names=inside,
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
-            record=result.__args__[0] if is_page else result if noun is not None else None,
+            record=item if is_page else result if noun is not None else None,
         )
 
     return declare
