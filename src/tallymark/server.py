@@ -37,7 +37,6 @@ from tallymark.http import (
     reports,
     runs,
     settings,
-    traces,
     versus,
     webhooks,
 )
@@ -70,7 +69,6 @@ _ROUTERS = (
     accounts,
     settings,
     exports,
-    traces,
     webhooks,
 )
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")

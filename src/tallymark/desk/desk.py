@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
     from tallymark.desk.templates import TemplateDesk
-    from tallymark.desk.traces import TraceDesk
     from tallymark.desk.versus import VersusDesk
     from tallymark.desk.webhooks import WebhookDesk
     from tallymark.service.app import App
@@ -75,10 +74,6 @@ class Desk(Protocol):
     @property
     def templates(self) -> TemplateDesk:
         """Variables and secrets."""
-
-    @property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
 
     @property
     def webhooks(self) -> WebhookDesk:
@@ -147,13 +142,6 @@ class LocalDesk:
         return LocalTemplates(self.app)
 
     @cached_property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-        from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
-
-        return LocalTraces(self.app)
-
-    @cached_property
     def webhooks(self) -> WebhookDesk:
         """Who is told of what happens."""
         from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
@@ -220,13 +208,6 @@ class RemoteDesk:
     def templates(self) -> TemplateDesk:
         """Variables and secrets."""
         return self.client.settings
-
-    @cached_property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-        from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
-
-        return RemoteTraces(self.client)
 
     @cached_property
     def webhooks(self) -> WebhookDesk:

@@ -15,7 +15,7 @@ from tallymark.http.api_route import PROBLEMS, ApiRoute
 from tallymark.http.problems import answer_error, refuse
 from tallymark.service.limits import narrow_body
 from tallymark.service.sign_in import OTLP_PATH
-from tallymark.service.traces import Taken
+from tallymark.service.trace_intake import Taken
 from tallymark.traces.otlp_export import Encoding
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"

@@ -202,9 +202,9 @@ class Operation:
         for kind in (self.parameters, self.body if self.whole_body is None else None):
             if kind is not None:
                 names = kind.__struct_fields__
+                values = {name: arguments[name] for name in names}
+                given = {key: each for key, each in values.items() if each is not msgspec.UNSET}
                 try:
-                    given = {name: arguments[name] for name in names}
-                    given = {name: each for name, each in given.items() if each is not msgspec.UNSET}
                     msgspec.convert(given, kind)
                 except msgspec.ValidationError as error:
                     raise InvalidInput([_explain_mistake(error, kind)]) from None

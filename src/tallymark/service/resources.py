@@ -13,6 +13,7 @@ from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
+from tallymark.service.traces import Traces
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller
@@ -24,6 +25,7 @@ class Resources:
 
     rules: Rules
     scores: Scores
+    traces: Traces
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
         self.is_remote = not isinstance(where, TenantServices)
@@ -36,10 +38,11 @@ class Resources:
         store: Store,
         settings: ServiceSettings | None = None,
         clock: Callable[[], float] = time.time,
+        caller: Caller | None = None,
     ) -> Self:
-        """Use a store that is open already, as its owner unless the settings say otherwise."""
+        """Use a store that is open already, as its owner unless something else is given."""
         known = settings or ServiceSettings(own=True)
-        return cls(TenantServices(App.over(store), known, clock))
+        return cls(TenantServices(App.over(store), known, clock), caller)
 
 
 RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)

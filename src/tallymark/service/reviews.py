@@ -15,12 +15,10 @@ from tallymark.runs.agreement import Agreement, find_judge_verdict, measure_agre
 from tallymark.runs.problems import name_case
 from tallymark.runs.record import CaseResult
 from tallymark.runs.reviews import COMMENT, FAIL, PASS, VERDICT, CaseKey, GivenScore, Review
-from tallymark.service.callers import REPORTERS, TEAM
+from tallymark.service.callers import REPORTERS, TEAM, name_author
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
-from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.reviews.reviews import read_number
-from tallymark.store.traces.rules import name_author
 
 RunName = Annotated[str, Meta(min_length=1, max_length=200, examples=["latest"])]
 CaseName = Annotated[str, Meta(min_length=1, max_length=10_000, examples=["capital-of-france"])]
@@ -206,7 +204,7 @@ class Scores(Resource):
 
     @property
     def _author(self) -> str:
-        return name_author() if self.caller is None else name_owner(self.caller)
+        return name_author(self.caller)
 
     def _read_seen(self, run: str | None, most: int) -> Sequence[_ReviewedCase]:
         """Cases that people have scored, those with the newest scores first."""

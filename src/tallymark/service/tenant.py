@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tallymark.service.sent_runs import SentRuns
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
-    from tallymark.service.trace_questions import TraceQuestions
-    from tallymark.service.traces import TraceIntake
+    from tallymark.service.trace_intake import TraceIntake
     from tallymark.service.webhooks import WebhookService
     from tallymark.store import Store
 
@@ -123,7 +122,7 @@ class TenantServices:
     @cached_property
     def trace_intake(self) -> TraceIntake:
         """Spans that exporters send."""
-        from tallymark.service.traces import TraceIntake  # noqa: PLC0415
+        from tallymark.service.trace_intake import TraceIntake  # noqa: PLC0415
 
         accounts = self.app.accounts if self._service is None else self._service.accounts
         tenant = self.tenant
@@ -132,13 +131,6 @@ class TenantServices:
             settings=lambda: accounts.find_settings(tenant).traces,
             clock=self.clock,
         )
-
-    @cached_property
-    def traces(self) -> TraceQuestions:
-        """What is asked of production traces."""
-        from tallymark.service.trace_questions import TraceQuestions  # noqa: PLC0415
-
-        return TraceQuestions(self.store, self.clock)
 
     @cached_property
     def webhooks(self) -> WebhookService:

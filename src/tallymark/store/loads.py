@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.runs.reviews import Review
     from tallymark.store.database import Database
-    from tallymark.store.traces.trace_scores import TraceScore
+    from tallymark.store.traces.trace_scores import StoredScore
 
 _AT_ONCE = 500
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
@@ -123,7 +123,7 @@ class Loads(TenantRows):
         for each in findings.report().differences:
             raise InvalidInput(f"{each} by its results", hint="load it as it was exported")
 
-    def scores(self, of_traces: Sequence[TraceScore], of_cases: Sequence[Review]) -> int:
+    def scores(self, of_traces: Sequence[StoredScore], of_cases: Sequence[Review]) -> int:
         """Scores of traces and of cases that are there; how many were new."""
 
         def work(connection: Connection) -> int:

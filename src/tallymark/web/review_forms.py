@@ -6,14 +6,13 @@ from typing import Any
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.reviews import VERDICT
-from tallymark.service.callers import REPORTERS
+from tallymark.service.callers import REPORTERS, name_author
 from tallymark.web.visit import Visit
 
 
 def find_author(visit: Visit) -> str | None:
     """The author of the visitor's scores; None if they may not give any."""
-    caller = visit.caller
-    return (caller.owner or caller.name) if caller.role in REPORTERS else None
+    return name_author(visit.caller) if visit.caller.role in REPORTERS else None
 
 
 def give_score(visit: Visit, run: str, case: str, epoch: int) -> None:
