@@ -142,6 +142,7 @@ class Loads(TenantRows):
         self._reviews.require_case(connection, review.key)
         row = msgspec.structs.asdict(review) | {"tenant": self._tenant}
         row["run_id"], row["case_name"] = row.pop("run"), row.pop("case")
+        del row["is_new"]
         names = ("tenant", "run_id", "case_name", "epoch", "name", "author")
         mine = [reviews.c[name] == row[name] for name in names]
         query = select(reviews.c.created_at, reviews.c.value, reviews.c.label)
