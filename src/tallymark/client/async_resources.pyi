@@ -8,7 +8,10 @@ import tallymark.service.reviews
 import tallymark.service.rule_definitions
 import tallymark.service.rules
 import tallymark.service.traces
+import tallymark.service.webhooks
 import tallymark.store.traces.trace_settings
+import tallymark.store.webhooks.deliveries
+import tallymark.store.webhooks.webhooks
 import typing
 
 class AsyncRules:
@@ -194,3 +197,44 @@ class AsyncTraces:
         ]
         | None = ...,
     ) -> tallymark.service.traces.TraceScore: ...
+
+class AsyncWebhooks:
+    async def add(
+        self,
+        url: tallymark.service.webhooks.Url,
+        events: tallymark.service.webhooks.Events = ...,
+        challenge: tallymark.service.webhooks.OnlyChallenge | None = ...,
+        suite: tallymark.service.webhooks.OnlySuite | None = ...,
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def list(
+        self,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.webhooks.Webhook]: ...
+    async def get(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def pause(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def resume(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def rotate(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def remove(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def ping(self, webhook: tallymark.service.webhooks.Id) -> int: ...
+    async def deliveries(
+        self,
+        webhook: tallymark.service.webhooks.Id,
+        state: tallymark.store.webhooks.deliveries.DeliveryState | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.deliveries.Delivery]: ...
+    async def replay(
+        self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.deliveries.Delivery: ...
+    async def tell_gate(
+        self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
+    ) -> int: ...

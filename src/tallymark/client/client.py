@@ -14,7 +14,7 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncRules, AsyncScores, AsyncTraces
+    from tallymark.client.async_resources import AsyncRules, AsyncScores, AsyncTraces, AsyncWebhooks
     from tallymark.client.exchange import CallOptions
 
 
@@ -50,6 +50,7 @@ class AsyncClient(AsyncBase):
     rules: AsyncRules
     scores: AsyncScores
     traces: AsyncTraces
+    webhooks: AsyncWebhooks
 
     def __init__(
         self,

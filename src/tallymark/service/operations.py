@@ -39,7 +39,15 @@ from urllib.parse import quote, urlencode
 import anyio
 import msgspec
 from anyio import from_thread
-from msgspec.inspect import CollectionType, LiteralType, Metadata, StructType, UnionType
+from msgspec.inspect import (
+    CollectionType,
+    ListType,
+    LiteralType,
+    Metadata,
+    StructType,
+    UnionType,
+    VarTupleType,
+)
 
 from tallymark.errors import BadRequest, InvalidInput, NotFound, Place, Problem, suggest
 from tallymark.service.callers import ORGANISERS, Caller, Role, check_role
@@ -58,6 +66,7 @@ COMMON_QUERY = frozenset({"tenant", "validate_only", "fields"})
 """Query names that the routes read themselves."""
 IDEMPOTENCY_KEY = "idempotency_key"
 """A parameter of this name is the request's header, not part of its query or body."""
+_LISTS = (ListType, VarTupleType)
 
 
 class Page(msgspec.Struct, Generic[T], dict=True):
@@ -373,7 +382,9 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
         result = hints["return"]
         origin = getattr(result, "__origin__", result)
         is_page = inspect.isclass(origin) and issubclass(origin, Page)
-        item = (get_args(result) or get_args(result.__orig_bases__[0]))[0] if is_page else None
+        page = result if get_args(result) or not is_page else result.__orig_bases__[0]
+        shown = get_args(page)[0] if is_page else result
+        is_record = isinstance(shown, type) and issubclass(shown, msgspec.Struct)
         known = cast("StructType", msgspec.inspect.type_info(parameters))
         return Operation(
             name=name,
@@ -401,7 +412,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             body_names=inside,
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
-            record=item if is_page else result if noun is not None else None,
+            record=shown if is_record and (is_page or noun is not None) else None,
         )
 
     return declare
@@ -469,7 +480,11 @@ def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
         where = f"{place}.{quoted[1]}" if place else quoted[1]
         return Problem("it is missing", Place(source=where))
     where = Place(source=place) if place else None
-    options = _list_options(fields[place]) if place in fields else ()
+    name, _, index = place.partition("[")
+    options = _list_options(fields[name]) if name in fields else []
+    if index:
+        items = [each.item_type for each in options if isinstance(each, _LISTS)]
+        options = [option for item in items for option in _list_options(item)]
     literals = [
         str(value) for each in options if isinstance(each, LiteralType) for value in each.values
     ]
@@ -479,7 +494,7 @@ def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
     if literals and hint is None:
         hint = f"give one of: {', '.join(literals)}"
     if wrong:
-        return Problem(f"there is no {place} {wrong[1]!r}", None, hint)
+        return Problem(f"there is no {name} {wrong[1]!r}", None, hint)
     message = message[:1].lower() + message[1:].replace("`", "")
     return Problem(message, where, hint)
 

@@ -14,6 +14,7 @@ from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
 from tallymark.service.traces import Traces
+from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller
@@ -26,6 +27,7 @@ class Resources:
     rules: Rules
     scores: Scores
     traces: Traces
+    webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
         self.is_remote = not isinstance(where, TenantServices)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
     from tallymark.service.trace_intake import TraceIntake
-    from tallymark.service.webhooks import WebhookService
     from tallymark.store import Store
 
 T = TypeVar("T")
@@ -131,14 +130,6 @@ class TenantServices:
             settings=lambda: accounts.find_settings(tenant).traces,
             clock=self.clock,
         )
-
-    @cached_property
-    def webhooks(self) -> WebhookService:
-        """Who is told of what happens."""
-        from tallymark.service.webhooks import WebhookService  # noqa: PLC0415
-
-        settings = self.settings
-        return WebhookService(self.store, settings.rules.may, settings.own, self.clock)
 
     def close(self) -> None:
         """Ends what was started."""

@@ -19,7 +19,6 @@ from tallymark.client.aio.jobs import AsyncJobs
 from tallymark.client.aio.resource import AsyncResource
 from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.settings import AsyncSettings
-from tallymark.client.aio.webhooks import AsyncWebhooks
 from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import accounts, attempts
 
@@ -52,7 +51,6 @@ class AsyncClient(AsyncResource):
         self.tracks = AsyncTracks(self.connection)
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
-        self.webhooks = AsyncWebhooks(self.connection)
         self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)
         self.settings = AsyncSettings(self.connection)

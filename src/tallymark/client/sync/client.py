@@ -22,7 +22,6 @@ from tallymark.client.sync.jobs import Jobs
 from tallymark.client.sync.resource import Resource
 from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.settings import Settings
-from tallymark.client.sync.webhooks import Webhooks
 from tallymark.wire import accounts, attempts
 
 TIMEOUT_S = 60.0
@@ -54,7 +53,6 @@ class Client(Resource):
         self.tracks = Tracks(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
-        self.webhooks = Webhooks(self.connection)
         self.jobs = Jobs(self.connection)
         self.accounts = Accounts(self.connection)
         self.settings = Settings(self.connection)
