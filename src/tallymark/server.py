@@ -35,9 +35,7 @@ from tallymark.http import (
     problems,
     reports,
     runs,
-    scores,
     settings,
-    traces,
     versus,
 )
 from tallymark.http.envelope import Envelope, find_bound
@@ -59,7 +57,6 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
-    scores,
     challenges,
     boards,
     attempts,
@@ -69,7 +66,6 @@ _ROUTERS = (
     accounts,
     settings,
     exports,
-    traces,
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         AsyncFormulas,
         AsyncJobs,
         AsyncRules,
+        AsyncScores,
         AsyncSettings,
+        AsyncTraces,
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
@@ -56,7 +58,9 @@ class AsyncClient(AsyncBase):
     formulas: AsyncFormulas
     jobs: AsyncJobs
     rules: AsyncRules
+    scores: AsyncScores
     settings: AsyncSettings
+    traces: AsyncTraces
     webhooks: AsyncWebhooks
 
     def __init__(

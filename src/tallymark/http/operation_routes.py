@@ -158,6 +158,8 @@ class _Call:
         location = made.location(result) if made.location is not None else None
         if location is not None and not self._dry:
             headers["location"] = PREFIX + location
+        if result is None:
+            return Response(status_code=status, headers=headers)
         content = made.wrap(result)
         fields = self.request.query_params.get("fields")
         if fields is not None and "fields" not in made.query:

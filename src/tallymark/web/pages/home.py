@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.service.reviews import may_review
+from tallymark.service.callers import REPORTERS
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
 from tallymark.web.page import Page
@@ -225,10 +225,9 @@ def _list_waiting(visit: Visit) -> Iterable[Waiting]:
 
 def _list_reviews(visit: Visit) -> Iterable[Waiting]:
     """What those who judge cases have to settle among themselves."""
-    if not may_review(visit.caller):
+    if visit.caller.role not in REPORTERS:
         return
-    seen = visit.services.reviews.read_cases(most=_REVIEWS)
-    if disputed := sum(each.disputed for each in seen):
+    if disputed := visit.tally.scores.queue("disputed", newest=_REVIEWS).counts.disputed:
         words = f"{format_count(disputed, 'case')} on which judges and people disagree"
         yield Waiting(words=words, link="/review?show=disputed")
 
