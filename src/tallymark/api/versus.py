@@ -19,7 +19,7 @@ from tallymark.api.answers import (
     read_cursor,
     write_cursor,
 )
-from tallymark.api.api_route import bounds_body, make_router
+from tallymark.api.api_route import BodyBound, bounds_body, make_router
 from tallymark.service.callers import Caller
 from tallymark.service.service import TenantServices
 from tallymark.service.side_submissions import find_side_submission, list_side_submissions
@@ -36,8 +36,9 @@ def _find_side_bytes(
     caller: Caller,
     name: str,
     side: str,
-) -> int:
-    return find_most_bytes(find_visible(services, caller, name).challenge.submission, 0)
+) -> BodyBound:
+    form = find_visible(services, caller, name).challenge.submission
+    return BodyBound(find_most_bytes(form, 0))
 
 
 @router.post(
