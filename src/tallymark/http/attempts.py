@@ -32,10 +32,19 @@ from tallymark.http.answers import (
     pick_each,
 )
 from tallymark.http.api_route import bounds_body, keeps_idempotency, make_router
-from tallymark.service import sight
+from tallymark.service import visibility
 from tallymark.service.cursors import read_cursor, refuse_cursor, write_cursor
 from tallymark.service.rivals import describe_place
-from tallymark.service.sight import (
+from tallymark.service.submissions import (
+    TakenSubmission,
+    await_score,
+    check_answer,
+    describe_submitted,
+    find_attempt_bytes,
+    find_competitor,
+    submit_answer,
+)
+from tallymark.service.visibility import (
     find_attempt,
     find_submission,
     find_visible,
@@ -47,15 +56,6 @@ from tallymark.service.sight import (
     withhold_errors,
     withhold_notes,
     withhold_words,
-)
-from tallymark.service.submissions import (
-    TakenSubmission,
-    await_score,
-    check_answer,
-    describe_submitted,
-    find_attempt_bytes,
-    find_competitor,
-    submit_answer,
 )
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
@@ -127,7 +127,7 @@ def list_attempts(
     before = read_cursor(cursor, str)
     if before is not None and attempt_key(before[0]) is None:
         raise refuse_cursor()
-    found = sight.list_attempts(
+    found = visibility.list_attempts(
         services,
         caller,
         name,

@@ -46,14 +46,14 @@ from tallymark.service.rescoring import (
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.service.sight import (
+from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import (
     find_visible,
     find_visible_track,
     is_public,
-    list_visible,
     list_visible_tracks,
+    view_challenges,
 )
-from tallymark.service.tenant import TenantServices
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire
@@ -153,7 +153,7 @@ def list_challenges(
     """Challenges by name; without a key, those that are public."""
     after = read_cursor(cursor, str)
     at = find_service(request).clock()
-    found = list_visible(services, caller)
+    found = [each.stored for each in view_challenges(services, caller)]
     left = [each for each in found if after is None or each.challenge.name > after[0]]
     more = write_cursor(left[limit - 1].challenge.name) if len(left) > limit else None
     told = (describe_challenge(each, at) for each in left[:limit])

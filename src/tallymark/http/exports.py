@@ -23,9 +23,9 @@ from tallymark.http.traces import Filter
 from tallymark.runs.reports.json_report import describe_case
 from tallymark.service.callers import Caller
 from tallymark.service.exports import stream_scores, stream_traces
-from tallymark.service.sight import is_public, list_attempts, sees_live
 from tallymark.service.tenant import TenantServices
 from tallymark.service.trace_questions import TraceQuestions
+from tallymark.service.visibility import is_public, list_attempts, sees_live
 from tallymark.text import format_cell
 from tallymark.wire.attempts import AttemptState
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
-from tallymark.service.sight import name_visible
+from tallymark.service.visibility import name_visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -11,7 +11,7 @@ from tallymark.challenges.evaluators.submission_intake import MAX_METADATA, list
 from tallymark.challenges.trajectory import MAX_BYTES, Verification, verify_sent
 from tallymark.errors import TallymarkError
 from tallymark.service.callers import Caller
-from tallymark.service.sight import speak_for
+from tallymark.service.visibility import speak_for
 from tallymark.store.rehearsals import rehearse
 
 if TYPE_CHECKING:

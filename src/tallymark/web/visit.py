@@ -14,13 +14,13 @@ from tallymark.service.app import App
 from tallymark.service.callers import Caller, Role
 from tallymark.service.resources import Resources
 from tallymark.service.service import Service
-from tallymark.service.sight import (
+from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import (
     find_attempt,
-    find_newest_visible,
     find_visible_track,
     list_visible_tracks,
+    view_challenge,
 )
-from tallymark.service.tenant import TenantServices
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.web.form import Form
 from tallymark.web.view import Pager, Problem
@@ -104,7 +104,8 @@ class Visit:
         """The same, with the last entries of the log that its board depends on."""
         if not self.app.store.exists:
             raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
-        return find_newest_visible(self.services, self.caller, name)
+        view = view_challenge(self.services, self.caller, name)
+        return (view.stored, *view.newest)
 
     def forget_who(self) -> Visit:
         """The same look by anybody who may see as much."""
