@@ -35,15 +35,17 @@ def write_stub() -> str:
             result = qualify.write(signature.return_annotation)
             lines.append(f"    async def {name}(self{arguments}) -> {result}: ...")
     imports = [f"import {module}" for module in sorted(modules)]
-    ruff = Path(sys.executable).parent / "ruff"
-    done = subprocess.run(
-        [ruff, "format", "-q", "--stdin-filename", str(STUB), "-"],
-        input=NOTE + "\n".join([*imports, *lines, ""]),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    text = NOTE + "\n".join([*imports, *lines, ""])
+    for words in (["check", "--fix", "-q", "--select", "I"], ["format", "-q"]):
+        done = subprocess.run(
+            [Path(sys.executable).parent / "ruff", *words, "--stdin-filename", str(STUB), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = done.stdout
+    return text
 
 
 class _Qualifier(ast.NodeTransformer):

@@ -28,6 +28,7 @@ from tallymark.http import (
     attempts,
     boards,
     challenges,
+    events,
     exports,
     formulas,
     health,
@@ -40,11 +41,11 @@ from tallymark.http import (
     settings,
     traces,
     versus,
-    webhooks,
 )
 from tallymark.http.envelope import Envelope, find_bound
 from tallymark.http.openapi import describe_operations
 from tallymark.http.operation_routes import make_routes
+from tallymark.http.plain_routes import describe_plain
 from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
@@ -73,8 +74,8 @@ _ROUTERS = (
     settings,
     exports,
     traces,
-    webhooks,
 )
+_PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
@@ -136,8 +137,7 @@ def make_api(service: Service) -> FastAPI:
     app.router.routes[:0] = make_routes(service, RESOURCES.values())
     # Where the document of formulas has runs.
     app.include_router(runs.router, prefix="/api", include_in_schema=False)
-    app.include_router(health.router)
-    app.include_router(otlp.router)
+    app.router.routes += [*health.ROUTES, *(each.make_route() for each in _PLAIN_ROUTES)]
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app
@@ -159,6 +159,7 @@ def _describe_api(app: FastAPI) -> dict[str, Any]:
     for path in document["paths"].values():
         for operation in path.values():
             _describe_answers(operation, schemas)
+    document["paths"] |= health.PATHS | describe_plain(_PLAIN_ROUTES)
     paths, components = describe_operations(RESOURCES.values())
     for path, entries in paths.items():
         document["paths"].setdefault(path, {}).update(entries)
@@ -172,7 +173,7 @@ def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> Non
     told = operation["responses"]
     for status, answer in told.items():
         content = answer.get("content", {})
-        if status >= "400" and "application/json" in content and otlp.PROTOBUF not in content:
+        if status >= "400" and "application/json" in content:
             content[problems.MEDIA_TYPE] = content.pop("application/json")
     names = {each["name"] for each in operation.get("parameters", ())}
     if "fields" in names:

@@ -74,7 +74,7 @@ class CiEnd:
         """A comment where one is wanted, and a word to webhooks where a gate failed."""
         try:
             if failures:
-                self.desk.webhooks.tell_gate(runs[0].record.id, failures)
+                self.desk.tally.webhooks.tell_gate(runs[0].record.id, [*failures])
             if self.comment:
                 _write_comment(runs, against, failures)
         except TallymarkError as error:

@@ -7,6 +7,9 @@ import tallymark.service.cursors
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.service.webhooks
+import tallymark.store.webhooks.deliveries
+import tallymark.store.webhooks.webhooks
 
 class AsyncRules:
     async def add(
@@ -61,3 +64,44 @@ class AsyncRules:
         name: tallymark.service.rules.Name,
         number: typing.Annotated[int, msgspec.Meta(ge=1, le=2**53)],
     ) -> tallymark.service.rules.Backfill: ...
+
+class AsyncWebhooks:
+    async def add(
+        self,
+        url: tallymark.service.webhooks.Url,
+        events: tallymark.service.webhooks.Events = ...,
+        challenge: tallymark.service.webhooks.OnlyChallenge | None = ...,
+        suite: tallymark.service.webhooks.OnlySuite | None = ...,
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def list(
+        self,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.webhooks.Webhook]: ...
+    async def get(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def pause(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def resume(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def rotate(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def remove(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def ping(self, webhook: tallymark.service.webhooks.Id) -> int: ...
+    async def deliveries(
+        self,
+        webhook: tallymark.service.webhooks.Id,
+        state: tallymark.store.webhooks.deliveries.DeliveryState | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.deliveries.Delivery]: ...
+    async def replay(
+        self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.deliveries.Delivery: ...
+    async def tell_gate(
+        self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
+    ) -> int: ...

@@ -26,8 +26,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from tallymark.client import Client
     from tallymark.client.addresses import Address
-    from tallymark.client.sync.client import Client
     from tallymark.desk.attempts import AttemptDesk
     from tallymark.desk.boards import BoardDesk
     from tallymark.desk.challenges import ChallengeDesk
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.traces import TraceDesk
     from tallymark.desk.versus import VersusDesk
-    from tallymark.desk.webhooks import WebhookDesk
     from tallymark.service.app import App
+    from tallymark.service.resources import Resources
 
 
 class Desk(Protocol):
@@ -47,6 +47,10 @@ class Desk(Protocol):
     @property
     def there(self) -> str | None:
         """What is added to a command so that it asks the same server; None: it is all here."""
+
+    @property
+    def tally(self) -> Resources:
+        """Operations in the same place."""
 
     @property
     def runs(self) -> RunDesk:
@@ -81,10 +85,6 @@ class Desk(Protocol):
         """Production traces."""
 
     @property
-    def webhooks(self) -> WebhookDesk:
-        """Who is told of what happens."""
-
-    @property
     def tables(self) -> TableDesk:
         """Everything of a kind, out and in."""
 
@@ -96,6 +96,15 @@ class LocalDesk:
 
     def __init__(self, app: App) -> None:
         self.app = app
+
+    @cached_property
+    def tally(self) -> Resources:
+        """Operations over the same database."""
+        from tallymark.service.resources import Resources  # noqa: PLC0415 (who asks loads it)
+        from tallymark.service.settings import ServiceSettings  # noqa: PLC0415
+        from tallymark.service.tenant import TenantServices  # noqa: PLC0415
+
+        return Resources(TenantServices(self.app, ServiceSettings(own=True)))
 
     @cached_property
     def runs(self) -> RunDesk:
@@ -154,13 +163,6 @@ class LocalDesk:
         return LocalTraces(self.app)
 
     @cached_property
-    def webhooks(self) -> WebhookDesk:
-        """Who is told of what happens."""
-        from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
-
-        return LocalWebhooks(self.app)
-
-    @cached_property
     def tables(self) -> TableDesk:
         """Everything of a kind, out and in."""
         from tallymark.desk.tables import LocalTables  # noqa: PLC0415
@@ -173,6 +175,7 @@ class RemoteDesk:
 
     def __init__(self, client: Client, there: str) -> None:
         self.client, self.there = client, there
+        self.tally = client
 
     @cached_property
     def runs(self) -> RunDesk:
@@ -227,13 +230,6 @@ class RemoteDesk:
         from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
 
         return RemoteTraces(self.client)
-
-    @cached_property
-    def webhooks(self) -> WebhookDesk:
-        """Who is told of what happens."""
-        from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
-
-        return RemoteWebhooks(self.client)
 
     @cached_property
     def tables(self) -> TableDesk:

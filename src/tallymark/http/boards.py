@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from fastapi import Query, Request, Response
-from starlette.responses import StreamingResponse
 
 from tallymark.challenges.versus.standings import VersusStanding
 from tallymark.http.access import PUBLIC, Allow, Services, Who, find_service, may
@@ -25,12 +24,10 @@ from tallymark.http.answers import (
     pick_each,
 )
 from tallymark.http.api_route import changes_nothing, make_router
-from tallymark.http.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.http.problems import refuse
 from tallymark.http.quick_routes import QuickRoute
 from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, write_cursor
-from tallymark.service.live import View
 from tallymark.service.service import Service
 from tallymark.service.tenant import TenantServices
 from tallymark.service.visibility import find_visible, is_public, sees_live, view_challenge
@@ -265,19 +262,3 @@ def suppose(
         public=not sees_live(caller),
     )
     return answer(found)
-
-
-@router.get(
-    "/challenges/{name}/events",
-    dependencies=[may(PUBLIC)],
-    response_class=StreamingResponse,
-    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
-)
-async def listen_to_board(name: str, request: Request, caller: Who, services: Services) -> Response:
-    """What changes at a challenge, as server-sent events."""
-    service = find_service(request)
-    await service.run_in_thread(caller, find_visible, services, caller, name)
-    view: View = "organiser" if sees_live(caller) else "public"
-    hub = service.live
-    after = find_last_event(request)
-    return stream_events(await hub.listen(services.store, name, view, after, caller=caller))

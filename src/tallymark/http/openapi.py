@@ -100,6 +100,7 @@ def describe_operations(
             "operationId": each.name,
             "tags": [kind.__name__.lower()],
             "summary": (inspect.getdoc(each.run) or "").partition("\n")[0],
+            "description": inspect.getdoc(each.run) or "",
             "parameters": _list_parameters(each, parameters),
             "responses": {
                 **_describe_answers(each, _find(schema_of, each.answer)),

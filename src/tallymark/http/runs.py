@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import Query, Request, Response
 from msgspec.structs import replace
-from starlette.responses import StreamingResponse
 
 from tallymark.errors import NotAllowed
-from tallymark.http.access import ORGANISERS, REPORTERS, TEAM, Services, Who, find_service, may
+from tallymark.http.access import ORGANISERS, REPORTERS, TEAM, Services, Who, may
 from tallymark.http.answers import (
     Cursor,
     Fields,
@@ -24,7 +23,6 @@ from tallymark.http.answers import (
     pick_each,
 )
 from tallymark.http.api_route import make_router
-from tallymark.http.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.runs.comparison import RegressionRule, compare_all
 from tallymark.runs.record import RunRecord
 from tallymark.runs.reports.json_report import describe_case, describe_run
@@ -160,19 +158,6 @@ def list_cases(
     last = found[limit - 1] if len(found) > limit else None
     items = pick_each(map(describe_case, found[:limit]), fields, wire.Case)
     return answer({"items": items, "next": None if last is None else write_cursor(*last.key)})
-
-
-@router.get(
-    "/runs/{run}/events",
-    dependencies=[may(TEAM)],
-    response_class=StreamingResponse,
-    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
-)
-async def listen_to_run(run: str, request: Request, caller: Who, services: Services) -> Response:
-    """What happens in a run, as server-sent events."""
-    hub = find_service(request).live
-    after = find_last_event(request)
-    return stream_events(await hub.listen_to_run(services.store, run, after, caller=caller))
 
 
 @router.post(

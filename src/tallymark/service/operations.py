@@ -38,7 +38,15 @@ from urllib.parse import quote, urlencode
 import anyio
 import msgspec
 from anyio import from_thread
-from msgspec.inspect import CollectionType, LiteralType, Metadata, StructType, UnionType
+from msgspec.inspect import (
+    CollectionType,
+    ListType,
+    LiteralType,
+    Metadata,
+    StructType,
+    UnionType,
+    VarTupleType,
+)
 
 from tallymark.errors import BadRequest, InvalidInput, NotFound, Place, Problem, suggest
 from tallymark.service.callers import ORGANISERS, Caller, Role, check_role
@@ -57,6 +65,7 @@ COMMON_QUERY = frozenset({"tenant", "validate_only", "fields"})
 """Query names that the routes read themselves."""
 IDEMPOTENCY_KEY = "idempotency_key"
 """A parameter of this name is the request's header, not part of its query or body."""
+_LISTS = (ListType, VarTupleType)
 
 
 class Page(msgspec.Struct, Generic[T], dict=True):
@@ -367,7 +376,8 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
                 forbid_unknown_fields=True,
             )
         result = hints["return"]
-        is_page = getattr(result, "__origin__", None) is Page
+        shown = result.__args__[0] if getattr(result, "__origin__", None) is Page else result
+        is_record = isinstance(shown, type) and issubclass(shown, msgspec.Struct)
         known = cast("StructType", msgspec.inspect.type_info(parameters))
         return Operation(
             name=name,
@@ -395,7 +405,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             body_names=inside,
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
-            record=result.__args__[0] if is_page else result if noun is not None else None,
+            record=shown if is_record and (shown is not result or noun is not None) else None,
         )
 
     return declare
@@ -463,7 +473,11 @@ def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
         where = f"{place}.{quoted[1]}" if place else quoted[1]
         return Problem("it is missing", Place(source=where))
     where = Place(source=place) if place else None
-    options = _list_options(fields[place]) if place in fields else ()
+    name, _, index = place.partition("[")
+    options = _list_options(fields[name]) if name in fields else []
+    if index:
+        items = [each.item_type for each in options if isinstance(each, _LISTS)]
+        options = [option for item in items for option in _list_options(item)]
     literals = [
         str(value) for each in options if isinstance(each, LiteralType) for value in each.values
     ]
@@ -473,7 +487,7 @@ def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
     if literals and hint is None:
         hint = f"give one of: {', '.join(literals)}"
     if wrong:
-        return Problem(f"there is no {place} {wrong[1]!r}", None, hint)
+        return Problem(f"there is no {name} {wrong[1]!r}", None, hint)
     message = message[:1].lower() + message[1:].replace("`", "")
     return Problem(message, where, hint)
 

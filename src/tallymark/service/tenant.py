@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tallymark.service.settings import ServiceSettings
     from tallymark.service.trace_questions import TraceQuestions
     from tallymark.service.traces import TraceIntake
-    from tallymark.service.webhooks import WebhookService
     from tallymark.store import Store
 
 T = TypeVar("T")
@@ -147,14 +146,6 @@ class TenantServices:
         from tallymark.service.trace_questions import TraceQuestions  # noqa: PLC0415
 
         return TraceQuestions(self.store, self.clock)
-
-    @cached_property
-    def webhooks(self) -> WebhookService:
-        """Who is told of what happens."""
-        from tallymark.service.webhooks import WebhookService  # noqa: PLC0415
-
-        settings = self.settings
-        return WebhookService(self.store, settings.rules.may, settings.own, self.clock)
 
     def close(self) -> None:
         """Ends what was started."""

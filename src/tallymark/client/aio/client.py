@@ -21,7 +21,6 @@ from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
 from tallymark.client.aio.settings import AsyncSettings
 from tallymark.client.aio.traces import AsyncTraces
-from tallymark.client.aio.webhooks import AsyncWebhooks
 from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import accounts, attempts
 
@@ -56,7 +55,6 @@ class AsyncClient(AsyncResource):
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)
-        self.webhooks = AsyncWebhooks(self.connection)
         self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)
         self.settings = AsyncSettings(self.connection)

@@ -24,7 +24,6 @@ from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.scores import Scores
 from tallymark.client.sync.settings import Settings
 from tallymark.client.sync.traces import Traces
-from tallymark.client.sync.webhooks import Webhooks
 from tallymark.wire import accounts, attempts
 
 TIMEOUT_S = 60.0
@@ -58,7 +57,6 @@ class Client(Resource):
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
         self.traces = Traces(self.connection)
-        self.webhooks = Webhooks(self.connection)
         self.jobs = Jobs(self.connection)
         self.accounts = Accounts(self.connection)
         self.settings = Settings(self.connection)
