@@ -3,10 +3,13 @@ import typing
 
 import msgspec
 
+import tallymark.challenges.tracks
 import tallymark.service.cursors
 import tallymark.service.operations
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.service.tracks
+import tallymark.service.visibility
 import tallymark.service.webhooks
 import tallymark.store.webhooks.deliveries
 import tallymark.store.webhooks.webhooks
@@ -64,6 +67,44 @@ class AsyncRules:
         name: tallymark.service.rules.Name,
         number: typing.Annotated[int, msgspec.Meta(ge=1, le=2**53)],
     ) -> tallymark.service.rules.Backfill: ...
+
+class AsyncTracks:
+    async def publish(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.tracks.Track]: ...
+    async def remove(
+        self, name: tallymark.service.tracks.Name
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def board(
+        self,
+        name: tallymark.service.tracks.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
+    async def suppose_board(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
 
 class AsyncWebhooks:
     async def add(

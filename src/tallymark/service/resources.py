@@ -12,6 +12,7 @@ from tallymark.service.operations import Resource, Sender
 from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
+from tallymark.service.tracks import Tracks
 from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Resources:
     """One attribute for each subject."""
 
     rules: Rules
+    tracks: Tracks
     webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.kept_submission import KeptSubmission
@@ -19,6 +20,13 @@ from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
 
+Live = Annotated[
+    bool | None,
+    Meta(
+        description="For organisers: true shows what came after a freeze too, false what the"
+        " public sees."
+    ),
+]
 _NUMBERS = frozenset(
     (
         *("score_breakdown", "dimension_score", "constraint_violations", "constraint_effect"),

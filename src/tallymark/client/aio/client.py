@@ -12,7 +12,7 @@ from tallymark.client.addresses import find_address
 from tallymark.client.aio.accounts import AsyncAccounts
 from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
-from tallymark.client.aio.challenges import AsyncChallenges, AsyncTracks
+from tallymark.client.aio.challenges import AsyncChallenges
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.formulas import AsyncFormulas
 from tallymark.client.aio.jobs import AsyncJobs
@@ -51,7 +51,6 @@ class AsyncClient(AsyncResource):
         self.runs = AsyncRuns(self.connection)
         self.scores = AsyncScores(self.connection)
         self.challenges = AsyncChallenges(self.connection)
-        self.tracks = AsyncTracks(self.connection)
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
         self.traces = AsyncTraces(self.connection)

@@ -15,7 +15,7 @@ from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
-from tallymark.client.sync.challenges import Challenges, Tracks
+from tallymark.client.sync.challenges import Challenges
 from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.formulas import Formulas
 from tallymark.client.sync.jobs import Jobs
@@ -53,7 +53,6 @@ class Client(Resource):
         self.runs = Runs(self.connection)
         self.scores = Scores(self.connection)
         self.challenges = Challenges(self.connection)
-        self.tracks = Tracks(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
         self.traces = Traces(self.connection)
