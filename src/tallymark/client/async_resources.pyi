@@ -1,6 +1,7 @@
 # Written by `make client` from the operations in service/: change those.
 # ruff: noqa: A002, I001
 import msgspec
+import tallymark.challenges.tracks
 import tallymark.runs.reviews
 import tallymark.service.cursors
 import tallymark.service.formulas
@@ -11,6 +12,8 @@ import tallymark.service.rule_definitions
 import tallymark.service.rules
 import tallymark.service.template_values
 import tallymark.service.traces
+import tallymark.service.tracks
+import tallymark.service.visibility
 import tallymark.service.webhooks
 import tallymark.store.jobs.jobs
 import tallymark.store.traces.trace_settings
@@ -242,6 +245,44 @@ class AsyncTraces:
         ]
         | None = ...,
     ) -> tallymark.service.traces.TraceScore: ...
+
+class AsyncTracks:
+    async def publish(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.tracks.Track]: ...
+    async def remove(
+        self, name: tallymark.service.tracks.Name
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def board(
+        self,
+        name: tallymark.service.tracks.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
+    async def suppose_board(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
 
 class AsyncWebhooks:
     async def add(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AsyncScores,
         AsyncSettings,
         AsyncTraces,
+        AsyncTracks,
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
@@ -61,6 +62,7 @@ class AsyncClient(AsyncBase):
     scores: AsyncScores
     settings: AsyncSettings
     traces: AsyncTraces
+    tracks: AsyncTracks
     webhooks: AsyncWebhooks
 
     def __init__(

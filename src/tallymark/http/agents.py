@@ -27,8 +27,8 @@ from tallymark.service.callers import Caller, check_role
 from tallymark.service.cursors import read_cursor, write_cursor
 from tallymark.service.ratings import RatingTable, keep_ratings
 from tallymark.service.side_places import list_side_places
-from tallymark.service.sight import is_public, show_owner
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import is_public, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 

@@ -32,11 +32,21 @@ from tallymark.http.answers import (
     pick_each,
 )
 from tallymark.http.api_route import BodyBound, bounds_body, keeps_idempotency, make_router
-from tallymark.service import sight
+from tallymark.service import visibility
 from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, refuse_cursor, write_cursor
 from tallymark.service.rivals import describe_place
-from tallymark.service.sight import (
+from tallymark.service.submissions import (
+    TakenSubmission,
+    await_score,
+    check_answer,
+    describe_submitted,
+    find_most_bytes,
+    find_own_attempt,
+    submit_answer,
+)
+from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import (
     find_attempt,
     find_submission,
     find_visible,
@@ -49,16 +59,6 @@ from tallymark.service.sight import (
     withhold_notes,
     withhold_words,
 )
-from tallymark.service.submissions import (
-    TakenSubmission,
-    await_score,
-    check_answer,
-    describe_submitted,
-    find_most_bytes,
-    find_own_attempt,
-    submit_answer,
-)
-from tallymark.service.tenant import TenantServices
 from tallymark.service.witnessed import read_witnessed
 from tallymark.store.contests.attempt_rows import (
     StoredAttempt,
@@ -134,7 +134,7 @@ def list_attempts(
     before = read_cursor(cursor, str)
     if before is not None and attempt_key(before[0]) is None:
         raise refuse_cursor()
-    found = sight.list_attempts(
+    found = visibility.list_attempts(
         services,
         caller,
         name,

@@ -13,9 +13,9 @@ from tallymark.http.api_route import BodyBound, bounds_body, make_router
 from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, write_cursor
 from tallymark.service.side_submissions import find_side_submission, list_side_submissions
-from tallymark.service.sight import find_visible, speak_for
 from tallymark.service.submissions import find_most_bytes
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import find_visible, speak_for
 from tallymark.wire import versus as wire
 
 router = make_router("versus")

@@ -36,13 +36,13 @@ from tallymark.mcp.tool_server import Call, make_tool, open_call, read_answer
 from tallymark.service import submissions
 from tallymark.service.callers import COMPETITORS, PUBLIC
 from tallymark.service.rivals import Rival, find_place
-from tallymark.service.sight import (
+from tallymark.service.visibility import (
     find_attempt,
     find_visible,
-    list_visible,
     sees_live,
     sees_words,
     speak_for,
+    view_challenges,
     withhold_words,
 )
 from tallymark.text import format_moment
@@ -100,7 +100,7 @@ def list_challenges(ctx: Ctx) -> ChallengeList:
                 open=_is_open(each, call.now),
                 time_limit_seconds=each.challenge.time_limit_s,
             )
-            for each in list_visible(call.services, call.caller)
+            for each in (view.stored for view in view_challenges(call.services, call.caller))
         ]
         step = "call read_challenge with the name of one" if found else "there are none yet"
         return ChallengeList(challenges=found, next_step=step)

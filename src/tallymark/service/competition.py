@@ -52,7 +52,6 @@ from tallymark.challenges.rescore_plan import (
     make_rescorer,
     origin_of_all,
 )
-from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
 from tallymark.challenges.trajectory import (
     Verification,
     read_trajectory,
@@ -535,20 +534,6 @@ class Competition:
         )
         judge = LimitedJudge(judge, self._find_reach)
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
-
-    def track(self, path: Path, *, public: bool = True) -> tuple[Track, list[TrackStanding]]:
-        """A track in a file, and its board."""
-        track = load_track(path)
-        return track, self.track_board(track, public=public)
-
-    def track_board(self, track: Track, *, public: bool = True) -> list[TrackStanding]:
-        """The board of a track, from the boards of its challenges."""
-        boards = self.store.boards
-        found = {
-            name: boards.top(name, limit=max(1, boards.size(name, public=public)), public=public)
-            for name in track.challenges
-        }
-        return track_standings(track, found)
 
     def _make_version(
         self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]

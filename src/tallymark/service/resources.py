@@ -17,6 +17,7 @@ from tallymark.service.settings import ServiceSettings
 from tallymark.service.template_values import Settings
 from tallymark.service.tenant import TenantServices
 from tallymark.service.traces import Traces
+from tallymark.service.tracks import Tracks
 from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Resources:
     settings: Settings
     scores: Scores
     traces: Traces
+    tracks: Tracks
     webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:

@@ -12,7 +12,7 @@ from tallymark.challenges.trajectory import MAX_BYTES, Verification, verify_sent
 from tallymark.errors import TallymarkError
 from tallymark.service.callers import Caller
 from tallymark.service.rivals import describe_place
-from tallymark.service.sight import speak_for
+from tallymark.service.visibility import speak_for
 from tallymark.service.witnessed import read_witnessed
 from tallymark.store.rehearsals import rehearse
 

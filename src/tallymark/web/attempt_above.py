@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.service.rivals import find_place
-from tallymark.service.sight import sees_words
+from tallymark.service.visibility import sees_words
 from tallymark.web.attempt_words import Warned, list_warnings, write_details
 from tallymark.web.board_rows import list_dimensions, write_value
 

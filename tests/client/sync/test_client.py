@@ -357,7 +357,7 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
 
 def test_tracks_tenants_and_exports(server: Server) -> None:
     client = connect(server, "ada")
-    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ["speed", "secret"]
+    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ("speed", "secret")
     board = client.tracks.board("both", live=True)
     assert board.items[0].rank == 1
     assert [each.name for each in client.tracks.list()] == ["both"]

@@ -12,7 +12,7 @@ from tallymark.client.addresses import find_address
 from tallymark.client.aio.accounts import AsyncAccounts
 from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
-from tallymark.client.aio.challenges import AsyncChallenges, AsyncTracks
+from tallymark.client.aio.challenges import AsyncChallenges
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.resource import AsyncResource
 from tallymark.client.aio.runs import AsyncRuns
@@ -45,7 +45,6 @@ class AsyncClient(AsyncResource):
         super().__init__(self.connection)
         self.runs = AsyncRuns(self.connection)
         self.challenges = AsyncChallenges(self.connection)
-        self.tracks = AsyncTracks(self.connection)
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
         self.accounts = AsyncAccounts(self.connection)

@@ -15,7 +15,7 @@ from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
-from tallymark.client.sync.challenges import Challenges, Tracks
+from tallymark.client.sync.challenges import Challenges
 from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.resource import Resource
 from tallymark.client.sync.runs import Runs
@@ -47,7 +47,6 @@ class Client(Resource):
         super().__init__(self.connection)
         self.runs = Runs(self.connection)
         self.challenges = Challenges(self.connection)
-        self.tracks = Tracks(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
         self.accounts = Accounts(self.connection)
