@@ -29,16 +29,11 @@ from tallymark.http import (
     challenges,
     events,
     exports,
-    formulas,
     health,
-    jobs,
     otlp,
     problems,
     reports,
     runs,
-    scores,
-    settings,
-    traces,
     versus,
 )
 from tallymark.http.envelope import Envelope, find_bound
@@ -60,18 +55,13 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
-    scores,
     challenges,
     boards,
     attempts,
     versus,
     reports,
     agents,
-    formulas,
-    jobs,
-    settings,
     exports,
-    traces,
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")

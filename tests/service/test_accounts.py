@@ -397,7 +397,7 @@ def test_an_overlap_that_is_none_is_refused(
     service: Service, admin: Caller, overlap: float
 ) -> None:
     made = act(service, admin).keys.add("ci")
-    with pytest.raises(InvalidInput, match="an overlap is|not a finite number"):
+    with pytest.raises(InvalidInput, match=r"an overlap is|not a finite number"):
         act(service, admin).keys.rotate(made.key.id, overlap_s=overlap)
 
 

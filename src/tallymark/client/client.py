@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from tallymark.client.async_resources import (
         AsyncAccounts,
         AsyncAudit,
+        AsyncFormulas,
         AsyncInvitations,
+        AsyncJobs,
         AsyncKeys,
         AsyncLimits,
         AsyncRules,
+        AsyncScores,
+        AsyncSettings,
         AsyncTenants,
+        AsyncTraces,
+        AsyncTracks,
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
@@ -58,11 +64,17 @@ class AsyncClient(AsyncBase):
 
     accounts: AsyncAccounts
     audit: AsyncAudit
+    formulas: AsyncFormulas
     invitations: AsyncInvitations
+    jobs: AsyncJobs
     keys: AsyncKeys
     limits: AsyncLimits
     rules: AsyncRules
+    scores: AsyncScores
+    settings: AsyncSettings
     tenants: AsyncTenants
+    traces: AsyncTraces
+    tracks: AsyncTracks
     webhooks: AsyncWebhooks
 
     def __init__(

@@ -10,7 +10,7 @@ from tallymark.desk.answers import read_told
 from tallymark.store.contests.agents import AgentRecord
 
 if TYPE_CHECKING:
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.service.app import App
 
 

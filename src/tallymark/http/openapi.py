@@ -116,7 +116,10 @@ def describe_operations(
         elif each.body is not None:
             content = {"application/json": {"schema": _find(schema_of, each.body)}}
             entry["requestBody"] = {"required": each.whole_body is not None, "content": content}
-        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = entry
+        entries = paths.setdefault(PREFIX + each.path, {})
+        known = entries.setdefault(each.method.lower(), entry)
+        if known is not entry:  # the same with another body
+            known["requestBody"]["content"] |= entry["requestBody"]["content"]
     return paths, components
 
 
@@ -147,10 +150,12 @@ def _list_parameters(made: Operation, struct: dict[str, Any]) -> list[dict[str, 
 
 
 def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    if made.answer is type(None):
+        return {str(made.status): {"description": "Done."}}
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
     answer = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
-    statuses = {200, 202} if callable(made.status) else {made.status}
+    statuses = {200, 201, 202} if callable(made.status) else {made.status}
     if made.changes:
         statuses.add(200)  # with `validate_only`
     answers: dict[str, Any] = {str(status): answer for status in sorted(statuses)}

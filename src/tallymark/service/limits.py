@@ -59,8 +59,6 @@ VALUES: Mapping[str, int] = {
     "others": 200_000,
 }
 """Values of a body in JSON, or messages of one in protobuf, by the last part of its address."""
-MOST_LINES = 100_000
-"""Lines of a bulk report."""
 AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
 """Size of an export by an agent's key: spans of one attempt, a part at a time."""
 SMALL_BODY = 1_000_000

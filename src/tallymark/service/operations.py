@@ -31,6 +31,7 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
+    get_args,
     get_type_hints,
 )
 from urllib.parse import quote, urlencode
@@ -116,6 +117,8 @@ class Operation:
     may: frozenset[Role]
     rate: RouteClass
     cost: int
+    changes: bool
+    """Whether a call may change something."""
     status: int | Callable[[Any], int]
     noun: str | None
     location: Callable[[Any], str | None] | None
@@ -143,11 +146,6 @@ class Operation:
     @functools.cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.run)
-
-    @functools.cached_property
-    def changes(self) -> bool:
-        """Whether a call may change something."""
-        return self.method != "GET"
 
     @functools.cached_property
     def _body_decoder(self) -> msgspec.json.Decoder[Any]:
@@ -178,12 +176,18 @@ class Operation:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
+        given.update(path)
         try:
-            found = msgspec.convert({**given, **path}, self.parameters, strict=False)
+            found = msgspec.convert(given, self.parameters, strict=False)
         except msgspec.ValidationError as error:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
         _check_finite(arguments)
+        for name, value in arguments.items():
+            if type(value) is int and not re.fullmatch(
+                r"-?\d+", str(given.get(name, value)), re.ASCII
+            ):
+                raise BadRequest("expected int", place=Place(source=name))  # such as 1e3
         return arguments
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
@@ -210,8 +214,10 @@ class Operation:
         for kind in (self.parameters, self.body if self.whole_body is None else None):
             if kind is not None:
                 names = kind.__struct_fields__
+                values = {name: arguments[name] for name in names}
+                given = {key: each for key, each in values.items() if each is not msgspec.UNSET}
                 try:
-                    msgspec.convert({name: arguments[name] for name in names}, kind)
+                    msgspec.convert(given, kind)
                 except msgspec.ValidationError as error:
                     raise InvalidInput([_explain_mistake(error, kind)]) from None
 
@@ -235,9 +241,8 @@ class Operation:
         if self.whole_body is not None:
             content = arguments[self.whole_body]
             return address, content if self.body is bytes else msgspec.json.encode(content)
-        return address, msgspec.json.encode(
-            {name: arguments[name] for name in self.body_names if arguments[name] is not None}
-        )
+        body = self.body(**{name: arguments[name] for name in self.body_names})
+        return address, msgspec.json.encode(body)
 
     def find_status(self, result: Any) -> int:
         return self.status(result) if callable(self.status) else self.status
@@ -256,6 +261,8 @@ class Operation:
         return {**arguments, str(self.secret): self.make_secret()}
 
     def unpack(self, content: bytes, arguments: Mapping[str, Any]) -> Any:
+        if self.answer is type(None):  # status 204
+            return None
         answer = self._answer_decoder.decode(content)
         if self.make_secret is not None:
             brought = {str(self.secret): arguments[str(self.secret)]}
@@ -324,6 +331,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     secret: str | None = None,
     make_secret: Callable[[], str] | None = None,
     find_max_bytes: Callable[..., int] | None = None,
+    reads: bool = False,
 ) -> Declare:
     """Declare an operation: its route, the roles that may call it, and how it is answered.
 
@@ -333,8 +341,9 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     arguments, before the method, and returns what the answer depends on; None makes the tag from
     the answer itself. `secret` names a field of
     the answer that is shown once and not kept for repeated requests; `make_secret` makes it at the
-    client, as the parameter of the same name. `find_max_bytes` bounds the
-    body by what is stored; it is called with the resource and the names in the path.
+    client, as the parameter of the same name. `find_max_bytes` bounds the body by what is stored;
+    it is called with the resource and the names in the path. `reads` says that a POST changes
+    nothing.
     """
     method, path = route.split()
 
@@ -387,7 +396,10 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
                 forbid_unknown_fields=True,
             )
         result = hints["return"]
-        shown = result.__args__[0] if getattr(result, "__origin__", None) is Page else result
+        origin = getattr(result, "__origin__", result)
+        is_page = inspect.isclass(origin) and issubclass(origin, Page)
+        page = result if get_args(result) or not is_page else result.__orig_bases__[0]
+        shown = get_args(page)[0] if is_page else result
         is_record = isinstance(shown, type) and issubclass(shown, msgspec.Struct)
         known = cast("StructType", msgspec.inspect.type_info(parameters))
         return Operation(
@@ -398,6 +410,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             may=may,
             rate=rate,
             cost=cost,
+            changes=method != "GET" and not reads,
             status=status,
             noun=noun,
             location=location,
@@ -417,7 +430,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             body_names=inside,
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
-            record=shown if is_record and (shown is not result or noun is not None) else None,
+            record=shown if is_record and (is_page or noun is not None) else None,
         )
 
     return declare

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
 from tallymark.service.audit import Audit
+from tallymark.service.formulas import Formulas
+from tallymark.service.jobs import Jobs
 from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
 from tallymark.service.operations import Resource, Sender
+from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
 from tallymark.service.server_limits import Limits
 from tallymark.service.settings import ServiceSettings
+from tallymark.service.template_values import Settings
 from tallymark.service.tenant import TenantServices
+from tallymark.service.traces import Traces
+from tallymark.service.tracks import Tracks
 from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -27,11 +33,17 @@ class Resources:
 
     accounts: Accounts
     audit: Audit
+    formulas: Formulas
     invitations: Invitations
+    jobs: Jobs
     keys: Keys
     limits: Limits
     rules: Rules
+    scores: Scores
+    settings: Settings
     tenants: Tenants
+    traces: Traces
+    tracks: Tracks
     webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
@@ -45,10 +57,11 @@ class Resources:
         store: Store,
         settings: ServiceSettings | None = None,
         clock: Callable[[], float] = time.time,
+        caller: Caller | None = None,
     ) -> Self:
-        """Use a store that is open already, as its owner unless the settings say otherwise."""
+        """Use a store that is open already, as its owner unless something else is given."""
         known = settings or ServiceSettings(own=True)
-        return cls(TenantServices(App.over(store), known, clock))
+        return cls(TenantServices(App.over(store), known, clock), caller)
 
 
 RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)
