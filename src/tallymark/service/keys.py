@@ -274,6 +274,8 @@ class Invitations(_Managing):
         secret: OwnSecret | None = None,
     ) -> NewKey:
         """Accept an invitation: make a key of one's own and register an agent."""
+        if agent is not None:
+            check_handle(agent)
         found = self.store.invitations.find(code)
         if found is None:
             raise NotFound("this invitation is not known", hint="check that all of it was copied")
@@ -326,6 +328,7 @@ class Accounts(Resource):
 
         An owner who is known already shows a key of theirs.
         """
+        check_handle(agent)
         caller = self.caller
         is_home = caller is not None and caller.tenant == self.services.tenant
         proven = caller.owner if caller is not None and is_home else None
