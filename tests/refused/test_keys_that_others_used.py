@@ -61,5 +61,5 @@ def test_whoever_comes_later_is_not_refused_for_a_key_of_somebody_else(
         send(server, first, address, {"x": 1}, key=address)
         theirs = send(server, "alice", address, {"y": 2}, key=address)
         assert theirs.status_code != 409, (address, theirs.text)
-        own = send(server, "alice", address, {"y": 2}, key="another")
+        own = send(server, "alice", address, {"y": 2}, key=f"another {address}")
         assert theirs.status_code == own.status_code, address
