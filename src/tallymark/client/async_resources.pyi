@@ -1,18 +1,50 @@
 # Written by `make client` from the operations in service/: change those.
 # ruff: noqa: A002, I001
 import msgspec
+import tallymark.challenges.tracks
 import tallymark.runs.reviews
 import tallymark.service.cursors
+import tallymark.service.formulas
+import tallymark.service.jobs
 import tallymark.service.operations
 import tallymark.service.reviews
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.service.template_values
 import tallymark.service.traces
+import tallymark.service.tracks
+import tallymark.service.visibility
 import tallymark.service.webhooks
+import tallymark.store.jobs.jobs
 import tallymark.store.traces.trace_settings
 import tallymark.store.webhooks.deliveries
 import tallymark.store.webhooks.webhooks
 import typing
+
+class AsyncFormulas:
+    async def check(
+        self,
+        formula: tallymark.service.formulas.Text,
+        names: tallymark.service.formulas.EvalNames = ...,
+    ) -> tallymark.service.formulas.FormulaCheck: ...
+    async def explain(
+        self,
+        formula: tallymark.service.formulas.Text,
+        values: tallymark.service.formulas.Values = ...,
+    ) -> tallymark.service.formulas.FormulaExplanation: ...
+
+class AsyncJobs:
+    async def list(
+        self,
+        state: tallymark.store.jobs.jobs.JobState | None = ...,
+        kind: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        subject: typing.Annotated[str, msgspec.Meta(max_length=1000)] | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.jobs.Job]: ...
+    async def get(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def cancel(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def retry(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
 
 class AsyncRules:
     async def add(
@@ -67,6 +99,22 @@ class AsyncRules:
         name: tallymark.service.rules.Name,
         number: typing.Annotated[int, msgspec.Meta(ge=1, le=2**53)],
     ) -> tallymark.service.rules.Backfill: ...
+
+class AsyncSettings:
+    async def vars(self) -> dict[str, str]: ...
+    async def set_var(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.VarValue,
+    ) -> dict[str, str]: ...
+    async def remove_var(self, name: tallymark.service.template_values.Name) -> dict[str, str]: ...
+    async def secrets(self) -> list[str]: ...
+    async def set_secret(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.SecretValue,
+    ) -> list[str]: ...
+    async def remove_secret(self, name: tallymark.service.template_values.Name) -> list[str]: ...
 
 class AsyncScores:
     async def list(
@@ -197,6 +245,44 @@ class AsyncTraces:
         ]
         | None = ...,
     ) -> tallymark.service.traces.TraceScore: ...
+
+class AsyncTracks:
+    async def publish(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.tracks.Track]: ...
+    async def remove(
+        self, name: tallymark.service.tracks.Name
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def board(
+        self,
+        name: tallymark.service.tracks.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
+    async def suppose_board(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
 
 class AsyncWebhooks:
     async def add(

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tallymark.desk.organising import OrganiserDesk
     from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
-    from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.versus import VersusDesk
     from tallymark.service.app import App
     from tallymark.service.resources import Resources
@@ -74,10 +73,6 @@ class Desk(Protocol):
     @property
     def organising(self) -> OrganiserDesk:
         """Agents, keys, invitations, the log."""
-
-    @property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
 
     @property
     def tables(self) -> TableDesk:
@@ -144,13 +139,6 @@ class LocalDesk:
         return LocalOrganiser(self.app)
 
     @cached_property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-        from tallymark.desk.templates import LocalTemplates  # noqa: PLC0415
-
-        return LocalTemplates(self.app)
-
-    @cached_property
     def tables(self) -> TableDesk:
         """Everything of a kind, out and in."""
         from tallymark.desk.tables import LocalTables  # noqa: PLC0415
@@ -206,11 +194,6 @@ class RemoteDesk:
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)
-
-    @property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-        return self.client.settings
 
     @cached_property
     def tables(self) -> TableDesk:

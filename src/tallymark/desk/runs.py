@@ -16,7 +16,7 @@ from tallymark.errors import InvalidInput, Place, Problem, TallymarkError, WorkF
 from tallymark.runs.record import CaseResult, RunRecord, RunStatus
 
 if TYPE_CHECKING:
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.runs.run import Run
     from tallymark.service.app import App
 

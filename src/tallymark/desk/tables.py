@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallymark.challenges.attempt import Attempt
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.runs.record import RunRecord
     from tallymark.service.app import App
     from tallymark.service.loads import LoadedAttempts, LoadedScores

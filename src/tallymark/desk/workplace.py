@@ -15,7 +15,7 @@ from tallymark.errors import NotAllowed, NotFound
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.runs.record import CaseResult
     from tallymark.runs.run import Run
     from tallymark.service.app import App

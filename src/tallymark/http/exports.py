@@ -22,9 +22,9 @@ from tallymark.http.runs import describe_record
 from tallymark.runs.reports.json_report import describe_case
 from tallymark.service.callers import Caller
 from tallymark.service.exports import stream_scores, stream_traces
-from tallymark.service.sight import is_public, list_attempts, sees_live
 from tallymark.service.tenant import TenantServices
 from tallymark.service.traces import describe_trace
+from tallymark.service.visibility import is_public, list_attempts, sees_live
 from tallymark.text import format_cell
 from tallymark.traces.trace_query import parse_query
 from tallymark.wire.attempts import AttemptState

@@ -116,7 +116,10 @@ def describe_operations(
         elif each.body is not None:
             content = {"application/json": {"schema": _find(schema_of, each.body)}}
             entry["requestBody"] = {"required": each.whole_body is not None, "content": content}
-        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = entry
+        entries = paths.setdefault(PREFIX + each.path, {})
+        known = entries.setdefault(each.method.lower(), entry)
+        if known is not entry:  # the same with another body
+            known["requestBody"]["content"] |= entry["requestBody"]["content"]
     return paths, components
 
 

@@ -117,6 +117,8 @@ class Operation:
     may: frozenset[Role]
     rate: RouteClass
     cost: int
+    changes: bool
+    """Whether a call may change something."""
     status: int | Callable[[Any], int]
     noun: str | None
     location: Callable[[Any], str | None] | None
@@ -143,11 +145,6 @@ class Operation:
     @functools.cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.run)
-
-    @functools.cached_property
-    def changes(self) -> bool:
-        """Whether a call may change something."""
-        return self.method != "GET"
 
     @functools.cached_property
     def _body_decoder(self) -> msgspec.json.Decoder[Any]:
@@ -178,14 +175,19 @@ class Operation:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
+        given.update(path)
         try:
-            found = msgspec.convert({**given, **path}, self.parameters, strict=False)
+            found = msgspec.convert(given, self.parameters, strict=False)
         except msgspec.ValidationError as error:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
         for name, value in arguments.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise BadRequest("it is not a finite number", place=Place(source=name))
+            if type(value) is int and not re.fullmatch(
+                r"-?\d+", str(given.get(name, value)), re.ASCII
+            ):
+                raise BadRequest("expected int", place=Place(source=name))  # such as 1e3
         return arguments
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
@@ -318,6 +320,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     etag: Callable[..., Hashable] | None = None,
     secret: str | None = None,
     find_max_bytes: Callable[..., int] | None = None,
+    reads: bool = False,
 ) -> Declare:
     """Declare an operation: its route, the roles that may call it, and how it is answered.
 
@@ -327,7 +330,8 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     arguments, before the method, and returns what the answer depends on; None makes the tag from
     the answer itself. `secret` names a field of
     the answer that is shown once and not kept for repeated requests. `find_max_bytes` bounds the
-    body by what is stored; it is called with the resource and the names in the path.
+    body by what is stored; it is called with the resource and the names in the path. `reads` says
+    that a POST changes nothing.
     """
     method, path = route.split()
 
@@ -394,6 +398,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             may=may,
             rate=rate,
             cost=cost,
+            changes=method != "GET" and not reads,
             status=status,
             noun=noun,
             location=location,

@@ -8,12 +8,16 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
+from tallymark.service.formulas import Formulas
+from tallymark.service.jobs import Jobs
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
+from tallymark.service.template_values import Settings
 from tallymark.service.tenant import TenantServices
 from tallymark.service.traces import Traces
+from tallymark.service.tracks import Tracks
 from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -24,9 +28,13 @@ if TYPE_CHECKING:
 class Resources:
     """One attribute for each subject."""
 
+    formulas: Formulas
+    jobs: Jobs
     rules: Rules
+    settings: Settings
     scores: Scores
     traces: Traces
+    tracks: Tracks
     webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:

@@ -55,10 +55,10 @@ class TenantServices:
         return self.clock()
 
     def find_table(
-        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+        self, caller: Caller | None, key: Hashable, made_of: Hashable, make: Callable[[], T]
     ) -> T:
         """See `Service.find_table`."""
-        if self._service is None:
+        if self._service is None or caller is None:
             return make()
         return self._service.find_table(caller, key, made_of, make)
 

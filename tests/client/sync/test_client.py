@@ -315,7 +315,7 @@ def test_a_call_may_have_a_time_of_its_own() -> None:
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), timeout=60)
     client = Client("http://tally.test", "tly_x", http=http)
-    client.settings.set_var("CITY", "Paris", timeout=3, idempotency_key="k")
+    client.with_options(timeout=3, idempotency_key="k").settings.set_var("CITY", "Paris")
     assert list(client.runs.list(timeout=4)) == []
     client.settings.vars()
     assert seen == [("PUT", 3, "k"), ("GET", 4, None), ("GET", 60, None)]
@@ -357,7 +357,7 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
 
 def test_tracks_tenants_and_exports(server: Server) -> None:
     client = connect(server, "ada")
-    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ["speed", "secret"]
+    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ("speed", "secret")
     board = client.tracks.board("both", live=True)
     assert board.items[0].rank == 1
     assert [each.name for each in client.tracks.list()] == ["both"]
