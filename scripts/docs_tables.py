@@ -31,6 +31,7 @@ from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
 from tallymark.server import PREFIX, make_api
+from tallymark.service.resources import RESOURCES
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.suites import eval_entries, prompt_entries, suite_format
@@ -124,6 +125,10 @@ def list_routes() -> Iterator[tuple[str, str, str, str]]:
             path = (each.path or "").removeprefix(PREFIX)
             for method in sorted(route.methods or ()):
                 yield method, path, who, does
+    for kind in RESOURCES.values():
+        for made in kind.operations().values():
+            who = next(name for roles, name in _WHO.items() if roles == made.may)
+            yield made.method, made.path, who, (made.run.__doc__ or "").partition("\n")[0]
 
 
 def routes() -> str:
