@@ -36,9 +36,7 @@ from tallymark.http import (
     problems,
     reports,
     runs,
-    scores,
     settings,
-    traces,
     versus,
 )
 from tallymark.http.api_route import ApiRoute
@@ -61,7 +59,6 @@ SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
     runs,
-    scores,
     challenges,
     boards,
     attempts,
@@ -71,7 +68,6 @@ _ROUTERS = (
     accounts,
     settings,
     exports,
-    traces,
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")

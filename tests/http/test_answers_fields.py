@@ -15,7 +15,7 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import pack_files
 from tallymark.http.answers import list_defaults
 from tallymark.server import PREFIX, make_api
-from tallymark.wire import attempts, challenges, runs, traces, versus
+from tallymark.wire import attempts, challenges, runs, versus
 
 WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/agents": ("/agents", attempts.AgentState),
@@ -37,8 +37,6 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/runs": ("/runs", runs.Run),
     "/runs/{run}": ("/runs/latest", runs.Run),
     "/runs/{run}/cases": ("/runs/latest/cases", runs.Case),
-    "/traces": ("/traces", traces.TraceItem),
-    "/traces/{trace_id}": ("/traces/{trace}", traces.WholeTrace),
 }
 
 

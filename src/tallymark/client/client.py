@@ -18,7 +18,10 @@ if TYPE_CHECKING:
         AsyncFormulas,
         AsyncJobs,
         AsyncRules,
+        AsyncScores,
         AsyncSettings,
+        AsyncTraces,
+        AsyncTracks,
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
@@ -56,7 +59,10 @@ class AsyncClient(AsyncBase):
     formulas: AsyncFormulas
     jobs: AsyncJobs
     rules: AsyncRules
+    scores: AsyncScores
     settings: AsyncSettings
+    traces: AsyncTraces
+    tracks: AsyncTracks
     webhooks: AsyncWebhooks
 
     def __init__(

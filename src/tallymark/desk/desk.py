@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tallymark.desk.organising import OrganiserDesk
     from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
-    from tallymark.desk.traces import TraceDesk
     from tallymark.desk.versus import VersusDesk
     from tallymark.service.app import App
     from tallymark.service.resources import Resources
@@ -74,10 +73,6 @@ class Desk(Protocol):
     @property
     def organising(self) -> OrganiserDesk:
         """Agents, keys, invitations, the log."""
-
-    @property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
 
     @property
     def tables(self) -> TableDesk:
@@ -144,13 +139,6 @@ class LocalDesk:
         return LocalOrganiser(self.app)
 
     @cached_property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-        from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
-
-        return LocalTraces(self.app)
-
-    @cached_property
     def tables(self) -> TableDesk:
         """Everything of a kind, out and in."""
         from tallymark.desk.tables import LocalTables  # noqa: PLC0415
@@ -206,13 +194,6 @@ class RemoteDesk:
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)
-
-    @cached_property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-        from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
-
-        return RemoteTraces(self.client)
 
     @cached_property
     def tables(self) -> TableDesk:

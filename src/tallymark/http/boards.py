@@ -29,8 +29,8 @@ from tallymark.http.quick_routes import QuickRoute
 from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, write_cursor
 from tallymark.service.service import Service
-from tallymark.service.sight import find_newest_visible, find_visible, is_public, sees_live
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import find_visible, is_public, sees_live, view_challenge
 from tallymark.service.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import attempts as wire
@@ -148,7 +148,8 @@ class _Board(NamedTuple):
 
 def _find_answer(asked: _Asked) -> Response | _Board:
     """What is known already, or else which board to read."""
-    kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name)
+    view = view_challenge(asked.services, asked.caller, asked.name)
+    kept, newest = view.stored, view.newest
     public = is_public(asked.caller, asked.page.live)
     frozen = public and kept.is_frozen(asked.service.clock())
     made_of = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)

@@ -11,8 +11,8 @@ from tallymark.http.access import find_service
 from tallymark.http.plain_routes import PlainRoute
 from tallymark.service.callers import PUBLIC, TEAM
 from tallymark.service.live import View
-from tallymark.service.sight import find_visible, sees_live
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import find_visible, sees_live
 
 MEDIA_TYPE = "text/event-stream"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}

@@ -149,7 +149,10 @@ def describe_operations(
                 "required": each.whole_body is not None or bool(needed),
                 "content": {"application/json": {"schema": schema}},
             }
-        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = entry
+        entries = paths.setdefault(PREFIX + each.path, {})
+        known = entries.setdefault(each.method.lower(), entry)
+        if known is not entry:  # the same with another body
+            known["requestBody"]["content"] |= entry["requestBody"]["content"]
     return paths, components
 
 
@@ -192,6 +195,8 @@ def _leave_out_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    if made.answer is type(None):
+        return {str(made.status): {"description": "Done."}}
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
     headers: dict[str, Any] = {}
@@ -203,7 +208,7 @@ def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]
         "description": "Done.",
         "content": {"application/json": {"schema": schema}},
     }
-    statuses = {200, 202} if callable(made.status) else {made.status}
+    statuses = {200, 201, 202} if callable(made.status) else {made.status}
     answers: dict[str, Any] = {}
     for status in sorted(statuses):
         located = {"Location": _LOCATION} if made.location is not None and status > 200 else {}

@@ -17,7 +17,7 @@ from tallymark.service.callers import COMPETITORS, REPORTERS
 from tallymark.service.limits import narrow_body
 from tallymark.service.sign_in import OTLP_PATH
 from tallymark.service.tenant import TenantServices
-from tallymark.service.traces import Taken
+from tallymark.service.trace_intake import Taken
 from tallymark.traces.otlp_export import Encoding
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"

@@ -13,8 +13,8 @@ from tallymark.http.answers import Cursor, Limit, answer
 from tallymark.http.api_route import make_router
 from tallymark.http.envelope import BODIES, VALUES
 from tallymark.http.otlp import AGENT_BYTES, AGENT_VALUES
-from tallymark.http.reports import MOST_LINES
 from tallymark.service.cursors import read_cursor, write_cursor
+from tallymark.service.json_lines import MOST_LINES
 from tallymark.store.contests.attempt_rows import AGENT_BYTES_A_DAY
 from tallymark.store.traces.witness import MOST_BYTES as MOST_WITNESSED_BYTES
 from tallymark.store.traces.witness import MOST_SPANS as MOST_WITNESSED

@@ -31,6 +31,7 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
+    get_args,
     get_type_hints,
 )
 from urllib.parse import quote, urlencode
@@ -214,8 +215,10 @@ class Operation:
         for kind in (self.parameters, self.body if self.whole_body is None else None):
             if kind is not None:
                 names = kind.__struct_fields__
+                values = {name: arguments[name] for name in names}
+                given = {key: each for key, each in values.items() if each is not msgspec.UNSET}
                 try:
-                    msgspec.convert({name: arguments[name] for name in names}, kind)
+                    msgspec.convert(given, kind)
                 except msgspec.ValidationError as error:
                     raise InvalidInput([_explain_mistake(error, kind)]) from None
 
@@ -239,9 +242,8 @@ class Operation:
         if self.whole_body is not None:
             content = arguments[self.whole_body]
             return address, content if self.body is bytes else msgspec.json.encode(content)
-        return address, msgspec.json.encode(
-            {name: arguments[name] for name in self.body_names if arguments[name] is not None}
-        )
+        body = self.body(**{name: arguments[name] for name in self.body_names})
+        return address, msgspec.json.encode(body)
 
     def find_status(self, result: Any) -> int:
         return self.status(result) if callable(self.status) else self.status
@@ -254,6 +256,8 @@ class Operation:
         return result if self.noun is None else self.answer(result)
 
     def unpack(self, content: bytes) -> Any:
+        if self.answer is type(None):  # status 204
+            return None
         answer = self._answer_decoder.decode(content)
         return answer if self.noun is None else getattr(answer, self.noun)
 
@@ -382,7 +386,10 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
                 forbid_unknown_fields=True,
             )
         result = hints["return"]
-        shown = result.__args__[0] if getattr(result, "__origin__", None) is Page else result
+        origin = getattr(result, "__origin__", result)
+        is_page = inspect.isclass(origin) and issubclass(origin, Page)
+        page = result if get_args(result) or not is_page else result.__orig_bases__[0]
+        shown = get_args(page)[0] if is_page else result
         is_record = isinstance(shown, type) and issubclass(shown, msgspec.Struct)
         known = cast("StructType", msgspec.inspect.type_info(parameters))
         return Operation(
@@ -412,7 +419,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             body_names=inside,
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
-            record=shown if is_record and (shown is not result or noun is not None) else None,
+            record=shown if is_record and (is_page or noun is not None) else None,
         )
 
     return declare

@@ -18,6 +18,8 @@ from tests.http.conftest import Server, furnish, listening, run_server
 from tallymark.client import AsyncClient, Client
 from tallymark.client.exchange import Call
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, WorkFailed
+from tallymark.service.traces import pack_traces
+from tallymark.traces import Trace
 from tallymark.wire.attempts import Standing
 
 METHODS = {
@@ -86,6 +88,8 @@ METHODS = {
     "POST /invitations/{invitation}/revoke": "accounts.revoke_invitation",
     "POST /invitations/accept": "accounts.accept",
     "GET /scores": "scores.list",
+    "GET /scores/queue": "scores.queue",
+    "GET /scores/case": "scores.case",
     "POST /scores": "scores.give",
     "PATCH /scores/{score}": "scores.change",
     "DELETE /scores/{score}": "scores.withdraw",
@@ -99,7 +103,7 @@ METHODS = {
     "GET /audit": "audit",
     "GET /tenants": "accounts.tenants",
     "GET /export/{kind}": "export",
-    "GET /traces": "traces.list traces.page",
+    "GET /traces": "traces.list",
     "GET /traces/sums": "traces.sums",
     "GET /traces/compare": "traces.compare",
     "GET /traces/worst": "traces.worst",
@@ -322,15 +326,18 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
     found = list(client.traces.list())
     trace = client.traces.get(found[0].id)
     assert trace.trace["spans"]
-    assert client.traces.page(limit=1).items[0].id == found[0].id
+    assert client.traces.list(limit=1).items[0].id == found[0].id
+    (line,) = pack_traces([Trace.from_dict(trace.trace)])
+    assert client.traces.load(line).known == 1
     assert client.traces.sums(by="model").whole.traces == len(found)
     assert client.traces.compare("status:ok", "status:error", "cost").verdict
     assert client.traces.score(trace.id, "polite", 0.5, reason="fine").value == 0.5
     assert client.traces.worst("people.polite").items[0].trace.id == trace.id
     assert "polite" in client.traces.choices().people
     assert client.traces.make_suite(traces=[trace.id]).cases == 1
-    assert client.traces.change_settings({"keep_days": 30}).keep_days == 30
-    assert client.traces.settings().keep_days == 30
+    assert client.traces.change_settings(keep_days=30).keep_days == 30
+    assert client.traces.change_settings(keep_days=None).keep_days is None
+    assert client.traces.settings().keep_days is None
     rule = client.rules.get("sparing")
     assert rule.versions[0].number == 1
     assert client.rules.edit("sparing", {"formula": "min(1, cost)"}).version == 2
@@ -350,7 +357,7 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
 
 def test_tracks_tenants_and_exports(server: Server) -> None:
     client = connect(server, "ada")
-    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ["speed", "secret"]
+    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ("speed", "secret")
     board = client.tracks.board("both", live=True)
     assert board.items[0].rank == 1
     assert [each.name for each in client.tracks.list()] == ["both"]

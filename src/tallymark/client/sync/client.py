@@ -15,12 +15,10 @@ from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
-from tallymark.client.sync.challenges import Challenges, Tracks
+from tallymark.client.sync.challenges import Challenges
 from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.resource import Resource
 from tallymark.client.sync.runs import Runs
-from tallymark.client.sync.scores import Scores
-from tallymark.client.sync.traces import Traces
 from tallymark.wire import accounts, attempts
 
 TIMEOUT_S = 60.0
@@ -48,12 +46,9 @@ class Client(Resource):
         self.connection = Connection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
         self.runs = Runs(self.connection)
-        self.scores = Scores(self.connection)
         self.challenges = Challenges(self.connection)
-        self.tracks = Tracks(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
-        self.traces = Traces(self.connection)
         self.accounts = Accounts(self.connection)
 
     def __enter__(self) -> Self:

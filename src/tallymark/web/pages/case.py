@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.errors import FormulaError, NotFound
+from tallymark.runs.reviews import COMMENT, VERDICT, Review
 from tallymark.runs.tally import Tally
-from tallymark.store.reviews.review_tables import COMMENT
-from tallymark.store.reviews.reviews import VERDICT, CaseKey
 from tallymark.web.page import Outcome, Page
-from tallymark.web.review_facts import (
-    ReviewFacts,
-    change_score,
-    describe_reviews,
-    find_author,
-    give_score,
-    withdraw_score,
-)
+from tallymark.web.review_forms import change_score, find_author, give_score, withdraw_score
 from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 from tallymark.web.view import View
@@ -31,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_COUNTED = 3_000
 """Results of a run that are counted again for what one of them cost the score."""
+_MOST_REVIEWS = 1000
 SHOWN_SPANS = 100
 """Without script; with it, as many as can be seen."""
 
@@ -70,17 +63,19 @@ class CaseView(View, frozen=True, kw_only=True):
     """Other runs of the suite, to compare with."""
     tokens: tuple[int | None, int | None]
     counted_by: str | None
-    reviews: list[ReviewFacts]
-    """What people said of it."""
-    edited: ReviewFacts | None
-    may_review: bool
+    reviews: list[Review]
+    """Oldest first."""
+    edited: Review | None
+    author: str | None
+    """The author of the visitor's own scores; None if they may not give any."""
     names: list[str]
     """What people may call a score: as others did, and as its scorers are called."""
 
     @property
-    def mine(self) -> ReviewFacts | None:
+    def mine(self) -> Review | None:
         """The visitor's own verdict."""
-        return next((each for each in self.reviews if each.mine and each.name == VERDICT), None)
+        own = (each for each in self.reviews if each.author == self.author)
+        return next((each for each in own if each.name == VERDICT), None)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each check."""
@@ -101,7 +96,8 @@ def gather(visit: Visit) -> CaseView:
     before, after = app.store.neighbours(record.id, name, epoch)
     facts = describe_case(result, most=200_000)
     others = app.store.runs(suite=record.suite, limit=2)
-    said = describe_reviews(visit, app.store.reviews.of_cases(record.id, [(name, epoch)]))
+    newest = visit.tally.scores.list(run=record.id, case=name, epoch=epoch, limit=_MOST_REVIEWS)
+    said, author = newest.items[::-1], find_author(visit)
     scores = _list_scores(result)
     return CaseView(
         title=facts.name,
@@ -119,15 +115,12 @@ def gather(visit: Visit) -> CaseView:
         tokens=(result.input_tokens, result.output_tokens),
         counted_by=result.tokens_counted_by,
         reviews=said,
-        edited=next((each for each in said if each.mine and each.id == visit.get("edit")), None),
-        may_review=find_author(visit) is not None,
+        edited=next(
+            (each for each in said if each.author == author and each.id == visit.get("edit")), None
+        ),
+        author=author,
         names=sorted({*(each.name for each in scores), *(each.name for each in said)} - {COMMENT}),
     )
-
-
-def _find_key(visit: Visit) -> CaseKey:
-    run = visit.app.store.run(visit.params["run"]).id
-    return CaseKey(run, visit.params["case"], _read_epoch(visit))
 
 
 def _read_epoch(visit: Visit) -> int:
@@ -140,7 +133,7 @@ def _stay(visit: Visit) -> Outcome:
 
 
 def _give(visit: Visit) -> Outcome:
-    give_score(visit, _find_key(visit))
+    give_score(visit, visit.params["run"], visit.params["case"], _read_epoch(visit))
     return _stay(visit)
 
 
