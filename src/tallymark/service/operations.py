@@ -167,11 +167,9 @@ class Operation:
         for name, value in query:
             if name in self.lists:
                 given.setdefault(name, []).append(value)
-            elif name in COMMON_QUERY and name not in self.query:
-                continue
             elif name in given:
                 raise BadRequest("it is given twice", place=Place(source=name))
-            elif name in self.query:
+            elif name in self.query or name in COMMON_QUERY:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
@@ -182,6 +180,10 @@ class Operation:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
         for name, value in arguments.items():
+            if value is None and name in given:  # msgspec reads the text `null` so
+                raise BadRequest(
+                    "null is no value here", place=Place(source=name), hint="leave it out"
+                )
             if isinstance(value, float) and not math.isfinite(value):
                 raise BadRequest("it is not a finite number", place=Place(source=name))
             if type(value) is int and not re.fullmatch(
