@@ -24,7 +24,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tallymark.connections import ConnectionLimits, make_limits
 from tallymark.errors import WorkFailed
 from tallymark.http import (
-    accounts,
     agents,
     attempts,
     boards,
@@ -36,7 +35,6 @@ from tallymark.http import (
     problems,
     reports,
     runs,
-    settings,
     versus,
 )
 from tallymark.http.api_route import ApiRoute
@@ -65,8 +63,6 @@ _ROUTERS = (
     versus,
     reports,
     agents,
-    accounts,
-    settings,
     exports,
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     import httpx2
 
     from tallymark.client.async_resources import (
+        AsyncAccounts,
+        AsyncAudit,
         AsyncFormulas,
+        AsyncInvitations,
         AsyncJobs,
+        AsyncKeys,
+        AsyncLimits,
         AsyncRules,
         AsyncScores,
         AsyncSettings,
+        AsyncTenants,
         AsyncTraces,
         AsyncTracks,
         AsyncWebhooks,
@@ -56,11 +62,17 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    accounts: AsyncAccounts
+    audit: AsyncAudit
     formulas: AsyncFormulas
+    invitations: AsyncInvitations
     jobs: AsyncJobs
+    keys: AsyncKeys
+    limits: AsyncLimits
     rules: AsyncRules
     scores: AsyncScores
     settings: AsyncSettings
+    tenants: AsyncTenants
     traces: AsyncTraces
     tracks: AsyncTracks
     webhooks: AsyncWebhooks
