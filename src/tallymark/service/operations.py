@@ -168,11 +168,9 @@ class Operation:
         for name, value in query:
             if name in self.lists:
                 given.setdefault(name, []).append(value)
-            elif name in COMMON_QUERY and name not in self.query:
-                continue
             elif name in given:
                 raise BadRequest("it is given twice", place=Place(source=name))
-            elif name in self.query:
+            elif name in self.query or name in COMMON_QUERY:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
@@ -184,6 +182,10 @@ class Operation:
         arguments = msgspec.structs.asdict(found)
         _check_finite(arguments)
         for name, value in arguments.items():
+            if value is None and name in given:  # msgspec reads the text `null` so
+                raise BadRequest(
+                    "null is no value here", place=Place(source=name), hint="leave it out"
+                )
             if type(value) is int and not re.fullmatch(
                 r"-?\d+", str(given.get(name, value)), re.ASCII
             ):

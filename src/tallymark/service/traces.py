@@ -50,7 +50,7 @@ Patterns = Sequence[Annotated[str, Meta(min_length=1, max_length=500)]]
 STEPS: dict[str, float] = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 AUTO = "auto"
 _MOST_STEPS = 2_000
-_AUTO_STEPS = (60.0, 300.0, 3600.0, 6 * 3600.0, 86_400.0, 7 * 86_400.0)
+_AUTO_STEPS = (3600.0, 6 * 3600.0, 86_400.0, 7 * 86_400.0)
 _MOST_AUTO_STEPS = 120
 _LONGEST_NAME = 100
 _MOST_IN_SESSION = 1_000
@@ -273,7 +273,7 @@ class Traces(Resource):
     ) -> TraceSummary:
         """Sum up traces that fit: all of them, and by a label or over time.
 
-        `auto` takes the smallest step of time that gives at most 120 steps.
+        `auto` takes hours, quarters of days, days or weeks: the first with at most 120 steps.
         """
         sums = self.store.traces.sums(self._parse(filter))
         step = None
