@@ -124,3 +124,21 @@ def test_the_log_says_who_did_what_from_where(server: Server) -> None:
     assert {each["address"] for each in by_alice} == {"testclient"}
     assert len(by_alice) >= 8, [(each["actor"], each["event"]) for each in items]
     assert server.v1("bob", "GET", "/audit").status_code == 403
+
+
+def test_lists_have_pages(server: Server) -> None:
+    whole = [each["id"] for each in server.v1("ada", "GET", "/keys").json()["items"]]
+    first = server.v1("ada", "GET", "/keys?limit=2").json()
+    rest = server.v1("ada", "GET", f"/keys?cursor={first['next']}").json()
+    assert [each["id"] for each in first["items"] + rest["items"]] == whole
+    assert rest["next"] is None
+
+
+def test_an_admin_changes_the_own_tenant_and_no_limits(server: Server) -> None:
+    path = "/tenants/elsewhere"
+    changed = server.v1("otto", "PATCH", path, json={"registration": "open"})
+    assert changed.json()["tenant"]["settings"]["registration"] == "open"
+    assert server.v1("otto", "PATCH", path, json={"limits": {"read": 9}}).status_code == 403
+    assert server.v1("otto", "PATCH", "/tenants/default", json={}).status_code == 403
+    assert server.v1("alice", "PATCH", "/tenants/default", json={}).status_code == 403
+    assert server.v1("ada", "PATCH", path, json={"limits": {"read": 9}}).status_code == 200

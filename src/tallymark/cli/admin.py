@@ -127,7 +127,7 @@ def list_keys(
     import msgspec
 
     with open_tenant(db, server, tenant) as tally:
-        found = tally.keys.list(owner=owner).items
+        found = list(tally.keys.list(owner=owner))
     now = time.time()
     if as_json:
         print_json({"keys": msgspec.to_builtins(found)})
@@ -236,7 +236,7 @@ def list_tenants(db: Db = None, server: Server = None, as_json: JsonOption = Fal
     import msgspec
 
     with open_tenant(db, server) as tally:
-        found = tally.tenants.list().items
+        found = list(tally.tenants.list())
     if as_json:
         print_json({"tenants": msgspec.to_builtins(found)})
     elif found:

@@ -74,7 +74,7 @@ def list_invitations(
     import msgspec
 
     with open_tenant(db, server, tenant) as tally:
-        found = tally.invitations.list().items
+        found = list(tally.invitations.list())
     now = time.time()
     if as_json:
         print_json({"invitations": msgspec.to_builtins(found)})

@@ -62,6 +62,8 @@ class AsyncFormulas:
 class AsyncInvitations:
     async def list(
         self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.store.accounts.invitations.Invitation]: ...
     async def add(
         self,
@@ -102,6 +104,8 @@ class AsyncKeys:
         self,
         owner: tallymark.service.keys.Owner | None = ...,
         agent: tallymark.service.keys.Handle | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.store.accounts.keys.Key]: ...
     async def add(
         self,
@@ -246,6 +250,8 @@ class AsyncSettings:
 class AsyncTenants:
     async def list(
         self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.store.accounts.tenants.Tenant]: ...
     async def get(
         self, name: tallymark.service.keys.Id

@@ -25,6 +25,7 @@ from tallymark.service.callers import (
     Caller,
     Role,
 )
+from tallymark.service.cursors import Cursor, Limit, slice_page
 from tallymark.service.limits import group_address
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.accounts import invitations
@@ -122,13 +123,19 @@ class Keys(_Managing):
     """Keys to the server."""
 
     @operation("GET /keys", MEMBERS)
-    def list(self, owner: Owner | None = None, agent: Handle | None = None) -> Page[Key]:
+    def list(
+        self,
+        owner: Owner | None = None,
+        agent: Handle | None = None,
+        limit: Limit = 100,
+        cursor: Cursor | None = None,
+    ) -> Page[Key]:
         """List the keys that the caller manages, oldest first, also revoked and expired ones."""
         if not self.store.exists:
             return Page(items=[])
         self.services.accounts.find_settings(self.services.tenant)  # refuses an unknown tenant
         found = self.store.keys.all(owner=owner, agent=agent)
-        return Page(items=[each for each in found if self._manages(each)])
+        return slice_page([each for each in found if self._manages(each)], limit, cursor)
 
     @operation("POST /keys", ORGANISERS, rate="write", status=201, secret=_SECRET)
     def add(
@@ -216,16 +223,9 @@ class Invitations(_Managing):
     """Invitations to a key."""
 
     @operation("GET /invitations", ORGANISERS)
-    def list(self) -> Page[Invitation]:
+    def list(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[Invitation]:
         """List invitations that the caller could have made, oldest first."""
-        if not self.roles:
-            raise NotAllowed("this key cannot manage invitations", hint="ask an admin")
-        if not self.store.exists:
-            return Page(items=[])
-        self.services.accounts.find_settings(self.services.tenant)  # refuses an unknown tenant
-        return Page(
-            items=[each for each in self.store.invitations.all() if each.role in self.roles]
-        )
+        return slice_page(self._load(), limit, cursor)
 
     @operation("POST /invitations", ORGANISERS, rate="write", status=201, secret=_CODE)
     def add(
@@ -254,7 +254,7 @@ class Invitations(_Managing):
     @operation("POST /invitations/{invitation}/revoke", ORGANISERS, rate="write", noun="invitation")
     def revoke(self, invitation: Id) -> Invitation:
         """Revoke an invitation; keys that were made with it stay valid."""
-        if not any(each.id == invitation for each in self.list().items):
+        if not any(each.id == invitation for each in self._load()):
             raise NotFound(f"there is no invitation {invitation!r}", hint="list them")
         return self.store.invitations.revoke(invitation, at=self.now)
 
@@ -300,6 +300,14 @@ class Invitations(_Managing):
         text = secret or make_secret()
         store = self.store.for_tenant(found.tenant)
         return NewKey(key=store.invitations.accept(found, key, text, at=self.now), secret=text)
+
+    def _load(self) -> Sequence[Invitation]:
+        if not self.roles:
+            raise NotAllowed("this key cannot manage invitations", hint="ask an admin")
+        if not self.store.exists:
+            return []
+        self.services.accounts.find_settings(self.services.tenant)  # refuses an unknown tenant
+        return [each for each in self.store.invitations.all() if each.role in self.roles]
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -362,10 +370,10 @@ class Tenants(Resource):
     """Tenants, which share a server unseen by each other."""
 
     @operation("GET /tenants", ADMINS)
-    def list(self) -> Page[Tenant]:
+    def list(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[Tenant]:
         """List tenants by name, for operators."""
         self._check_operator()
-        return Page(items=[*self._load()])
+        return slice_page(self._load(), limit, cursor)
 
     @operation("GET /tenants/{name}", ADMINS, noun="tenant")
     def get(self, name: Id) -> Tenant:

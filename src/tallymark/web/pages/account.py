@@ -35,7 +35,7 @@ def gather(visit: Visit) -> AccountView:
     caller = visit.caller
     keys: list[Key] = []
     if caller.owner is not None:
-        keys = visit.tally.keys.list(owner=caller.owner).items
+        keys = list(visit.tally.keys.list(owner=caller.owner))
     return AccountView(
         title="Account",
         role=caller.role,

@@ -55,7 +55,7 @@ def gather(visit: Visit) -> OrganisedAgent:
         disqualified_at=found.disqualified_at,
         places=len(store.boards.places(found.handle, public=False)),
         pauses=[each for each in list_pauses(visit) if each.agent == found.handle],
-        keys=visit.tally.keys.list(agent=found.handle).items,
+        keys=list(visit.tally.keys.list(agent=found.handle)),
         log=visit.tally.audit.list(agent=found.handle, limit=12).items,
         may_sign_out=caller.role == "admin" and found.owner is not None,
     )

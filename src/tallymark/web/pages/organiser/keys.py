@@ -62,7 +62,7 @@ def gather(visit: Visit) -> KeysView:
     """The keys that the visitor may manage, newest first."""
     begin(visit)
     caller = visit.caller
-    found = visit.tally.keys.list().items
+    found = list(visit.tally.keys.list())
     state, text = visit.choose("state", _STATES), visit.get("q").casefold()
     valid = sum(each.is_valid(visit.now) for each in found)
     shown = [
@@ -99,7 +99,7 @@ def _list_usable(visit: Visit) -> list[Invitation]:
 
 def _list_tenants(visit: Visit) -> list[Tenant]:
     """Where there is more than the one that is always there."""
-    found = visit.tally.tenants.list().items if is_operator(visit.caller) else []
+    found = list(visit.tally.tenants.list()) if is_operator(visit.caller) else []
     return found if len(found) > 1 else []
 
 
