@@ -96,7 +96,7 @@ def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> No
     (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
     assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
     assert record.score == 60
-    assert record.formula == "four * 10 + success_pct"
+    assert record.score_formula == "four * 10 + success_pct"
     loaded = app.load_run(record.id)
     kept, results = loaded.record, loaded.results
     assert kept.score == 60

@@ -172,7 +172,7 @@ def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
         say(f"{name}: {format_score(after.score)}, before {format_score(before.score)}; {kept}")
         return
     say(*summary_lines(after))
-    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})", wrap=True)
+    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.score_formula})", wrap=True)
     say(f"{kept[0].upper()}{kept[1:]}", wrap=True)
 
 

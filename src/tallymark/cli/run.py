@@ -348,7 +348,7 @@ class PlainWatch:
 
         already = f", {tally.finished:,} done before" if tally.finished else ""
         # With epochs, a case has several results.
-        counted = format_count(record.total, "result" if record.repeats else "case")
+        counted = format_count(record.total, "result" if record.may_repeat else "case")
         what = f"{record.suite} against {name_model(record)}, {counted}{already}"
         say(f"{record.id}: {what}", err=True)
 

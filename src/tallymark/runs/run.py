@@ -339,7 +339,7 @@ class Run:
         metrics, formula = self.metrics, self._formula
         if formula is None:
             try:
-                formula = self.tally.formula(self.record.formula, also=metrics)
+                formula = self.tally.formula(self.record.score_formula, also=metrics)
             except FormulaError:
                 return None
         # An eval that never ran has no metrics at all.
@@ -409,7 +409,7 @@ class Run:
         if record.score_error is not None:
             return NoInterval("the suite set the score")
         try:
-            formula = self.tally.formula(record.formula, also=record.metrics)
+            formula = self.tally.formula(record.score_formula, also=record.metrics)
         except FormulaError:
             return NoInterval("the formula does not fit these results")
         return find_interval(formula, self.tally)
@@ -473,7 +473,7 @@ def outcome(
     low, high = getattr(found, "low", None), getattr(found, "high", None)
     total = tally.all
     return {
-        "formula": str(formula),
+        "score_formula": str(formula),
         "metrics": metrics,
         "score": undefined if scored.score is None else scored.score,
         "score_error": scored.error,

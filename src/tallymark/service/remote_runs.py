@@ -235,7 +235,7 @@ class RemoteRuns:
             definition_hash=definition.hash,
             epochs=wish.epochs or definition.epochs,
             created_at=self.clock(),
-            formula=str(suite.formula),
+            score_formula=str(suite.formula),
             total=total,
             # No folder: nothing of this machine belongs to the run.
             tags={**definition.tags, "limit": wish.limit, "epochs": wish.epochs, **prompt, **part},

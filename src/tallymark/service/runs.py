@@ -182,7 +182,7 @@ class RunService:
                 epochs=options.limits.epochs or definition.epochs,
                 created_at=time.time(),
                 started_at=time.time(),
-                formula=str(suite.formula),
+                score_formula=str(suite.formula),
                 total=total,
                 tags={
                     **definition.tags,

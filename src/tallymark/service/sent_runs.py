@@ -171,7 +171,7 @@ class SentRuns:
             known = self.store.run(record.id)
         except NotFound:
             return None
-        alike = ("suite", "model", "definition_hash", "formula", "started_at")
+        alike = ("suite", "model", "definition_hash", "score_formula", "started_at")
         if known.tags.get(SENT_TAG) != record.tags.get(SENT_TAG) or any(
             getattr(known, name) != getattr(record, name) for name in alike
         ):

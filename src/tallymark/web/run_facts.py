@@ -92,7 +92,7 @@ def describe_run(record: RunRecord) -> RunFacts:
         total=record.total,
         cost=record.metrics.get("total_cost"),
         latency=record.metrics.get("avg_latency"),
-        formula=record.formula,
+        formula=record.score_formula,
         group=record.group,
         door=record.tags.get("door"),
         tags=_read_tags(record.tags),
@@ -131,7 +131,7 @@ def explain_numbers(record: RunRecord) -> NumberOrigins:
     )
     judges = record.metrics.get("judge_cost")
     return NumberOrigins(
-        score=f"The formula {clean_line(record.formula, 200)} with the numbers of {ran} that ran."
+        score=f"The formula {clean_line(record.score_formula, 200)} with the numbers of {ran} that ran."
         " Each part of it is taken apart below.",
         interval="Were the agent asked again, with new cases like these, its score would come to"
         f" lie in it 95 times of 100. Found from the same {ran}: their luck is drawn 2,000 times,"

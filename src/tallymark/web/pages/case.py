@@ -195,7 +195,7 @@ def _list_losses(app: App, record: RunRecord, result: CaseResult) -> list[ScoreL
 def _score(record: RunRecord, results: list[CaseResult]) -> float | None:
     tally = Tally(results)
     try:
-        return tally.score(tally.formula(record.formula, also=record.metrics)).score
+        return tally.score(tally.formula(record.score_formula, also=record.metrics)).score
     except FormulaError:
         return None
 

@@ -271,7 +271,7 @@ def _list_differences(records: Sequence[RunRecord]) -> list[DifferenceLine]:
             f"{versions.index(each.definition_hash) + 1}, {each.definition_hash[:8]}"
             for each in records
         ],
-        "Formula": [each.formula for each in records],
+        "Formula": [each.score_formula for each in records],
         "Epochs": [str(each.epochs) for each in records],
         "State": [each.status.replace("_", " ") for each in records],
     }

@@ -178,7 +178,7 @@ def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
     run = _choose_run(visit, name if kind == "run" else visit.get("run"), records)
     if run is None:
         return _Subject(names=Names.of(None), text=text or _START)
-    text = text or run.formula
+    text = text or run.score_formula
     metrics = pick_metrics(run.metrics, text)
     return _Subject(names=name_values(metrics), text=text, values=metrics, run=run)
 

@@ -102,7 +102,7 @@ def gather(visit: Visit) -> RunView:
     pager = visit.read_pager(_count(app, run, status, text))
     results = _read_cases(app, run, pager, status, text)
     layout = visit.choose("view", ("list", "side"))
-    metrics = dict(sorted(pick_metrics(record.metrics, record.formula).items()))
+    metrics = dict(sorted(pick_metrics(record.metrics, record.score_formula).items()))
     return RunView(
         title=f"{run.model} on {run.suite}",
         run=run,
@@ -125,7 +125,7 @@ def gather(visit: Visit) -> RunView:
 
 def explain_run(record: RunRecord, formula: str | None = None) -> FormulaTree | None:
     """The formula with the numbers that are kept of a run; None where they do not fit it."""
-    text = formula or record.formula
+    text = formula or record.score_formula
     metrics = pick_metrics(record.metrics, text)
     names = name_values(metrics)
     try:
