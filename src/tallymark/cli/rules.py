@@ -198,7 +198,7 @@ def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List rules with what they decided and spent."""
     with open_resources(db, server) as tally:
-        found = tally.rules.list().items
+        found = list(tally.rules.list())
     if as_json:
         print_json(msgspec.to_builtins(found))
         return

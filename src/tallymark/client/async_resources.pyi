@@ -15,7 +15,11 @@ class AsyncRules:
     async def try_out(
         self, rule: tallymark.service.rule_definitions.RuleDocument
     ) -> tallymark.service.rules.RuleTrial: ...
-    async def list(self) -> tallymark.service.operations.Page[tallymark.service.rules.Rule]: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.rules.Rule]: ...
     async def get(
         self, name: tallymark.service.rules.Name
     ) -> tallymark.service.rules.RuleDetails: ...
@@ -47,7 +51,10 @@ class AsyncRules:
         self, name: tallymark.service.rules.Name, since: float, until: float
     ) -> tallymark.service.rules.PlannedBackfill: ...
     async def backfills(
-        self, name: tallymark.service.rules.Name
+        self,
+        name: tallymark.service.rules.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.service.rules.Backfill]: ...
     async def get_backfill(
         self,

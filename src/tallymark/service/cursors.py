@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from tallymark.errors import BadRequest, Place
+from tallymark.service.operations import Page
 
 Limit = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of items on a page.")]
 Cursor = Annotated[str, Meta(max_length=500, description="`next` of the previous page.")]
+T = TypeVar("T")
 _BEYOND = 2**63
+
+
+def slice_page(found: Sequence[T], limit: int, cursor: str | None) -> Page[T]:
+    """Make a page of a list that is short enough to be read whole."""
+    place = read_cursor(cursor, int)
+    first = place[0] if place else 0
+    end = first + limit
+    return Page(items=list(found[first:end]), next=write_cursor(end) if end < len(found) else None)
 
 
 def write_cursor(*place: Any) -> str:

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from tallymark.errors import InvalidInput, NotFound, NotMeasured
 from tallymark.service.callers import ORGANISERS, TEAM
-from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
+from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.service.rule_definitions import (
@@ -218,12 +218,13 @@ class Rules(Resource):
         )
 
     @operation("GET /rules", TEAM)
-    def list(self) -> Page[Rule]:
+    def list(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[Rule]:
         """List rules by name with counts and cost."""
         if not self.store.exists:
             return Page(items=[])
         counts = self.store.rule_days.sum_up()
-        return Page(items=[self._describe(each, counts) for each in self.store.rules.list()])
+        page = slice_page(self.store.rules.list(), limit, cursor)
+        return Page(items=[self._describe(each, counts) for each in page.items], next=page.next)
 
     @operation("GET /rules/{name}", TEAM, noun="rule")
     def get(self, name: Name) -> RuleDetails:
@@ -326,10 +327,12 @@ class Rules(Resource):
         return PlannedBackfill(backfill=_make_backfill(made), preview=expected, job=made.job)
 
     @operation("GET /rules/{name}/backfills", TEAM)
-    def backfills(self, name: Name) -> Page[Backfill]:
+    def backfills(
+        self, name: Name, limit: Limit = 100, cursor: Cursor | None = None
+    ) -> Page[Backfill]:
         """List backfills of a rule with progress, newest first."""
         found = self.store.backfills.list(self.store.rules.get(name))
-        return Page(items=[_make_backfill(each) for each in found])
+        return slice_page([_make_backfill(each) for each in found], limit, cursor)
 
     @operation("GET /rules/{name}/backfills/{number}", TEAM, noun="backfill")
     def get_backfill(self, name: Name, number: Annotated[int, Meta(ge=1, le=2**53)]) -> Backfill:

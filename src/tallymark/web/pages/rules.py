@@ -41,7 +41,7 @@ class RulesView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> RulesView:
     return RulesView(
         title="Rules",
-        rules=visit.tally.rules.list().items,
+        rules=list(visit.tally.rules.list()),
         may_change=visit.visitor.may_organise,
     )
 
