@@ -49,6 +49,7 @@ from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
 from tallymark.service.resources import RESOURCES
+from tallymark.service.runs import Runs
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
@@ -59,7 +60,6 @@ PREFIX = "/api/v1"
 SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
-    runs,
     scores,
     challenges,
     boards,
@@ -133,9 +133,10 @@ def make_api(service: Service) -> FastAPI:
     app.state.service = service
     for each in _ROUTERS:
         app.include_router(each.router, prefix=PREFIX)
-    app.router.routes[:0] = make_routes(service, RESOURCES.values())
-    # Where the document of formulas has runs.
-    app.include_router(runs.router, prefix="/api", include_in_schema=False)
+    # The document of formulas has runs at /api/runs.
+    for prefix, resources in ((PREFIX, RESOURCES.values()), ("/api", [Runs])):
+        app.router.routes[:0] = make_routes(service, resources, prefix)
+        app.router.routes.append(runs.make_event_route(service, prefix))
     app.include_router(health.router)
     app.include_router(otlp.router)
     problems.install(app)

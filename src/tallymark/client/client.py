@@ -14,7 +14,7 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncRules
+    from tallymark.client.async_resources import AsyncRules, AsyncRuns
     from tallymark.client.exchange import CallOptions
 
 
@@ -48,6 +48,7 @@ class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
     rules: AsyncRules
+    runs: AsyncRuns
 
     def __init__(
         self,

@@ -7,12 +7,12 @@ does not know who answered:
 - `RemoteDesk` asks a server by `client/`, and turns what comes over the wire into the same values
   that the services give, so that the same code prints the same text.
 
-A subject is a file here (`runs.py`), with the protocol that commands see and both who answer, side
-by side, so that who changes one sees the other. To have a command speak to servers: give it the
-option `server: Server = None` beside `db`, add what it asks to its subject's protocol, write it for
-both, and give the command a row in `tests/cli/test_both_ways.py`. Where the API does not tell what
-the command shows, the API is extended; nothing is guessed here. What is refused is raised as the
-same error on both sides (`client/exchange.py`), so messages and exit codes need nothing.
+A subject is a file here (`boards.py`), with the protocol that commands see and both who answer,
+side by side, so that who changes one sees the other. To have a command speak to servers: give it
+the option `server: Server = None` beside `db`, add what it asks to its subject's protocol, write it
+for both, and give the command a row in `tests/cli/test_both_ways.py`. Where the API does not tell
+what the command shows, the API is extended; nothing is guessed here. What is refused is raised
+as the same error on both sides (`client/exchange.py`), so messages and exit codes need nothing.
 
 Neither side is loaded before somebody asks: a command on a database never loads HTTP.
 """
@@ -26,13 +26,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from tallymark.client import Client
     from tallymark.client.addresses import Address
-    from tallymark.client.sync.client import Client
     from tallymark.desk.attempts import AttemptDesk
     from tallymark.desk.boards import BoardDesk
     from tallymark.desk.challenges import ChallengeDesk
     from tallymark.desk.organising import OrganiserDesk
-    from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
     from tallymark.desk.templates import TemplateDesk
     from tallymark.desk.traces import TraceDesk
@@ -47,10 +46,6 @@ class Desk(Protocol):
     @property
     def there(self) -> str | None:
         """What is added to a command so that it asks the same server; None: it is all here."""
-
-    @property
-    def runs(self) -> RunDesk:
-        """Runs and their results."""
 
     @property
     def challenges(self) -> ChallengeDesk:
@@ -96,13 +91,6 @@ class LocalDesk:
 
     def __init__(self, app: App) -> None:
         self.app = app
-
-    @cached_property
-    def runs(self) -> RunDesk:
-        """Runs and their results."""
-        from tallymark.desk.runs import LocalRuns  # noqa: PLC0415 (who asks loads it)
-
-        return LocalRuns(self.app)
 
     @cached_property
     def challenges(self) -> ChallengeDesk:
@@ -173,13 +161,6 @@ class RemoteDesk:
 
     def __init__(self, client: Client, there: str) -> None:
         self.client, self.there = client, there
-
-    @cached_property
-    def runs(self) -> RunDesk:
-        """Runs and their results."""
-        from tallymark.desk.runs import RemoteRuns  # noqa: PLC0415 (who asks loads it)
-
-        return RemoteRuns(self.client)
 
     @cached_property
     def challenges(self) -> ChallengeDesk:

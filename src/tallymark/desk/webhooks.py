@@ -48,9 +48,6 @@ class WebhookDesk(Protocol):
     def replay(self, webhook: str, delivery: str) -> Delivery:
         """Sends a message again."""
 
-    def tell_gate(self, run: str, failures: Sequence[str]) -> int:
-        """Tells that a run failed a gate."""
-
 
 @dataclass(frozen=True)
 class LocalWebhooks:
@@ -106,10 +103,6 @@ class LocalWebhooks:
         self.app.store.require()
         return self.app.store.deliveries.replay(webhook, delivery)
 
-    def tell_gate(self, run: str, failures: Sequence[str]) -> int:
-        """Tells that a run failed a gate."""
-        return self._service.tell_gate(run, failures)
-
 
 @dataclass(frozen=True)
 class RemoteWebhooks:
@@ -155,10 +148,6 @@ class RemoteWebhooks:
     def replay(self, webhook: str, delivery: str) -> Delivery:
         """Sends a message again."""
         return _read_delivery(self.client.webhooks.replay(webhook, delivery), webhook)
-
-    def tell_gate(self, run: str, failures: Sequence[str]) -> int:
-        """Tells that a run failed a gate."""
-        return self.client.webhooks.tell_gate(run, failures)
 
 
 def _read_webhook(told: Any) -> Webhook:

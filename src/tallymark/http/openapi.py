@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -78,6 +79,7 @@ def describe_operations(
     resources: Iterable[type[Resource]],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make the paths and the schemas of all operations."""
+    resources = list(resources)
     made = [(kind, each) for kind in resources for each in kind.operations().values()]
     twice = [name for name, count in Counter(each.name for _, each in made).items() if count > 1]
     if twice:
@@ -116,7 +118,26 @@ def describe_operations(
             content = {"application/json": {"schema": _find(schema_of, each.body)}}
             entry["requestBody"] = {"required": each.whole_body is not None, "content": content}
         paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = entry
+    for kind in resources:
+        for method in vars(kind).values():
+            if (path := getattr(method, "event_path", None)) is not None:
+                paths[PREFIX + path] = {"get": _describe_events(kind, path, method)}
     return paths, components
+
+
+def _describe_events(kind: type[Resource], path: str, method: Any) -> dict[str, Any]:
+    names = re.findall(r"\{(\w+)\}", path)
+    text = {"schema": {"type": "string"}}
+    return {
+        "operationId": f"{kind.__name__}{method.__name__.capitalize()}",
+        "tags": [kind.__name__.lower()],
+        "summary": (inspect.getdoc(method) or "").partition("\n")[0],
+        "parameters": [{"name": each, "in": "path", "required": True, **text} for each in names]
+        + [{"name": "after", "in": "query", "required": False, **text}],
+        "responses": {
+            "200": {"description": "Server-sent events.", "content": {"text/event-stream": text}}
+        },
+    }
 
 
 def _find(schema_of: list[tuple[Any, dict[str, Any]]], kind: Any) -> dict[str, Any]:
@@ -149,7 +170,7 @@ def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
     answer = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
-    statuses = {200, 202} if callable(made.status) else {made.status}
+    statuses = {200, 201, 202} if callable(made.status) else {made.status}
     if made.changes:
         statuses.add(200)  # with `validate_only`
     answers: dict[str, Any] = {str(status): answer for status in sorted(statuses)}

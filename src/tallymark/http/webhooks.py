@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Path, Response
 
-from tallymark.http.access import ORGANISERS, REPORTERS, Services, Who, may
+from tallymark.http.access import ORGANISERS, Services, Who, may
 from tallymark.http.answers import Cursor, Limit, ValidateOnly, answer, answer_once
 from tallymark.http.api_route import make_router
 from tallymark.service.cursors import read_cursor, write_cursor
@@ -124,19 +124,6 @@ def replay_delivery(
     """Send a message again, under the same id."""
     found = services.store.deliveries.replay(webhook, delivery)
     return answer({"delivery": _describe(found)}, 202)
-
-
-@router.post(
-    "/runs/{run}/gates",
-    response_model=wire.Announced,
-    status_code=202,
-    dependencies=[may(REPORTERS, "write")],
-)
-def tell_gate(
-    run: Id, body: wire.GateVerdict, services: Services, validate_only: ValidateOnly = False
-) -> Response:
-    """Tell webhooks that a run is not good enough for whoever ran it, and why."""
-    return answer({"webhooks": services.webhooks.tell_gate(run, body.failures)}, 202)
 
 
 def _answer_one(webhook: Webhook) -> Response:

@@ -247,7 +247,9 @@ def compare_all(
 def score_alike(runs: Sequence[Run], formula: str) -> list[Run]:
     """The runs as one formula for all of them sees them."""
     names = {name for run in runs for name in (*run.tally.evals, *run.tally.scorers, *run.metrics)}
-    return [run if run.record.score_formula == formula else _score(run, formula, names) for run in runs]
+    return [
+        run if run.record.score_formula == formula else _score(run, formula, names) for run in runs
+    ]
 
 
 def _score(run: Run, formula: str, names: Collection[str]) -> Run:

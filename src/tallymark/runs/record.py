@@ -142,6 +142,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
 
+    def explain_no_score(self) -> str:
+        """Why there is no score, in words."""
+        ran = self.passed or self.failed
+        reason = "it was not scored" if ran else "the run has no result yet"
+        return self.score_error or self.error or reason
+
     @property
     def may_repeat(self) -> bool:
         """Whether cases may be asked more than once: by the run, or by an eval of its suite."""

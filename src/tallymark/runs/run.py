@@ -11,6 +11,8 @@ from itertools import islice
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from msgspec.structs import replace
+
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
 from tallymark.runs.problems import describe_unrun
@@ -429,9 +431,8 @@ class Run:
 
     def explain_no_score(self) -> str:
         """Why there is no score, in words."""
-        empty = not (self.tally.finished or self.record.passed or self.record.failed)
-        unscored = "the run has no result yet" if empty else "it was not scored"
-        return self.record.score_error or self.record.error or unscored
+        passed = self.record.passed or self.tally.finished
+        return replace(self.record, passed=passed).explain_no_score()
 
     def render(self) -> str:
         """The summary for people, at most 80 columns where names allow."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, get_type_hints
 from tallymark.service.app import App
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.rules import Rules
+from tallymark.service.runs import Runs
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
 
@@ -22,6 +23,7 @@ class Resources:
     """One attribute for each subject."""
 
     rules: Rules
+    runs: Runs
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
         self.is_remote = not isinstance(where, TenantServices)

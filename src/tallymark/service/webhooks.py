@@ -20,7 +20,6 @@ from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
 from tallymark.models.reach import Reach
 from tallymark.store.webhooks.announcements import EVENTS
 from tallymark.store.webhooks.deliveries import Occurrence
-from tallymark.store.webhooks.run_ends import tell_failed_gate
 from tallymark.store.webhooks.webhooks import Webhook, make_secret
 from tallymark.text import clean_line, format_number, shorten
 
@@ -32,7 +31,6 @@ MOST_TRIES = 100
 """At up to 15 minutes between two: about a day."""
 _TIMEOUT_S = 10.0
 _LONGEST_URL = 2000
-_MOST_FAILURES, _LONGEST_FAILURE = 50, 2000
 
 
 @dataclass(frozen=True)
@@ -124,14 +122,6 @@ class WebhookService:
             event="ping", occasion=f"ping {secrets.token_hex(8)}", at=at, data={"webhook": hook.id}
         )
         return self.store.deliveries.announce(told, only=webhook_id)
-
-    def tell_gate(self, run_id: str, failures: Sequence[str]) -> int:
-        """Tells that a run failed a gate of whoever ran it; how many webhooks hear of it."""
-        if not 1 <= len(failures) <= _MOST_FAILURES:
-            raise InvalidInput(f"failures: 1 to {_MOST_FAILURES} sentences are taken")
-        record = self.store.brief_run(run_id)
-        said = [clean_line(each, _LONGEST_FAILURE) for each in failures]
-        return self.store.deliveries.announce(tell_failed_gate(record, said, self.clock()))
 
     def deliver(self, delivery_id: str) -> Answered | None:
         """Sends a message once, and writes down what came of it; None where nobody waits for it."""

@@ -131,8 +131,8 @@ def explain_numbers(record: RunRecord) -> NumberOrigins:
     )
     judges = record.metrics.get("judge_cost")
     return NumberOrigins(
-        score=f"The formula {clean_line(record.score_formula, 200)} with the numbers of {ran} that ran."
-        " Each part of it is taken apart below.",
+        score=f"The formula {clean_line(record.score_formula, 200)} with the numbers of {ran} that"
+        " ran. Each part of it is taken apart below.",
         interval="Were the agent asked again, with new cases like these, its score would come to"
         f" lie in it 95 times of 100. Found from the same {ran}: their luck is drawn 2,000 times,"
         " and the formula is worked out on each draw.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -80,14 +80,6 @@ class OneDelivery(Told):
 
 class DeliveryPage(Listed[Delivery]):
     """Deliveries, newest first."""
-
-
-class GateVerdict(Asked):
-    """What a run failed by whoever ran it."""
-
-    failures: list[Annotated[str, Field(min_length=1, max_length=2000)]] = Field(
-        min_length=1, max_length=50, examples=[["openai/gpt-5 scored 61, under 80"]]
-    )
 
 
 class Announced(Told):

@@ -186,7 +186,9 @@ def test_a_single_name_needs_no_explanation() -> None:
 
 def test_a_formula_that_no_longer_fits_is_shown_but_not_explained() -> None:
     record, results = parts(two_cases())
-    text = summary(Run(replace(record, score_formula="gone * 2", metrics={**record.metrics}), results))
+    text = summary(
+        Run(replace(record, score_formula="gone * 2", metrics={**record.metrics}), results)
+    )
     assert "(formula: gone * 2)" in text
     assert "How the Score" not in text
 

@@ -17,7 +17,6 @@ from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.formulas import AsyncFormulas
 from tallymark.client.aio.jobs import AsyncJobs
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.aio.scores import AsyncScores
 from tallymark.client.aio.settings import AsyncSettings
 from tallymark.client.aio.traces import AsyncTraces
@@ -49,7 +48,6 @@ class AsyncClient(AsyncResource):
     ) -> None:
         self.connection = AsyncConnection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
-        self.runs = AsyncRuns(self.connection)
         self.scores = AsyncScores(self.connection)
         self.challenges = AsyncChallenges(self.connection)
         self.tracks = AsyncTracks(self.connection)

@@ -79,10 +79,3 @@ class AsyncWebhooks(AsyncResource):
         """Sends a message again, under the same id."""
         path = ("webhooks", webhook, "deliveries", delivery, "replay")
         return (await self._ask(wire.OneDelivery, "POST", *path, **options)).delivery
-
-    async def tell_gate(
-        self, run: str, failures: Sequence[str], **options: Unpack[CallOptions]
-    ) -> int:
-        """Tells that a run is not good enough for whoever ran it; how many webhooks hear of it."""
-        path, body = ("runs", run, "gates"), {"failures": list(failures)}
-        return (await self._ask(wire.Announced, "POST", *path, body=body, **options)).webhooks

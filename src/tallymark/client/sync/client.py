@@ -20,7 +20,6 @@ from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.formulas import Formulas
 from tallymark.client.sync.jobs import Jobs
 from tallymark.client.sync.resource import Resource
-from tallymark.client.sync.runs import Runs
 from tallymark.client.sync.scores import Scores
 from tallymark.client.sync.settings import Settings
 from tallymark.client.sync.traces import Traces
@@ -51,7 +50,6 @@ class Client(Resource):
     ) -> None:
         self.connection = Connection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
-        self.runs = Runs(self.connection)
         self.scores = Scores(self.connection)
         self.challenges = Challenges(self.connection)
         self.tracks = Tracks(self.connection)

@@ -79,8 +79,3 @@ class Webhooks(Resource):
         """Sends a message again, under the same id."""
         path = ("webhooks", webhook, "deliveries", delivery, "replay")
         return (self._ask(wire.OneDelivery, "POST", *path, **options)).delivery
-
-    def tell_gate(self, run: str, failures: Sequence[str], **options: Unpack[CallOptions]) -> int:
-        """Tells that a run is not good enough for whoever ran it; how many webhooks hear of it."""
-        path, body = ("runs", run, "gates"), {"failures": list(failures)}
-        return (self._ask(wire.Announced, "POST", *path, body=body, **options)).webhooks

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.runs.problems import name_case
-from tallymark.runs.record import CaseResult, RepeatedCases, RunDetails
+from tallymark.runs.problems import show_result
+from tallymark.runs.record import RepeatedCases, RunDetails
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import KeptResults, Run
 from tallymark.runs.score_matrix import make_matrix
@@ -80,11 +80,11 @@ def run_document(run: Run) -> dict[str, Any]:
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
 
     document: dict[str, Any] = make_json_safe(describe_run(run))
-    return document | {"results": [make_json_safe(name_result(each)) for each in run.results]}
+    return document | {"results": [make_json_safe(show_result(each)) for each in run.results]}
 
 
 def _list_results(run: Run) -> Iterator[Any]:
-    named = map(name_result, run.results)
+    named = map(show_result, run.results)
     if isinstance(run.results, KeptResults):
         return named  # they come from JSON
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
@@ -114,14 +114,9 @@ def describe_run(run: Run) -> RunDetails:
         **known,
         score_interval_error=run.no_interval,
         scorers=run.scorers,
-        explanation=run.explanation and run.explanation.to_dict(),
+        explanation=None if run.explanation is None else run.explanation.to_dict(),
         repeats=RepeatedCases(all=run.mean_repeats, cases=run.repeats) if run.repeated else None,
     )
-
-
-def name_result(result: CaseResult) -> CaseResult:
-    """A result as it is shown: with the name that people call its case."""
-    return msgspec.structs.replace(result, name=name_case(result))
 
 
 REPORT = ReportKind(
