@@ -137,7 +137,7 @@ def test_a_trace_is_a_case_of_the_eval_that_it_is_named_after() -> None:
         ("refund[t-1]", 0, "passed"),
     ]
     (check,) = run["results"][0]["checks"]
-    assert [check[key] for key in ("name", "value", "threshold", "reason", "error")] == [
+    assert [check.get(key) for key in ("name", "value", "threshold", "reason", "error")] == [
         "contains", 0.0, 0.7, "Empty output", None,
     ]  # fmt: skip
     assert (run["metrics"]["refund"], run["metrics"]["refund_latency"]) == (0.5, 1.25)
@@ -382,7 +382,7 @@ def test_a_baseline_is_held_against_the_run_of_its_model(folder: Path) -> None:
 def test_each_prompt_and_provider_has_a_run() -> None:
     file = ask_two_providers(prompts=("short", "long"))
     runs = json.loads(score(file, "-s", CAPITAL, "--json").stdout)
-    assert [(run["prompt"], run["model"]) for run in runs["runs"]] == [
+    assert [(run["tags"]["prompt"], run["model"]) for run in runs["runs"]] == [
         (prompt, model) for prompt in ("short", "long") for model in ("openai:chat:small", "big")
     ]
     assert runs["matrix"]["scores"] == [[100.0, 50.0], [100.0, 50.0]]

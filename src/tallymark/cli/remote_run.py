@@ -56,7 +56,7 @@ def run_there(  # noqa: PLR0913, PLR0917 (all that a run needs)
         )
     shown = f"tally show {started.run.id}{there}"
     try:
-        return [_follow(tally, record, watch) for record in started.runs]
+        return [_follow(tally, tally.runs.read_record(each.id), watch) for each in started.runs]
     except KeyboardInterrupt:
         for record in started.runs:
             _cancel(tally, record)

@@ -142,6 +142,38 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
 
+    @property
+    def ran(self) -> int:
+        """Results that passed or failed."""
+        return self.passed + self.failed
+
+    @property
+    def finished(self) -> int:
+        """Results, errors included."""
+        return self.ran + self.errors
+
+    @property
+    def expected(self) -> int:
+        """Results that it has or should have."""
+        return max(self.total, self.finished)
+
+    @property
+    def seconds(self) -> float | None:
+        """Time from start to end."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars."""
+        return self.metrics.get("total_cost")
+
+    @property
+    def latency(self) -> float | None:
+        """Mean seconds."""
+        return self.metrics.get("avg_latency")
+
     def explain_no_score(self) -> str:
         """Why there is no score, in words."""
         ran = self.passed or self.failed

@@ -437,7 +437,11 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             whole_body=body,
             body_names=inside,
             largest_page=next(
-                (getattr(each.type, "le", None) for each in known.fields if each.name == "limit"),
+                (
+                    getattr(_list_options(each.type)[0], "le", None)
+                    for each in known.fields
+                    if each.name == "limit"
+                ),
                 None,
             ),
             takes_key=IDEMPOTENCY_KEY in signature.parameters,

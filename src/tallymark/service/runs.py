@@ -395,6 +395,22 @@ class Runs(Resource):
         fields = {name: getattr(found, name) for name in RunRecord.__struct_fields__}
         return RunRecord(**fields)
 
+    def brief(self, run: str, formula: str = "") -> RunRecord:
+        """Read a run as lists have it; of very many metrics, also those that a formula may mean."""
+        self._require_reader()
+        self.store.require()
+        return show_record(self.store.brief_run(run, metrics_for=formula))
+
+    def newest(
+        self, limit: int, suite: str | None = None, formula: str = ""
+    ) -> Sequence[RunRecord]:
+        """Read the newest runs, with the metrics that a formula may mean."""
+        self._require_reader()
+        if not self.store.exists:
+            return []
+        found = self.store.runs(suite=suite, limit=limit, metrics_for=formula)
+        return [show_record(each) for each in found]
+
     def create_once(self, key: str | None, **given: Any) -> StartedRuns:
         """Create runs for a caller in this process, once for each key."""
         if key is None or self.caller is None:
@@ -414,18 +430,23 @@ class Runs(Resource):
         answers.finish(asker, key, kept)
         return started
 
+    def count(self, **filters: Any) -> int:
+        """Count the runs that fit filters of `list`."""
+        self._require_reader()
+        return self.store.count_runs(**cast("RunFilter", filters)) if self.store.exists else 0
+
     def page(
         self, limit: int, offset: int, sort: str, descending: bool, **filters: Any
-    ) -> tuple[Sequence[RunRecord], int]:
-        """Read a numbered page of the list, and the number of all runs in it."""
+    ) -> Sequence[RunRecord]:
+        """Read a numbered page of the list."""
         self._require_reader()
         if not self.store.exists:
-            return [], 0
+            return []
         wanted = cast("RunFilter", filters)
         found = self.store.runs(
             sort=sort, descending=descending, limit=limit, offset=offset, **wanted
         )
-        return [show_record(each) for each in found], self.store.count_runs(**wanted)
+        return [show_record(each) for each in found]
 
     def page_cases(
         self, run: str, status: CaseStatus | None, text: str | None, limit: int, offset: int

@@ -9,7 +9,8 @@ import msgspec
 
 from tallymark.errors import NotFound
 from tallymark.runs.agreement import list_judged
-from tallymark.runs.problems import name_case
+from tallymark.runs.problems import name_case, show_result
+from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.service.reviews import AgreementLine, ReviewedCase, compare_reviewers
 from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.reviews import VERDICT, CaseKey
@@ -22,7 +23,7 @@ from tallymark.web.review_facts import (
     give_score,
     withdraw_score,
 )
-from tallymark.web.run_facts import CaseFacts, CheckFacts, RunFacts, describe_case, describe_run
+from tallymark.web.run_facts import CheckFacts
 from tallymark.web.run_facts import list_checks as list_check_facts
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -52,15 +53,15 @@ class ReviewView(View, frozen=True, kw_only=True):
     """The queue, one case of it, and how far people and judges agree."""
 
     show: str
-    run: RunFacts | None
+    run: RunRecord | None
     """Whose cases alone are shown."""
     queue: list[QueueLine]
     counts: dict[str, int]
     more: bool
     chosen: QueueLine | None
-    of: RunFacts | None
+    of: RunRecord | None
     """The run of the chosen case."""
-    case: CaseFacts | None
+    case: CaseResult | None
     judged: list[CheckFacts]
     reviews: list[ReviewFacts]
     before: str | None
@@ -93,9 +94,9 @@ class ReviewView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> ReviewView:
     """The queue that the address asks for, and the case in it."""
     visit.visitor.require_runs()
-    store = visit.app.store
+    runs = visit.tally.runs
     show = visit.choose("show", _CHOICES)
-    run = store.brief_run(visit.get("run")) if visit.get("run") else None
+    run = runs.brief(visit.get("run")) if visit.get("run") else None
     me = find_author(visit)
     seen, unseen = _read(visit, None if run is None else run.id)
     name = visit.get("name") or VERDICT
@@ -107,7 +108,7 @@ def gather(visit: Visit) -> ReviewView:
     return ReviewView(
         title=_write_heading(show, queue, more=len(unseen) >= SHOWN),
         show=show,
-        run=None if run is None else describe_run(run),
+        run=run,
         queue=queue[:SHOWN],
         counts={
             "disputed": sum(each.disputed for each in seen),
@@ -116,8 +117,8 @@ def gather(visit: Visit) -> ReviewView:
         },
         more=len(unseen) >= SHOWN,
         chosen=chosen,
-        of=None if chosen is None else describe_run(store.brief_run(chosen.run)),
-        case=None if found is None else describe_case(found.result, most=20_000),
+        of=None if chosen is None else runs.brief(chosen.run),
+        case=None if found is None else show_result(found.result),
         judged=[] if found is None else list(list_check_facts(tuple(list_judged(found.result)))),
         reviews=[] if found is None else describe_reviews(visit, found.reviews),
         before=(chosen and _step(queue, chosen.at, -1)) or visit.get("last") or None,
