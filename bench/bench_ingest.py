@@ -25,7 +25,7 @@ from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from tallymark.service.accounts import AccountService
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.all_tables import metadata
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece

@@ -18,7 +18,7 @@ from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.resources import Resources
 from tallymark.service.rule_scoring import make_context
 from tallymark.service.rule_work import RuleWork
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.segments import Segment, read_segment

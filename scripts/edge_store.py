@@ -24,7 +24,7 @@ from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.app import App
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.traces import Span, Trace
 

@@ -17,7 +17,9 @@ from typing import Any
 from tallymark.service.resources import RESOURCES
 
 STUB = Path(__file__).parents[1] / "src" / "tallymark" / "client" / "async_resources.pyi"
-NOTE = "# Written by `make client` from the operations in service/: change those.\n"
+NOTE = """# Written by `make client` from the operations in service/: change those.
+# ruff: noqa: A002, I001
+"""
 
 
 def write_stub() -> str:
@@ -34,15 +36,17 @@ def write_stub() -> str:
                 signature = qualify.write_signature(method).replace(".Iterator[", ".AsyncIterator[")
                 lines.append(f"    def {name}{signature}: ...")
     imports = [f"import {module}" for module in sorted(modules)]
-    ruff = Path(sys.executable).parent / "ruff"
-    done = subprocess.run(
-        [ruff, "format", "-q", "--stdin-filename", str(STUB), "-"],
-        input=NOTE + "\n".join([*imports, *lines, ""]),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    text = NOTE + "\n".join([*imports, *lines, ""])
+    for words in (["check", "--fix", "-q", "--select", "I"], ["format", "-q"]):
+        done = subprocess.run(
+            [Path(sys.executable).parent / "ruff", *words, "--stdin-filename", str(STUB), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = done.stdout
+    return text
 
 
 class _Qualifier(ast.NodeTransformer):

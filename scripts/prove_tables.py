@@ -32,14 +32,15 @@ from scripts.server_process import CHALLENGE
 
 from tallymark.challenges.attempt import Attempt, Metrics, Outcome
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.callers import Caller
 from tallymark.service.exports import stream_attempts, stream_results, stream_scores, stream_traces
+from tallymark.service.resources import Resources
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, Table
-from tallymark.service.trace_questions import TraceQuestions
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store, open_store
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 READERS = TREE / "scripts" / "table_readers"
@@ -92,11 +93,11 @@ def fill(store: Store, size: Size) -> None:
     TraceIntake(store).load(_make_trace(dice, nth) for nth in range(size.traces))
     while store.traces.settle(9e9):
         pass
-    questions = TraceQuestions(store)
+    traces = Resources.over(store, caller=Caller("default", "reporter", "alice")).traces
     for nth in range(0, size.traces, 3):
         value = None if nth % 2 else dice.random()
         label = "so so" if value is None else None
-        questions.add_score(f"trace-{nth}", "helpful", value, author="alice", label=label)
+        traces.score(f"trace-{nth}", "helpful", value, label)
     for nth in range(size.runs):
         given = GivenScore(label="pass", comment=_ODD[nth % 4])
         store.reviews.give(CaseKey(f"r{nth}", "sums-0", 0), "bob", given, at=_START + nth / 7)
@@ -221,12 +222,12 @@ def _show_runs(store: Store) -> list[list[Any]]:
 
 
 def _show_traces(store: Store) -> list[list[Any]]:
-    found = TraceQuestions(store).sum_all()
+    found = Resources.over(store).traces.sums().whole
     return [[found.traces, found.errors, found.cost, found.duration]]
 
 
 def _show_scores(store: Store) -> list[list[Any]]:
-    found = TraceQuestions(store).sum_all(measure="people.helpful")
+    found = Resources.over(store).traces.sums(measure="people.helpful").whole
     return [[found.measured, found.mean]]
 
 

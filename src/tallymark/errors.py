@@ -128,6 +128,10 @@ class BadRequest(InvalidInput):
     """A request that cannot be read: its address, its query, or a body that is not JSON."""
 
 
+class TooLarge(InvalidInput):
+    """A request with more than one request may have."""
+
+
 class FormulaError(InvalidInput):
     """A formula that cannot be accepted, or a name that cannot be declared for one."""
 

@@ -28,23 +28,19 @@ from tallymark.http import (
     attempts,
     boards,
     challenges,
+    events,
     exports,
-    formulas,
     health,
-    jobs,
     otlp,
     problems,
     reports,
-    runs,
-    scores,
     settings,
-    traces,
     versus,
-    webhooks,
 )
 from tallymark.http.envelope import Envelope, find_bound
 from tallymark.http.openapi import describe_operations
 from tallymark.http.operation_routes import make_routes
+from tallymark.http.plain_routes import describe_plain
 from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
@@ -60,21 +56,17 @@ PREFIX = "/api/v1"
 SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
-    scores,
     challenges,
     boards,
     attempts,
     versus,
     reports,
     agents,
-    formulas,
-    jobs,
     accounts,
     settings,
     exports,
-    traces,
-    webhooks,
 )
+_PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 _READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
@@ -136,9 +128,7 @@ def make_api(service: Service) -> FastAPI:
     # The document of formulas has runs at /api/runs.
     for prefix, resources in ((PREFIX, RESOURCES.values()), ("/api", [Runs])):
         app.router.routes[:0] = make_routes(service, resources, prefix)
-        app.router.routes.append(runs.make_event_route(service, prefix))
-    app.include_router(health.router)
-    app.include_router(otlp.router)
+    app.router.routes += [*health.ROUTES, *(each.make_route() for each in _PLAIN_ROUTES)]
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app
@@ -160,6 +150,7 @@ def _describe_api(app: FastAPI) -> dict[str, Any]:
     for path in document["paths"].values():
         for operation in path.values():
             _describe_answers(operation, schemas)
+    document["paths"] |= health.PATHS | describe_plain(_PLAIN_ROUTES)
     paths, components = describe_operations(RESOURCES.values())
     for path, entries in paths.items():
         document["paths"].setdefault(path, {}).update(entries)
@@ -173,7 +164,7 @@ def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> Non
     told = operation["responses"]
     for status, answer in told.items():
         content = answer.get("content", {})
-        if status >= "400" and "application/json" in content and otlp.PROTOBUF not in content:
+        if status >= "400" and "application/json" in content:
             content[problems.MEDIA_TYPE] = content.pop("application/json")
     names = {each["name"] for each in operation.get("parameters", ())}
     if "fields" in names:

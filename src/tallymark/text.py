@@ -359,9 +359,11 @@ def wrap_lines(
     # Where the halves of a character come on two lines, the first line has both.
     width = get_columns() - (_SECOND_HALF in marked)
     marked = _WHOLE.sub(lambda found: found[0].replace(" ", _INNER_SPACE), marked)
+    lead = len(marked) - len(marked.lstrip(" "))
     lines = textwrap.wrap(
-        marked,
+        marked[lead:],
         width,
+        initial_indent=" " * lead,
         subsequent_indent=" " * indent,
         break_on_hyphens=False,
         break_long_words=not (whole_words or _INNER_SPACE in marked),
@@ -372,7 +374,7 @@ def wrap_lines(
 
 _INNER_SPACE = "\x01"
 """Stands for the spaces of what must not be broken."""
-_WHOLE = re.compile(r"(?:(?<=: )|(?<=\bsee ))tally [a-z]+\b.*$|`[^`]*`")
+_WHOLE = re.compile(r"(?:(?<=: )|(?<=\bsee )|(?<=  )|^)tally [a-z]+\b.*$|`[^`]*`")
 
 
 def wrap_paragraphs(text: str) -> Iterator[StyledLine]:

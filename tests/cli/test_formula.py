@@ -24,8 +24,8 @@ def test_check_says_what_a_formula_can_give() -> None:
     assert done.stdout == (
         "valid    success_pct / total_cost\n"
         "uses     success_pct, total_cost\n"
-        "warning  column 15: can divide by zero: when total_cost is 0; "
-        "guard it with max(total_cost, 0.0001)\n"
+        "warning  column 15: can divide by zero: when total_cost is 0; guard it with\n"
+        "         max(total_cost, 0.0001)\n"
         "           success_pct / total_cost\n"
         "                         ^^^^^^^^^^\n"
         "note     the score is at least 0, with no known upper bound\n"

@@ -112,6 +112,8 @@ ROUTES = (
     Row("GET", "/compare", TEAM, query="?run={run}&run={run}"),
     # People's own scores
     Row("GET", "/scores", TEAM, query="?run={run}"),
+    Row("GET", "/scores/queue", TEAM, query="?run={run}&show=open"),
+    Row("GET", "/scores/case", TEAM, query="?run={run}&case=a"),
     Row(
         "POST",
         "/scores",

@@ -15,7 +15,7 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import pack_files
 from tallymark.http.answers import list_defaults
 from tallymark.server import PREFIX, make_api
-from tallymark.wire import attempts, challenges, traces, versus
+from tallymark.wire import attempts, challenges, versus
 
 WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/agents": ("/agents", attempts.AgentState),
@@ -34,8 +34,6 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
         versus.WholeSide,
     ),
     "/challenges/{name}/leaderboard": ("/challenges/speed/leaderboard", attempts.Standing),
-    "/traces": ("/traces", traces.TraceItem),
-    "/traces/{trace_id}": ("/traces/{trace}", traces.WholeTrace),
 }
 
 

@@ -62,6 +62,8 @@ def test_sums_and_the_two_versions_side_by_side(full: Server) -> None:
     assert told["whole"]["traces"] == 6
     steps = full.v1("victor", "GET", "/traces/sums?every=3&measure=duration").json()["items"]
     assert sum(each["traces"] for each in steps) == 6
+    told = full.v1("victor", "GET", "/traces/sums?every=auto").json()
+    assert (told["step"], sum(each["traces"] for each in told["items"])) == (3600.0, 6)
     query = "first=version:1.0&second=version:1.1&measure=people.polite"
     compared = full.v1("victor", "GET", f"/traces/compare?{query}").json()["comparison"]
     assert compared["difference"] == pytest.approx(-0.1)

@@ -8,7 +8,7 @@ import pytest
 from tests.service.rule_samples import DAY, NOON, Desk
 from tests.traces.otlp_samples import as_json, model_call, span
 
-from tallymark.service.traces import Taken, TraceIntake
+from tallymark.service.trace_intake import Taken, TraceIntake
 from tallymark.store import open_store
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces.span_limits import SpanLimits

@@ -13,7 +13,7 @@ from tallymark.service.resources import Resources
 from tallymark.service.rule_work import RuleWork
 from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.traces.backfills import Backfill
 from tallymark.store.traces.rule_jobs import queue_rule_jobs

@@ -18,7 +18,7 @@ from scripts.server_process import require_as_logged
 from sqlalchemy import event
 from tests.challenges.challenge_folders import folder_with
 
-from tallymark.challenges.attempt import Attempt, Metrics
+from tallymark.challenges.attempt import Attempt, Metrics, Payload
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.policy import UNSAFE_WARNING, choose_policy
 from tallymark.service import competition as competition_module
@@ -483,7 +483,8 @@ def test_a_submission_may_be_taken_here_and_settled_elsewhere(
 ) -> None:
     publish(games, tmp_path)
     entry = games.enter("sums", "alice")
-    taken = games.take_submission(entry.attempt.id, "alice", RIGHT)
+    known = games.store.attempts.find(entry.attempt.id, "alice")
+    taken = games.take_submission(known, Payload(submission=RIGHT), None).attempt
     assert taken.state == "submitted"
     other = Competition(games.store, clock=games._clock)
     assert other.settle_attempt(taken.id).state == "scored"

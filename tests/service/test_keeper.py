@@ -17,7 +17,8 @@ from tallymark.service.accounts import AccountService
 from tallymark.service.app import App
 from tallymark.service.callers import Caller
 from tallymark.service.keeper import Keeper
-from tallymark.service.traces import TraceIntake, change_settings
+from tallymark.service.resources import Resources
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.traces.trace_items import QUIET_S
 from tallymark.traces.trace_query import TraceQuery
@@ -57,7 +58,7 @@ def test_each_tenant_keeps_its_traces_as_long_as_it_says(app: App) -> None:
     clock = Clock()
     other = app.store.for_tenant("other")
     for store, days in ((app.store, 1.0), (other, 5.0)):
-        change_settings(store, {"keep_days": days}, at=clock())
+        Resources.over(store, clock=clock).traces.change_settings(keep_days=days)
         load(store, clock, 1, 2)
     clock.now += 2 * DAY
     load(app.store, clock, 3)

@@ -24,6 +24,8 @@ from tests.store.run_samples import a_result
 from tallymark.challenges.attempt import Metrics
 from tallymark.errors import Conflict, InvalidInput, TallymarkError, TraceError
 from tallymark.runs.record import RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
+from tallymark.service.callers import Caller
 from tallymark.service.exports import (
     RunResult,
     stream_attempts,
@@ -32,11 +34,10 @@ from tallymark.service.exports import (
     stream_traces,
 )
 from tallymark.service.loads import load_attempts, load_results, load_scores, open_traces
+from tallymark.service.resources import Resources
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, RunNotes, write_table
-from tallymark.service.trace_questions import TraceQuestions
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 
@@ -170,7 +171,8 @@ def test_runs_traces_and_scores_are_as_they_were(old: Store, new: Store, tmp_pat
     key = CaseKey(some.id, case.case, case.epoch)
     old.reviews.give(key, "bob", GivenScore(label="pass", comment="yes"), at=5.5)
     trace = next(stream_traces(old)).trace.trace_id
-    TraceQuestions(old).add_score(trace, "helpful", 0.25, author="alice", expected="12 °C")
+    alice = Caller("default", "reporter", "alice")
+    Resources.over(old, caller=alice).traces.score(trace, "helpful", 0.25, expected="12 °C")
     export_results(old, paths[0])
     write_table(paths[1], TRACES, stream_traces(old))
     write_table(paths[2], SCORES, stream_scores(old))

@@ -14,7 +14,7 @@ from tests.service.rule_samples import DAY, NOON, Desk, make_trace
 from tallymark.service.rule_scoring import make_context
 from tallymark.service.rule_work import is_drawn
 from tallymark.store import open_store
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.store.traces.trace_scores import StoredScore
 from tallymark.traces.trace_query import TraceQuery
 
 POLITE = {"name": "polite", "scorer": 'contains(values=["sorry"])'}
@@ -88,7 +88,7 @@ def load_scores(desk: Desk, value: float) -> None:
     rule = desk.store.rules.get("polite")
     desk.store.loads.scores(
         [
-            TraceScore(
+            StoredScore(
                 trace=each.key,
                 version=each.version,
                 rule_version=rule.version_id,

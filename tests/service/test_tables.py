@@ -25,6 +25,7 @@ from tests.store.run_samples import FULL_RESULT, FULL_RUN, a_result
 from tallymark.errors import InvalidInput
 from tallymark.parquet_rows import _bound_memory
 from tallymark.runs.record import RunRecord
+from tallymark.service.callers import Caller
 from tallymark.service.exports import (
     RunResult,
     ScoreLine,
@@ -33,6 +34,7 @@ from tallymark.service.exports import (
     stream_scores,
     stream_traces,
 )
+from tallymark.service.resources import Resources
 from tallymark.service.tables import (
     ATTEMPTS,
     RESULTS,
@@ -44,7 +46,6 @@ from tallymark.service.tables import (
     read_runs,
     write_table,
 )
-from tallymark.service.trace_questions import TraceQuestions
 from tallymark.store import Store
 
 
@@ -205,12 +206,13 @@ def test_duckdb_gets_our_runs_traces_and_scores(store: Store, tmp_path: Path) ->
 
     path = tmp_path / "traces.parquet"
     write_table(path, TRACES, stream_traces(store))
-    sums = TraceQuestions(store).sum_all()
+    traces = Resources.over(store, caller=Caller("default", "reporter", "alice")).traces
+    sums = traces.sums().whole
     told = ask(path, "SELECT count(*), sum(spans), sum(cost), list(trace_id) FROM FILE")
     assert told[0][0] == sums.traces
     assert math.isclose(told[0][2], sum(each.record.cost or 0 for each in stream_traces(store)))
 
-    TraceQuestions(store).add_score(told[0][3][0], "helpful", 0.25, author="alice")
+    traces.score(told[0][3][0], "helpful", 0.25)
     path = tmp_path / "scores.parquet"
     write_table(path, SCORES, stream_scores(store))
     assert ask(path, "SELECT name, author, value FROM FILE") == [("helpful", "alice", 0.25)]

@@ -19,7 +19,16 @@ from tests.store.run_samples import FULL_RUN
 
 from tallymark.errors import InvalidInput, NotFound
 from tallymark.service.app import App
-from tallymark.service.webhooks import MOST_TRIES, WebhookService, sign
+from tallymark.service.resources import Resources
+from tallymark.service.settings import ServiceSettings
+from tallymark.service.webhooks import (
+    MOST_TRIES,
+    Answered,
+    Webhooks,
+    WebhookSender,
+    make_reach,
+    sign,
+)
 from tallymark.service.workers import Workers
 from tallymark.store import Store
 
@@ -66,10 +75,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+def clock() -> float:
+    return 1_700_000_000.0
+
+
 @pytest.fixture
-def service(store: Store) -> WebhookService:
+def webhooks(store: Store) -> Webhooks:
     """As on one's own machine, where any address may be asked."""
-    return WebhookService(store, frozenset(), own=True, clock=lambda: 1_700_000_000.0)
+    return Resources.over(store, clock=clock).webhooks
+
+
+def deliver(webhooks: Webhooks, delivery: str, *, own: bool = True) -> Answered | None:
+    return WebhookSender(webhooks.store, make_reach(frozenset(), own=own), clock).deliver(delivery)
 
 
 def queued(store: Store) -> list[Any]:
@@ -88,130 +105,130 @@ def test_a_message_is_signed_as_the_standard_says() -> None:
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_what_happened_arrives(service: WebhookService, receiver: Receiver) -> None:
-    made = service.add(receiver.url)
-    service.store.create_run(FULL_RUN)
-    service.store.save_run(FULL_RUN)
-    with Workers(App(service.store.shown), kinds=("deliver",), own=True) as workers:
+def test_what_happened_arrives(webhooks: Webhooks, receiver: Receiver) -> None:
+    made = webhooks.add(receiver.url)
+    webhooks.store.create_run(FULL_RUN)
+    webhooks.store.save_run(FULL_RUN)
+    with Workers(App(webhooks.store.shown), kinds=("deliver",), own=True) as workers:
         workers.wait_until_idle(threading.Event())
     ((headers, body),) = receiver.got
     assert json.loads(body)["data"]["run"]["id"] == FULL_RUN.id
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-    key = base64.b64decode(made.secret.removeprefix("whsec_"))
+    key = base64.b64decode((made.secret or "").removeprefix("whsec_"))
     wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{wanted}"
-    (delivery,) = service.store.deliveries.list(made.webhook.id)
+    (delivery,) = webhooks.deliveries(made.webhook.id)
     assert (delivery.state, delivery.tries, delivery.status) == ("delivered", 1, 204)
 
 
 def test_what_is_not_taken_waits_and_comes_again_under_its_id(
-    service: WebhookService, receiver: Receiver
+    webhooks: Webhooks, receiver: Receiver
 ) -> None:
-    made = service.add(receiver.url)
+    made = webhooks.add(receiver.url)
     receiver.answers = [500, 302]
-    service.ping(made.webhook.id)
-    (waiting,) = service.store.deliveries.list(made.webhook.id)
-    tried = [service.deliver(waiting.id) for _ in range(3)]
+    webhooks.ping(made.webhook.id)
+    (waiting,) = webhooks.deliveries(made.webhook.id)
+    tried = [deliver(webhooks, waiting.id) for _ in range(3)]
     assert [each and each.error for each in tried] == ["it answered 500", "it answered 302", None]
     assert {headers["webhook-id"] for headers, _ in receiver.got} == {waiting.id}
     # It was taken: nobody hears of it a fourth time.
-    assert service.deliver(waiting.id) is None
+    assert deliver(webhooks, waiting.id) is None
     assert len(receiver.got) == 3
 
 
 def test_after_very_many_tries_it_has_failed_and_can_be_sent_again(
-    service: WebhookService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    webhooks: Webhooks, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MOST_TRIES > 2
     monkeypatch.setattr("tallymark.service.webhooks.MOST_TRIES", 2)
-    made = service.add(receiver.url)
+    made = webhooks.add(receiver.url)
     receiver.answers = [500, 500]
-    service.ping(made.webhook.id)
-    (waiting,) = service.store.deliveries.list(made.webhook.id)
-    assert service.deliver(waiting.id) is not None
-    assert service.deliver(waiting.id) is None
-    (failed,) = service.store.deliveries.list(made.webhook.id, state="failed")
+    webhooks.ping(made.webhook.id)
+    (waiting,) = webhooks.deliveries(made.webhook.id)
+    assert deliver(webhooks, waiting.id) is not None
+    assert deliver(webhooks, waiting.id) is None
+    (failed,) = webhooks.deliveries(made.webhook.id, state="failed")
     assert (failed.tries, failed.error) == (2, "it answered 500")
-    service.store.deliveries.replay(made.webhook.id, failed.id)
-    assert len(queued(service.store)) == 1
-    answered = service.deliver(failed.id)
+    webhooks.replay(made.webhook.id, failed.id)
+    assert len(queued(webhooks.store)) == 1
+    answered = deliver(webhooks, failed.id)
     assert answered is not None
     assert answered.taken
 
 
-def test_nobody_there_is_said_in_words(service: WebhookService) -> None:
-    made = service.add("http://127.0.0.1:9/nobody")
-    service.ping(made.webhook.id)
-    (waiting,) = service.store.deliveries.list(made.webhook.id)
-    answered = service.deliver(waiting.id)
+def test_nobody_there_is_said_in_words(webhooks: Webhooks) -> None:
+    made = webhooks.add("http://127.0.0.1:9/nobody")
+    webhooks.ping(made.webhook.id)
+    (waiting,) = webhooks.deliveries(made.webhook.id)
+    answered = deliver(webhooks, waiting.id)
     assert answered is not None
     assert answered.error is not None
     assert "127.0.0.1:9" in answered.error
 
 
-def test_a_paused_webhook_is_sent_nothing(service: WebhookService, receiver: Receiver) -> None:
-    made = service.add(receiver.url)
-    service.ping(made.webhook.id)
-    (waiting,) = service.store.deliveries.list(made.webhook.id)
-    service.store.webhooks.set_state(made.webhook.id, "paused", at=1.0)
-    assert service.deliver(waiting.id) is None
+def test_a_paused_webhook_is_sent_nothing(webhooks: Webhooks, receiver: Receiver) -> None:
+    made = webhooks.add(receiver.url)
+    webhooks.ping(made.webhook.id)
+    (waiting,) = webhooks.deliveries(made.webhook.id)
+    webhooks.pause(made.webhook.id)
+    assert deliver(webhooks, waiting.id) is None
     assert receiver.got == []
     with pytest.raises(InvalidInput, match="paused"):
-        service.ping(made.webhook.id)
-    service.store.webhooks.set_state(made.webhook.id, "active", at=2.0)
-    service.deliver(waiting.id)
+        webhooks.ping(made.webhook.id)
+    webhooks.resume(made.webhook.id)
+    deliver(webhooks, waiting.id)
     assert len(receiver.got) == 1
 
 
-def test_another_secret_signs_from_then_on(service: WebhookService) -> None:
-    made = service.add("https://example.com")
-    again = service.rotate(made.webhook.id)
+def test_another_secret_signs_from_then_on(webhooks: Webhooks) -> None:
+    made = webhooks.add("https://example.com")
+    again = webhooks.rotate(made.webhook.id)
     assert again.secret != made.secret
-    assert service.store.webhooks.open_secret(made.webhook.id) == again.secret
+    assert webhooks.store.webhooks.open_secret(made.webhook.id) == again.secret
 
 
 def test_a_private_address_is_refused_also_when_it_was_allowed_before(
-    service: WebhookService, receiver: Receiver
+    webhooks: Webhooks, receiver: Receiver
 ) -> None:
-    made = service.add(receiver.url)
-    strict = WebhookService(service.store, frozenset(), own=False, clock=service.clock)
+    made = webhooks.add(receiver.url)
+    strict = Resources.over(webhooks.store, ServiceSettings(), clock)
     with pytest.raises(InvalidInput, match="private address"):
-        strict.add(receiver.url)
-    service.ping(made.webhook.id)
-    (waiting,) = service.store.deliveries.list(made.webhook.id)
-    answered = strict.deliver(waiting.id)
+        strict.webhooks.add(receiver.url)
+    webhooks.ping(made.webhook.id)
+    (waiting,) = webhooks.deliveries(made.webhook.id)
+    answered = deliver(webhooks, waiting.id, own=False)
     assert answered is not None
     assert "private address" in str(answered.error)
     assert receiver.got == []
 
 
-def test_a_gate_that_failed_is_told_with_its_reasons(service: WebhookService) -> None:
-    service.store.create_run(FULL_RUN)
-    made = service.add("https://example.com", events=["gate.failed"], suite=FULL_RUN.suite)
-    assert service.tell_gate(FULL_RUN.id, ["it scored 1, under 2"]) == 1
-    (waiting,) = service.store.deliveries.list(made.webhook.id)
+def test_a_gate_that_failed_is_told_with_its_reasons(webhooks: Webhooks) -> None:
+    webhooks.store.create_run(FULL_RUN)
+    made = webhooks.add("https://example.com", events=["gate.failed"], suite=FULL_RUN.suite)
+    assert webhooks.tell_gate(FULL_RUN.id, ["it scored 1, under 2"]) == 1
+    (waiting,) = webhooks.deliveries(made.webhook.id)
     assert json.loads(waiting.body)["data"]["failures"] == ["it scored 1, under 2"]
 
 
-def test_a_suite_without_a_run_is_a_mistake(service: WebhookService) -> None:
+def test_a_suite_without_a_run_is_a_mistake(webhooks: Webhooks) -> None:
     with pytest.raises(NotFound, match="no run of a suite 'sums' is kept here; run it once"):
-        service.add("https://example.com", suite="sums")
-    service.store.create_run(FULL_RUN)
+        webhooks.add("https://example.com", suite="sums")
+    webhooks.store.create_run(FULL_RUN)
     with pytest.raises(NotFound, match=f"did you mean '{FULL_RUN.suite}'"):
-        service.add("https://example.com", suite=FULL_RUN.suite[:-1])
+        webhooks.add("https://example.com", suite=FULL_RUN.suite[:-1])
 
 
-def test_only_so_many_are_kept(service: WebhookService) -> None:
+def test_only_so_many_are_kept(webhooks: Webhooks) -> None:
     for _ in range(20):
-        service.add("https://example.com")
+        webhooks.add("https://example.com")
     with pytest.raises(Exception, match="20 webhooks already"):
-        service.add("https://example.com")
+        webhooks.add("https://example.com")
 
 
 @pytest.mark.parametrize(
     ("url", "why"),
     [("", "no address"), ("https://", "no address"), ("https://a:b@example.com", "password")],
 )
-def test_what_is_no_address_is_refused(service: WebhookService, url: str, why: str) -> None:
+def test_what_is_no_address_is_refused(webhooks: Webhooks, url: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
-        service.add(url)
+        webhooks.add(url)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -29,8 +28,8 @@ from tallymark.service.app import App
 from tallymark.service.jobs import JobService
 from tallymark.service.remote_runs import RemoteRuns, RunWish
 from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.resources import Resources
 from tallymark.service.stop_signals import StopSignal
-from tallymark.service.webhooks import WebhookService
 from tallymark.service.workers import KINDS, JobKind, Task, TryLater, Workers, find_delay
 from tallymark.store.jobs.job_queue import JobQueue
 from tallymark.store.jobs.job_tables import jobs as job_table
@@ -460,8 +459,8 @@ with closing(App""",
 
 def add_each_kind(app: App, tmp_path: Path, receiver: Receiver) -> dict[str, Job]:
     publish(app, tmp_path)
-    hooks = WebhookService(app.store, frozenset(), own=True, clock=time.time)
-    hook = hooks.add(receiver.url, events=["gate.failed"]).webhook.id
+    hooks = Resources.over(app.store).webhooks
+    hook = hooks.add(receiver.url, events=("gate.failed",)).webhook.id
     hooks.ping(hook)
     (told,) = app.store.deliveries.list(hook)
     delivery = app.store.jobs.find("deliver", told.id)

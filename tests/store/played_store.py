@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.store.contest_samples import quick_store
 from tests.traces.otlp_samples import START, as_json, model_call, span, tool_call
 
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store, open_store
 from tallymark.store.jobs.jobs import NewJob
 from tallymark.store.traces.trace_settings import TraceSettings

@@ -26,15 +26,15 @@ from tallymark.challenges.tracks import Track
 from tallymark.challenges.versus.pairings import Ruling
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Origin
+from tallymark.service.callers import Caller
 from tallymark.service.resources import Resources
-from tallymark.service.trace_questions import TraceQuestions
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.jobs.jobs import NewJob
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 from tallymark.traces import Span, Trace
 
 NOW = 1_790_000_000.0
@@ -299,11 +299,10 @@ def fill_traces(store: Store, odd: str = "") -> None:
     store.traces.settle(NOW)
     rules = Resources.over(store, clock=lambda: NOW - 20).rules
     rules.add({"name": "short", "formula": "1 - min(1, duration / 3)", "filter": "service:desk"})
-    questions = TraceQuestions(store, lambda: NOW - 30)
+    alice = Caller("default", "reporter", "alice")
+    scored = Resources.over(store, clock=lambda: NOW - 30, caller=alice).traces
     for number in range(1, 7):
-        questions.add_score(
-            f"{number:032x}", "polite", number / 8, author="alice", reason=f"because{odd}"[:4000]
-        )
+        scored.score(f"{number:032x}", "polite", number / 8, reason=f"because{odd}"[:4000])
 
 
 def fill_versus(store: Store, odd: str = "") -> None:

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import FormulaError, InvalidInput
-from tallymark.text import say
+from tallymark.text import say, wrap_lines
 
 app = typer.Typer(
     help="Check a scoring formula, or explain the score that it gives.", no_args_is_help=True
@@ -80,7 +80,7 @@ def check(
     for finding in report.findings:
         place = finding.place
         caret = place.caret() if place is not None else None
-        say(f"{finding.level:<8} {finding}", wrap=True)
+        say(*wrap_lines(f"{finding.level:<8} {finding}", indent=9))
         if caret is not None:
             say("         " + caret.replace("\n", "\n         "))
 

@@ -261,7 +261,16 @@ def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
 def _show_track(desk: Desk, named: Path | str, page: _BoardPage) -> Shown:
     import msgspec
 
-    track, found, frozen = desk.boards.track(named, live=page.live)
+    from tallymark.challenges.tracks import load_track
+
+    tracks = desk.tally.tracks
+    if isinstance(named, Path):
+        given = msgspec.structs.asdict(load_track(named))
+        given["challenges"] = [*given["challenges"]]
+        board = tracks.suppose_board(**given, live=page.live)
+    else:
+        board = tracks.board(named, live=page.live)
+    track, found, frozen = board.track, list(board), board.frozen
     shown = page.cut(found)
     if page.agent is not None and not shown:
         raise page.refuse_agent(str(named), [each.agent for each in found])

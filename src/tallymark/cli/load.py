@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, open_desk, open_resources
 from tallymark.cli.progress import show_progress
 from tallymark.cli.score import FieldMapping
 from tallymark.cli.streams import print_json
@@ -16,7 +16,11 @@ from tallymark.errors import InvalidInput, TraceError
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
-    from tallymark.service.whole_traces import LoadedTraces
+    from collections.abc import Iterable
+
+    from tallymark.service.resources import Resources
+    from tallymark.service.traces import LoadedTraces
+    from tallymark.traces import Trace
 
 
 class _Kinds(TyperGroup):
@@ -70,7 +74,7 @@ def traces(  # noqa: PLR0913, PLR0917 (the options of a command)
         return
 
     broken: list[TraceError] = []
-    with open_desk(db, server) as desk, show_progress("loading") as update:
+    with open_resources(db, server) as tally, show_progress("loading") as update:
         found = read_traces(
             list(files),
             format=format_,
@@ -79,13 +83,13 @@ def traces(  # noqa: PLR0913, PLR0917 (the options of a command)
             on_broken=broken.append,
             on_progress=update,
         )
-        done = desk.traces.load(found)
+        done = _load_all(tally, found)
     if as_json:
         _print_traces(done, [problem.to_dict() for each in broken for problem in each.problems])
         return
     for each in broken:
         say(f"tally: {each}", err=True)
-    if not any(done) and broken:
+    if not done.traces and broken:
         raise InvalidInput("nothing could be loaded")
     _tell_traces(done)
 
@@ -105,8 +109,8 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
     from tallymark.service.loads import open_traces
 
     _try_tables("traces", files)
-    with open_desk(db, server) as desk:
-        done = desk.traces.load(chain.from_iterable([open_traces(each) for each in files]))
+    with open_resources(db, server) as tally:
+        done = _load_all(tally, chain.from_iterable([open_traces(each) for each in files]))
     if as_json:
         _print_traces(done, [])
     else:
@@ -122,8 +126,21 @@ def _try_tables(kind: str, files: list[Path]) -> None:
         try_parquet(each, TABLES[kind].columns)
 
 
+def _load_all(tally: Resources, traces: Iterable[Trace]) -> LoadedTraces:
+    """Load traces, some at a time."""
+    import msgspec
+
+    from tallymark.service.traces import LoadedTraces, pack_traces
+
+    loaded = [msgspec.structs.asdict(tally.traces.load(lines)) for lines in pack_traces(traces)]
+    names = LoadedTraces.__struct_fields__
+    return LoadedTraces(**{name: sum(each[name] for each in loaded) for name in names})
+
+
 def _print_traces(done: LoadedTraces, broken: list[dict[str, Any]]) -> None:
-    print_json({"traces": sum(done), **done._asdict(), "broken": broken})
+    import msgspec
+
+    print_json({**msgspec.structs.asdict(done), "broken": broken})
 
 
 def _tell_traces(done: LoadedTraces) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, open_resources
 from tallymark.cli.float_option import float_option
 from tallymark.cli.new_file import check_new_file, write_new_file
 from tallymark.cli.streams import print_json
@@ -27,11 +27,9 @@ from tallymark.text import (
 from tallymark.traces.trace_query import PEOPLE, SCORE
 
 if TYPE_CHECKING:
-    from tallymark.desk.traces import ScoredTrace
-    from tallymark.store.traces.trace_rows import TraceRecord
-    from tallymark.store.traces.trace_scores import TraceScore
-    from tallymark.store.traces.trace_sums import TraceSum
+    from tallymark.service.traces import TraceItem, TraceScore
     from tallymark.traces.trace import Trace
+    from tallymark.traces.trace_sum import TraceSum
 
 app = typer.Typer(
     no_args_is_help=True, help="Production traces: list, search, show, sum up, compare, score."
@@ -89,22 +87,28 @@ def search(
 
 
 def _list(text: str, limit: int, where: tuple[str | None, str | None], as_json: bool) -> None:
-    with open_desk(*where) as desk:
-        page = desk.traces.list(text, limit)
+    with open_resources(*where) as tally:
+        page = tally.traces.list(text, limit)
+        items, scanned = page.items, page.scanned
+        # Pages of conditions without an index may be short.
+        while scanned is not None and page.next is not None and len(items) < limit:
+            page = tally.traces.list(text, limit - len(items), page.next)
+            items = [*items, *page.items]
+            scanned += page.scanned or 0
+    more = page.next is not None
     if as_json:
-        items = [each.to_dict() for each in page.items]
-        print_json({"traces": items, "more": page.more, "scanned": page.scanned})
+        _print({"traces": items, "more": more, "scanned": scanned})
         return
-    if page.items:
-        say(_make_table(page.items))
-    elif page.more:
+    if items:
+        say(_make_table(items))
+    elif more:
         say("none so far; look further back with until:", wrap=True)
     else:
         say(_NOTHING if text.strip() else _EMPTY, wrap=True)
-    if page.more and page.items:
+    if more and items:
         say("there are more: --limit, or a narrower filter", err=True)
-    if page.scanned is not None:
-        looked = format_count(page.scanned, "trace")
+    if scanned is not None:
+        looked = format_count(scanned, "trace")
         say(f"{looked} looked at one by one, as no index has that", err=True)
 
 
@@ -119,13 +123,15 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one trace: its spans, and its scores."""
-    with open_desk(db, server) as desk:
-        found, loaded = desk.traces.show(trace, version)
+    from tallymark.traces.trace import Trace
+
+    with open_resources(db, server) as tally:
+        found = tally.traces.get(trace, version)
     if as_json:
-        print_json({"trace": found.to_dict() | {"trace": loaded.to_dict()}})
+        _print({"trace": found})
         return
-    say(*_write_facts(found.record), "")
-    say(_make_span_table(loaded))
+    say(*_write_facts(found), "")
+    say(_make_span_table(Trace.from_dict(found.trace)))
     if found.scores:
         say("", _make_score_table(found.scores))
 
@@ -149,15 +155,13 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     if by is not None and every is not None:
         raise InvalidInput("sums are by one thing", hint="give either --by or --every")
     text = _join(filters)
-    with open_desk(db, server) as desk:
-        whole, items = desk.traces.sums(text, by=by, every=every, measure=measure)
+    with open_resources(db, server) as tally:
+        found = tally.traces.sums(text, by, every, measure)
     if as_json:
-        import msgspec
-
-        print_json(msgspec.to_builtins({"whole": whole, "items": items}))
+        _print(found)
         return
     head = (by or ("from (utc)" if every else "all")).upper()
-    say(_make_sum_table(head, [*items, *([] if items else [whole])], measure, moments=bool(every)))
+    say(_make_sum_table(head, found.items or [found.whole], measure, moments=bool(every)))
 
 
 @app.command()
@@ -174,12 +178,10 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two filters by one measure: 'version:1.2' with 'version:1.3', or two periods."""
-    with open_desk(db, server) as desk:
-        found = desk.traces.compare(first, second, measure)
+    with open_resources(db, server) as tally:
+        found = tally.traces.compare(first, second, measure)
     if as_json:
-        import msgspec
-
-        print_json({"comparison": msgspec.to_builtins(found)})
+        _print({"comparison": found})
         return
     rows = [
         (
@@ -209,19 +211,19 @@ def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """List the traces with the lowest scores."""
-    with open_desk(db, server) as desk:
-        found = desk.traces.worst(score, _join(filters), limit=limit, best=best)
+    with open_resources(db, server) as tally:
+        found = tally.traces.worst(score, _join(filters), limit, best=best).items
     if as_json:
-        print_json({"traces": [{"value": v, "trace": each.to_dict()} for v, each in found]})
+        _print({"traces": found})
     elif found:
         rows = [
             (
-                format_score(value),
-                trace.record.trace_id,
-                format_moment(trace.record.started_at),
-                clean_line(trace.record.asked or trace.record.name, 60),
+                format_score(each.value),
+                each.trace.id,
+                format_moment(each.trace.started_at),
+                clean_line(each.trace.asked or each.trace.name, 60),
             )
-            for value, trace in found
+            for each in found
         ]
         heads = (score.upper(), "TRACE", "STARTED (UTC)", "ASKED")
         say(Table(heads, rows, right=(heads[0],), wrap=("ASKED",), drop=(heads[2], "ASKED")))
@@ -240,16 +242,10 @@ def session(
     as_json: JsonOption = False,
 ) -> None:
     """Show a session as a whole."""
-    with open_desk(db, server) as desk:
-        found = desk.traces.session(name)
+    with open_resources(db, server) as tally:
+        found = tally.traces.session(name)
     if as_json:
-        import msgspec
-
-        told: dict[str, Any] = msgspec.to_builtins(
-            {"sums": found.sums, "scores": found.scores, "more": found.more}
-        )
-        items = [each.to_dict() for each in found.traces]
-        print_json({"session": {"name": name, **told, "traces": items}})
+        _print({"session": found})
         return
     say(_make_table(found.traces), "")
     parts = [format_count(found.sums.traces, "trace"), format_count(found.sums.errors, "error")]
@@ -275,12 +271,10 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Give a trace a score of your own; another one replaces it."""
-    from tallymark.desk.traces import OwnScore
-
-    with open_desk(db, server) as desk:
-        given = desk.traces.score(trace, OwnScore(name, value, reason, expected))
+    with open_resources(db, server) as tally:
+        given = tally.traces.score(trace, name, value, reason=reason, expected=expected)
     if as_json:
-        print_json({"score": given.to_dict()})
+        _print({"score": given})
     else:
         say(f"{name} of {trace} is {format_score(given.value)}")
 
@@ -307,19 +301,16 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Make a suite whose cases ask what these traces were asked."""
     path = output or Path(f"{name}.suite.yaml")
     check_new_file(path, force=force)
-    with open_desk(db, server) as desk:
-        made = desk.traces.make_suite(
-            _join(filters), traces=trace, name=name, scorers=scorer or (), limit=limit
-        )
+    with open_resources(db, server) as tally:
+        made = tally.traces.make_suite(_join(filters), trace, name, scorer or (), limit)
     cases = made.cases
-    for left, why in () if as_json else made.left_out:
-        say(f"left out: {left}: {why}", err=True)
+    for each in () if as_json else made.left_out:
+        say(f"left out: {each.trace}: {each.reason}", err=True)
     if not cases:
         raise InvalidInput("no trace that fits tells what was asked")
-    write_new_file(path, made.text)
+    write_new_file(path, made.suite)
     if as_json:
-        left_out = [{"trace": left, "reason": why} for left, why in made.left_out]
-        print_json({"suite": str(path), "cases": cases, "left_out": left_out})
+        _print({"suite": str(path), "cases": cases, "left_out": made.left_out})
     else:
         say(
             f"wrote {path}: {format_count(cases, 'case')}; run it with: tally run {path}", wrap=True
@@ -355,8 +346,6 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Show or change what is kept of traces. Redaction holds for what comes from now on."""
-    import msgspec
-
     changes: dict[str, Any] = {} if idle is None else {"quiet_s": idle}
     changes |= {} if keep_days is None else {"keep_days": keep_days or None}
     changes |= {} if keep_mb is None else {"keep_mb": keep_mb or None}
@@ -364,10 +353,11 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         changes |= {"redact_attributes": [], "redact_patterns": []}
     changes |= {"redact_attributes": redact_attribute} if redact_attribute else {}
     changes |= {"redact_patterns": redact_pattern} if redact_pattern else {}
-    with open_desk(db, server) as desk:
-        found = desk.traces.settings(changes)
+    with open_resources(db, server) as tally:
+        traces = tally.traces
+        found = traces.change_settings(**changes) if changes else traces.settings()
     if as_json:
-        print_json({"settings": msgspec.to_builtins(found)})
+        _print({"settings": found})
         return
     days = "for ever" if found.keep_days is None else f"for {format_number(found.keep_days)} days"
     size = "" if found.keep_mb is None else f", at most {found.keep_mb:,} MB"
@@ -379,13 +369,19 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
         say(f"not stored: {rule}")
 
 
-def _make_table(found: list[ScoredTrace]) -> Table:
+def _print(records: Any) -> None:
+    import msgspec
+
+    print_json(msgspec.to_builtins(records))
+
+
+def _make_table(found: list[TraceItem]) -> Table:
     scored = any(each.scores for each in found)
     heads = ["TRACE", "STARTED (UTC)", "NAME", "STATUS", "TOOK", "TOKENS", "COST", "ASKED"]
     rows = []
-    for each, scores in found:
+    for each in found:
         row = [
-            each.trace_id,
+            each.id,
             format_moment(each.started_at),
             clean_line(each.name, 40),
             each.status,
@@ -395,7 +391,7 @@ def _make_table(found: list[ScoredTrace]) -> Table:
             clean_line(each.asked or "", 60),
         ]
         if scored:
-            row.insert(-1, _write_scores(scores))
+            row.insert(-1, _write_scores(each.scores))
         rows.append(tuple(row))
     if scored:
         heads.insert(-1, "SCORES")
@@ -414,7 +410,7 @@ def _write_scores(scores: list[TraceScore]) -> str:
     )
 
 
-def _write_status(record: TraceRecord) -> str:
+def _write_status(record: TraceItem) -> str:
     if record.error is None:
         return record.status
     if record.status == "error":
@@ -422,7 +418,7 @@ def _write_status(record: TraceRecord) -> str:
     return f"{record.status}, though {format_count(record.errors, 'span')} failed: {record.error}"
 
 
-def _write_facts(record: TraceRecord) -> list[str]:
+def _write_facts(record: TraceItem) -> list[str]:
     told = [
         ("name", record.name),
         ("status", _write_status(record)),
@@ -442,7 +438,7 @@ def _write_facts(record: TraceRecord) -> list[str]:
         ("lost", None if record.lost is None else record.lost.describe()),
     ]
     shown = [f"{name:<9} {clean_line(value, 400)}" for name, value in told if value]
-    return [record.trace_id, *shown]
+    return [record.id, *shown]
 
 
 def _make_span_table(trace: Trace) -> Table:

@@ -9,7 +9,7 @@ import typer
 
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
-from tallymark.text import say
+from tallymark.text import get_columns, say
 
 
 def validate(
@@ -47,7 +47,9 @@ def validate(
                 f" with each of {len(definition.prompts)} prompts" if definition.prompts else ""
             )
             formula = " ".join(definition.formula.split())
-            say(f"{file}: valid, {cases}, formula: {formula}", wrap=True)
+            told = f"{file}: valid, {cases}, formula:"
+            apart = " " if len(told) + len(formula) < get_columns() else "\n  "
+            say(f"{told}{apart}{formula}")
             for finding in findings:
                 say(f"  {finding.level}: {finding}", wrap=True)
     if as_json:

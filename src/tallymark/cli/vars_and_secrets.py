@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import say
@@ -28,15 +28,15 @@ def set_var(
     server: Server = None,
 ) -> None:
     """Keep a variable."""
-    with open_desk(db, server) as desk:
-        desk.templates.set_var(name, value)
+    with open_resources(db, server) as tally:
+        tally.settings.set_var(name, value)
 
 
 @vars_app.command("list")
 def list_vars(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List variables with their values."""
-    with open_desk(db, server) as desk:
-        known = desk.templates.vars()
+    with open_resources(db, server) as tally:
+        known = tally.settings.vars()
     if as_json:
         print_json(known)
     else:
@@ -46,8 +46,8 @@ def list_vars(db: Db = None, server: Server = None, as_json: JsonOption = False)
 @vars_app.command("delete")
 def delete_var(name: NameArgument, db: Db = None, server: Server = None) -> None:
     """Forget a variable."""
-    with open_desk(db, server) as desk:
-        desk.templates.remove_var(name)
+    with open_resources(db, server) as tally:
+        tally.settings.remove_var(name)
 
 
 @secrets_app.command("set")
@@ -64,15 +64,15 @@ def set_secret(
     value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")
-    with open_desk(db, server) as desk:
-        desk.templates.set_secret(name, value)
+    with open_resources(db, server) as tally:
+        tally.settings.set_secret(name, value)
 
 
 @secrets_app.command("list")
 def list_secrets(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List the names of secrets; values are never shown."""
-    with open_desk(db, server) as desk:
-        known = desk.templates.secrets()
+    with open_resources(db, server) as tally:
+        known = tally.settings.secrets()
     if as_json:
         print_json(known)
     else:
@@ -82,5 +82,5 @@ def list_secrets(db: Db = None, server: Server = None, as_json: JsonOption = Fal
 @secrets_app.command("delete")
 def delete_secret(name: NameArgument, db: Db = None, server: Server = None) -> None:
     """Forget a secret."""
-    with open_desk(db, server) as desk:
-        desk.templates.remove_secret(name)
+    with open_resources(db, server) as tally:
+        tally.settings.remove_secret(name)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, say
 
 if TYPE_CHECKING:
-    from tallymark.service.webhooks import NewWebhook
-    from tallymark.store.webhooks.deliveries import Delivery
-    from tallymark.store.webhooks.webhooks import Webhook
+    from tallymark.service.webhooks import Delivery, NewWebhook, Webhook
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,18 +38,19 @@ def add(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Tell an address of what happens from now on. What signs is printed now, and never again."""
-    with open_desk(db, server) as desk:
-        made = desk.webhooks.add(url, event, challenge, suite)
-    _tell_made(made, as_json)
+    with open_resources(db, server) as tally:
+        events = {} if not event else {"events": cast("Any", event)}
+        made = tally.webhooks.add(url, challenge=challenge, suite=suite, **events)
+    _print_new(made, as_json)
 
 
 @app.command("list")
 def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List webhooks."""
-    with open_desk(db, server) as desk:
-        found = desk.webhooks.list()
+    with open_resources(db, server) as tally:
+        found = tally.webhooks.list().items
     if as_json:
-        print_json({"webhooks": [_describe(each) for each in found]})
+        print_json(msgspec.to_builtins(found))
     elif found:
         heads = ("WEBHOOK", "STATE", "URL", "EVENTS", "OF")
         rows = [
@@ -59,7 +59,7 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
                 each.state,
                 each.url,
                 ", ".join(each.events),
-                _tell_scope(each),
+                _write_scope(each),
             )
             for each in found
         ]
@@ -73,9 +73,9 @@ def pause(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
     """Send nothing until it is resumed."""
-    with open_desk(db, server) as desk:
-        found = desk.webhooks.set_state(webhook, "paused")
-    _tell(found, as_json, f"{webhook} is paused")
+    with open_resources(db, server) as tally:
+        found = tally.webhooks.pause(webhook)
+    _print(found, as_json, f"{webhook} is paused")
 
 
 @app.command()
@@ -83,9 +83,9 @@ def resume(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
     """Go on, first with what waits."""
-    with open_desk(db, server) as desk:
-        found = desk.webhooks.set_state(webhook, "active")
-    _tell(found, as_json, f"{webhook} goes on")
+    with open_resources(db, server) as tally:
+        found = tally.webhooks.resume(webhook)
+    _print(found, as_json, f"{webhook} goes on")
 
 
 @app.command()
@@ -93,9 +93,9 @@ def rotate(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
     """Sign with another secret, which is printed now, and never again."""
-    with open_desk(db, server) as desk:
-        made = desk.webhooks.rotate(webhook)
-    _tell_made(made, as_json)
+    with open_resources(db, server) as tally:
+        made = tally.webhooks.rotate(webhook)
+    _print_new(made, as_json)
 
 
 @app.command()
@@ -103,9 +103,9 @@ def remove(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
     """Tell it nothing more, and forget what it was told."""
-    with open_desk(db, server) as desk:
-        found = desk.webhooks.remove(webhook)
-    _tell(found, as_json, f"{webhook} is removed")
+    with open_resources(db, server) as tally:
+        found = tally.webhooks.remove(webhook)
+    _print(found, as_json, f"{webhook} is removed")
 
 
 @app.command()
@@ -113,8 +113,8 @@ def ping(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
 ) -> None:
     """Send something that did not happen, to try the address out."""
-    with open_desk(db, server) as desk:
-        count = desk.webhooks.ping(webhook)
+    with open_resources(db, server) as tally:
+        count = tally.webhooks.ping(webhook)
     if as_json:
         print_json({"webhooks": count})
     else:
@@ -135,10 +135,10 @@ def deliveries(
     as_json: JsonOption = False,
 ) -> None:
     """Show what was sent to a webhook or waits, newest first, and what came of it."""
-    with open_desk(db, server) as desk:
-        found = desk.webhooks.deliveries(webhook, state, limit)
+    with open_resources(db, server) as tally:
+        found = tally.webhooks.deliveries(webhook, cast("Any", state), limit).items
     if as_json:
-        print_json({"deliveries": [_describe_delivery(each) for each in found]})
+        print_json(msgspec.to_builtins(found))
     elif found:
         heads = ("DELIVERY", "EVENT", "AT (UTC)", "STATE", "TRIES", "LAST ANSWER")
         rows = [
@@ -166,45 +166,27 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Send a message again, under the same id."""
-    with open_desk(db, server) as desk:
-        found = desk.webhooks.replay(webhook, delivery)
-    if as_json:
-        print_json({"delivery": _describe_delivery(found)})
-    else:
-        say(f"{delivery} is queued again")
+    with open_resources(db, server) as tally:
+        found = tally.webhooks.replay(webhook, delivery)
+    _print(found, as_json, f"{delivery} is queued again")
 
 
-def _tell_scope(webhook: Webhook) -> str:
+def _write_scope(webhook: Webhook) -> str:
     scopes = (("challenge", webhook.challenge), ("suite", webhook.suite))
     return ", ".join(f"{kind} {name}" for kind, name in scopes if name is not None) or "all"
 
 
-def _tell_made(made: NewWebhook, as_json: bool) -> None:
+def _print_new(made: NewWebhook, as_json: bool) -> None:
     if as_json:
-        print_json({"webhook": _describe(made.webhook), "secret": made.secret})
+        print_json(msgspec.to_builtins(made))
         return
     hook = made.webhook
     say(f"{hook.id} tells {hook.url} of {', '.join(hook.events)}, signed by:", err=True)
-    say(made.secret)
+    say(made.secret or "")
 
 
-def _tell(webhook: Webhook, as_json: bool, line: str) -> None:
+def _print(record: Webhook | Delivery, as_json: bool, line: str) -> None:
     if as_json:
-        print_json({"webhook": _describe(webhook)})
+        print_json(msgspec.to_builtins(record))
     else:
         say(line)
-
-
-def _describe(webhook: Webhook) -> dict[str, Any]:
-    import msgspec
-
-    told: dict[str, Any] = msgspec.to_builtins(webhook)
-    return told
-
-
-def _describe_delivery(delivery: Delivery) -> dict[str, Any]:
-    import msgspec
-
-    told: dict[str, Any] = msgspec.to_builtins(delivery)
-    del told["number"]
-    return told

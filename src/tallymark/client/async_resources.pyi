@@ -1,15 +1,53 @@
 # Written by `make client` from the operations in service/: change those.
+# ruff: noqa: I001
 import collections.abc
-import typing
-
 import msgspec
-
+import tallymark.challenges.tracks
 import tallymark.runs.record
+import tallymark.runs.reviews
 import tallymark.service.cursors
+import tallymark.service.formulas
+import tallymark.service.jobs
 import tallymark.service.operations
+import tallymark.service.reviews
 import tallymark.service.rule_definitions
 import tallymark.service.rules
 import tallymark.service.runs
+import tallymark.service.template_values
+import tallymark.service.traces
+import tallymark.service.tracks
+import tallymark.service.visibility
+import tallymark.service.webhooks
+import tallymark.store.jobs.jobs
+import tallymark.store.traces.trace_settings
+import tallymark.store.webhooks.deliveries
+import tallymark.store.webhooks.webhooks
+import typing
+
+class AsyncFormulas:
+    async def check(
+        self,
+        formula: tallymark.service.formulas.Text,
+        names: tallymark.service.formulas.EvalNames = ...,
+    ) -> tallymark.service.formulas.FormulaCheck: ...
+    async def explain(
+        self,
+        formula: tallymark.service.formulas.Text,
+        values: tallymark.service.formulas.Values = ...,
+    ) -> tallymark.service.formulas.FormulaExplanation: ...
+
+class AsyncJobs:
+    async def list(
+        self,
+        state: tallymark.store.jobs.jobs.JobState | None = ...,
+        kind: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        subject: typing.Annotated[str, msgspec.Meta(max_length=1000)] | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.jobs.Job]: ...
+    async def get(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def cancel(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def retry(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
 
 class AsyncRules:
     async def add(
@@ -181,16 +219,6 @@ class AsyncRuns:
         ] = ...,
         strict: bool = ...,
     ) -> tallymark.service.runs.ComparedRuns: ...
-    async def report_failed_gate(
-        self,
-        run: tallymark.service.runs.RunId,
-        failures: typing.Annotated[
-            collections.abc.Sequence[
-                typing.Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
-            ],
-            msgspec.Meta(min_length=1, max_length=50),
-        ],
-    ) -> tallymark.service.runs.FailedGate: ...
     async def suites(
         self,
         limit: tallymark.service.cursors.Limit = ...,
@@ -199,3 +227,228 @@ class AsyncRuns:
     def events(
         self, run: tallymark.service.runs.RunId, after: int | None = ...
     ) -> collections.abc.AsyncIterator[tallymark.service.operations.Event]: ...
+
+class AsyncSettings:
+    async def vars(self) -> dict[str, str]: ...
+    async def set_var(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.VarValue,
+    ) -> dict[str, str]: ...
+    async def remove_var(self, name: tallymark.service.template_values.Name) -> dict[str, str]: ...
+    async def secrets(self) -> list[str]: ...
+    async def set_secret(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.SecretValue,
+    ) -> list[str]: ...
+    async def remove_secret(self, name: tallymark.service.template_values.Name) -> list[str]: ...
+
+class AsyncScores:
+    async def list(
+        self,
+        run: tallymark.service.reviews.RunName | None = ...,
+        case: tallymark.service.reviews.CaseName | None = ...,
+        epoch: tallymark.service.reviews.Epoch | None = ...,
+        name: tallymark.service.reviews.ScoreName | None = ...,
+        author: typing.Annotated[str, msgspec.Meta(max_length=200)] | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.runs.reviews.Review]: ...
+    async def give(
+        self,
+        run: tallymark.service.reviews.RunName,
+        case: tallymark.service.reviews.CaseName,
+        value: tallymark.service.reviews.Value | None = ...,
+        label: tallymark.service.reviews.Label | None = ...,
+        comment: tallymark.service.reviews.Comment = ...,
+        name: tallymark.service.reviews.ScoreName = ...,
+        epoch: tallymark.service.reviews.Epoch = ...,
+    ) -> tallymark.runs.reviews.Review: ...
+    async def change(
+        self,
+        score: tallymark.service.reviews.Identifier,
+        value: tallymark.service.reviews.Value | None = ...,
+        label: tallymark.service.reviews.Label | None = ...,
+        comment: tallymark.service.reviews.Comment = ...,
+    ) -> tallymark.runs.reviews.Review: ...
+    async def withdraw(
+        self, score: tallymark.service.reviews.Identifier
+    ) -> tallymark.runs.reviews.Review: ...
+    async def queue(
+        self,
+        show: tallymark.service.reviews.Shown = ...,
+        run: tallymark.service.reviews.RunName | None = ...,
+        name: tallymark.service.reviews.ScoreName = ...,
+        limit: typing.Annotated[int, msgspec.Meta(ge=1, le=200)] = ...,
+        newest: typing.Annotated[
+            int, msgspec.Meta(ge=1, le=tallymark.service.reviews.MOST_REVIEWS)
+        ] = ...,
+    ) -> tallymark.service.reviews.ReviewQueue: ...
+    async def case(
+        self,
+        run: tallymark.service.reviews.RunName,
+        case: tallymark.service.reviews.CaseName,
+        epoch: tallymark.service.reviews.Epoch = ...,
+    ) -> tallymark.service.reviews.ReviewCaseDetails: ...
+
+class AsyncTraces:
+    async def list(
+        self,
+        filter: tallymark.service.traces.Filter = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.traces.TracePage: ...
+    async def load(self, lines: bytes) -> tallymark.service.traces.LoadedTraces: ...
+    async def sums(
+        self,
+        filter: tallymark.service.traces.Filter = ...,
+        by: typing.Annotated[
+            str,
+            msgspec.Meta(max_length=20, description="model, tool, version, service, session, ..."),
+        ]
+        | None = ...,
+        every: typing.Annotated[
+            str,
+            msgspec.Meta(max_length=20, description="minute, hour, day, week, seconds, or auto."),
+        ]
+        | None = ...,
+        measure: tallymark.service.traces.Measure | None = ...,
+    ) -> tallymark.service.traces.TraceSummary: ...
+    async def compare(
+        self,
+        first: tallymark.service.traces.Filter,
+        second: tallymark.service.traces.Filter,
+        measure: tallymark.service.traces.Measure,
+    ) -> tallymark.service.traces.TraceComparison: ...
+    async def worst(
+        self,
+        score: typing.Annotated[
+            str, msgspec.Meta(min_length=1, max_length=100, description="Name of a score.")
+        ],
+        filter: tallymark.service.traces.Filter = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        best: typing.Annotated[bool, msgspec.Meta(description="List the highest instead.")] = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.traces.WorstTrace]: ...
+    async def choices(self) -> tallymark.service.traces.TraceChoices: ...
+    async def session(self, name: str) -> tallymark.service.traces.TraceSession: ...
+    async def settings(self) -> tallymark.store.traces.trace_settings.TraceSettings: ...
+    async def change_settings(
+        self,
+        quiet_s: typing.Annotated[float, msgspec.Meta(ge=0.1, le=86400)]
+        | msgspec.UnsetType
+        | None = ...,
+        keep_days: typing.Annotated[float, msgspec.Meta(gt=0, le=36500)]
+        | msgspec.UnsetType
+        | None = ...,
+        keep_mb: typing.Annotated[int, msgspec.Meta(ge=1, le=1000000000)]
+        | msgspec.UnsetType
+        | None = ...,
+        redact_attributes: tallymark.service.traces.AttributeNames | msgspec.UnsetType | None = ...,
+        redact_patterns: tallymark.service.traces.Patterns | msgspec.UnsetType | None = ...,
+    ) -> tallymark.store.traces.trace_settings.TraceSettings: ...
+    async def make_suite(
+        self,
+        filter: tallymark.service.traces.Filter = ...,
+        traces: tallymark.service.traces.TraceIds | None = ...,
+        name: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=100)] = ...,
+        scorers: tallymark.service.traces.ScorerNames = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+    ) -> tallymark.service.traces.TracedSuite: ...
+    async def get(
+        self,
+        trace_id: tallymark.service.traces.TraceId,
+        version: typing.Annotated[int, msgspec.Meta(ge=1, le=2**31)] | None = ...,
+    ) -> tallymark.service.traces.TraceDetails: ...
+    async def remove(self, trace_id: tallymark.service.traces.TraceId) -> None: ...
+    async def score(
+        self,
+        trace_id: tallymark.service.traces.TraceId,
+        name: tallymark.service.traces.ScoreName,
+        value: typing.Annotated[float, msgspec.Meta(description="From 0 to 1.")] | None = ...,
+        label: typing.Annotated[str, msgspec.Meta(max_length=200)] | None = ...,
+        reason: typing.Annotated[str, msgspec.Meta(max_length=5000)] | None = ...,
+        expected: typing.Annotated[
+            str, msgspec.Meta(max_length=100000, description="The answer it should have given.")
+        ]
+        | None = ...,
+    ) -> tallymark.service.traces.TraceScore: ...
+
+class AsyncTracks:
+    async def publish(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.tracks.Track]: ...
+    async def remove(
+        self, name: tallymark.service.tracks.Name
+    ) -> tallymark.challenges.tracks.Track: ...
+    async def board(
+        self,
+        name: tallymark.service.tracks.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
+    async def suppose_board(
+        self,
+        name: tallymark.service.tracks.Name,
+        challenges: tallymark.service.tracks.Names,
+        title: tallymark.service.tracks.Title | None = ...,
+        combine: tallymark.service.tracks.Combine = ...,
+        missing: tallymark.challenges.tracks.Missing | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.tracks.Around | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.tracks.TrackBoard: ...
+
+class AsyncWebhooks:
+    async def add(
+        self,
+        url: tallymark.service.webhooks.Url,
+        events: tallymark.service.webhooks.Events = ...,
+        challenge: tallymark.service.webhooks.OnlyChallenge | None = ...,
+        suite: tallymark.service.webhooks.OnlySuite | None = ...,
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def list(
+        self,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.webhooks.Webhook]: ...
+    async def get(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def pause(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def resume(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def rotate(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.service.webhooks.NewWebhook: ...
+    async def remove(
+        self, webhook: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    async def ping(self, webhook: tallymark.service.webhooks.Id) -> int: ...
+    async def deliveries(
+        self,
+        webhook: tallymark.service.webhooks.Id,
+        state: tallymark.store.webhooks.deliveries.DeliveryState | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.deliveries.Delivery]: ...
+    async def replay(
+        self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
+    ) -> tallymark.store.webhooks.deliveries.Delivery: ...
+    async def tell_gate(
+        self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
+    ) -> int: ...

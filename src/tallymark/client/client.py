@@ -14,7 +14,17 @@ from tallymark.service.resources import RESOURCES, Resources
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.async_resources import AsyncRules, AsyncRuns
+    from tallymark.client.async_resources import (
+        AsyncFormulas,
+        AsyncJobs,
+        AsyncRules,
+        AsyncRuns,
+        AsyncScores,
+        AsyncSettings,
+        AsyncTraces,
+        AsyncTracks,
+        AsyncWebhooks,
+    )
     from tallymark.client.exchange import CallOptions
 
 
@@ -47,8 +57,15 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    formulas: AsyncFormulas
+    jobs: AsyncJobs
     rules: AsyncRules
     runs: AsyncRuns
+    scores: AsyncScores
+    settings: AsyncSettings
+    traces: AsyncTraces
+    tracks: AsyncTracks
+    webhooks: AsyncWebhooks
 
     def __init__(
         self,

@@ -19,8 +19,8 @@ from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import AuditEntry
 
 if TYPE_CHECKING:
+    from tallymark.client import Client
     from tallymark.client.exchange import CallOptions
-    from tallymark.client.sync.client import Client
     from tallymark.service.app import App
     from tallymark.store.contests.score_rows import ScoreEntry
     from tallymark.wire.attempts import AttemptState
@@ -132,7 +132,9 @@ class LocalAttempts:
     def find_form(self, attempt: str, agent: str) -> Submission:
         """In which form, and how large, an answer is taken."""
         with JudgedHere().open(self.app) as competition:
-            return competition.find_challenge_of(attempt, agent).submission
+            return competition.find_version(
+                self.app.store.attempts.get_own(attempt, agent)
+            ).submission
 
     def submit(
         self, attempt: str, agent: str, sent: SentAnswer, *, key: str | None, how: JudgedHere
@@ -158,14 +160,14 @@ class LocalAttempts:
         store, agent = self.app.store, attempt.agent
         standing, rating = (
             store.boards.standing(attempt.challenge, agent),
-            store.ratings.of(agent),
+            store.ratings.current(agent, time.time()),
         )
         return AgentPlace(
             rank=standing.rank if standing else None,
             size=store.boards.size(attempt.challenge),
-            elo=rating.rating,
-            matches=rating.matches,
-            provisional=agent in store.ratings.provisional(time.time()),
+            elo=rating.elo.rating,
+            matches=rating.elo.matches,
+            provisional=rating.provisional,
         )
 
     def list(self, challenge: str, *, agent: str | None, limit: int, live: bool) -> list[Attempt]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tallymark.challenges.strategies import Standing
@@ -15,15 +13,10 @@ from tallymark.desk.answers import read_told
 from tallymark.errors import NotAllowed
 
 if TYPE_CHECKING:
-    from tallymark.challenges.tracks import Track, TrackStanding
     from tallymark.challenges.versus.pairings import Side
     from tallymark.challenges.versus.standings import VersusStanding
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.service.app import App
-    from tallymark.wire.challenges import TrackBoard
-
-_MOST_LINES = 1000
-"""Of a board in one answer."""
 
 
 class BoardPart(NamedTuple):
@@ -31,15 +24,6 @@ class BoardPart(NamedTuple):
 
     lines: list[Standing]
     size: int
-
-
-class TrackPart(NamedTuple):
-    """A track with its whole board."""
-
-    track: Track
-    lines: list[TrackStanding]
-    frozen: list[str]
-    """Its challenges whose boards stand still."""
 
 
 class BoardDesk(Protocol):
@@ -53,9 +37,6 @@ class BoardDesk(Protocol):
 
     def versus(self, challenge: str, side: Side, *, live: bool) -> list[VersusStanding]:
         """The players of a side, all of them."""
-
-    def track(self, named: Path | str, *, live: bool) -> TrackPart:
-        """The track that a file describes, or that is published by a name."""
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
         """Strengths of agents and difficulties of challenges, as `RatingTable.to_dict` has it."""
@@ -86,17 +67,6 @@ class LocalBoards:
         """The players of a side, all of them."""
         with closing(self.app.competition()) as competition:
             return competition.arena(challenge).standings(side, public=not live)
-
-    def track(self, named: Path | str, *, live: bool) -> TrackPart:
-        """The track that a file describes, or that is published by a name."""
-        with closing(self.app.competition()) as competition:
-            if isinstance(named, Path):
-                track, lines = competition.track(named, public=not live)
-            else:
-                track = self.app.store.tracks.get(named)
-                lines = competition.track_board(track, public=not live)
-        frozen = [] if live else self.app.store.challenges.frozen(time.time())
-        return TrackPart(track, lines, [each for each in track.challenges if each in frozen])
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
         """Strengths of agents and difficulties of challenges."""
@@ -132,32 +102,6 @@ class RemoteBoards:
         from tallymark.challenges.versus.standings import VersusStanding  # noqa: PLC0415 (numpy)
 
         return [read_told(each, VersusStanding) for each in found]
-
-    def track(self, named: Path | str, *, live: bool) -> TrackPart:
-        """The track that a file here describes, over the boards there; or one kept there."""
-        from tallymark.challenges.tracks import Track, TrackStanding  # noqa: PLC0415 (formulas)
-
-        read = self._find_track_reader(named, live=live)
-        board = read(cursor=None)
-        lines = [*board.items]
-        while board.next is not None:
-            board = read(cursor=board.next)
-            lines += board.items
-        told = [read_told(each, TrackStanding) for each in lines]
-        return TrackPart(read_told(board.track, Track), told, board.frozen)
-
-    def _find_track_reader(self, named: Path | str, *, live: bool) -> Callable[..., TrackBoard]:
-        how: Any = {"limit": _MOST_LINES, "live": live}
-        if isinstance(named, str):
-            return partial(self.client.tracks.board, named, **how)
-        import msgspec  # noqa: PLC0415 (with what follows)
-
-        from tallymark.challenges.tracks import load_track  # noqa: PLC0415
-        from tallymark.wire.challenges import NewTrack  # noqa: PLC0415
-
-        track = load_track(named)
-        given = NewTrack(**msgspec.to_builtins(track) | {"challenges": [*track.challenges]})
-        return partial(self.client.tracks.suppose_board, given, **how)
 
     def ratings(self, *, k: int, live: bool) -> dict[str, Any]:
         """Strengths of agents and difficulties of challenges."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from tallymark.challenges.rescore_plan import Rescoring
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.service.app import App
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.wire.challenges import ChallengeState

@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from tallymark.desk.challenges import ChallengeDesk
     from tallymark.desk.organising import OrganiserDesk
     from tallymark.desk.tables import TableDesk
-    from tallymark.desk.templates import TemplateDesk
-    from tallymark.desk.traces import TraceDesk
     from tallymark.desk.versus import VersusDesk
-    from tallymark.desk.webhooks import WebhookDesk
     from tallymark.service.app import App
+    from tallymark.service.resources import Resources
 
 
 class Desk(Protocol):
@@ -46,6 +44,10 @@ class Desk(Protocol):
     @property
     def there(self) -> str | None:
         """What is added to a command so that it asks the same server; None: it is all here."""
+
+    @property
+    def tally(self) -> Resources:
+        """Operations in the same place."""
 
     @property
     def challenges(self) -> ChallengeDesk:
@@ -68,18 +70,6 @@ class Desk(Protocol):
         """Agents, keys, invitations, the log."""
 
     @property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-
-    @property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-
-    @property
-    def webhooks(self) -> WebhookDesk:
-        """Who is told of what happens."""
-
-    @property
     def tables(self) -> TableDesk:
         """Everything of a kind, out and in."""
 
@@ -91,6 +81,15 @@ class LocalDesk:
 
     def __init__(self, app: App) -> None:
         self.app = app
+
+    @cached_property
+    def tally(self) -> Resources:
+        """Operations over the same database."""
+        from tallymark.service.resources import Resources  # noqa: PLC0415 (who asks loads it)
+        from tallymark.service.settings import ServiceSettings  # noqa: PLC0415
+        from tallymark.service.tenant import TenantServices  # noqa: PLC0415
+
+        return Resources(TenantServices(self.app, ServiceSettings(own=True)))
 
     @cached_property
     def challenges(self) -> ChallengeDesk:
@@ -128,27 +127,6 @@ class LocalDesk:
         return LocalOrganiser(self.app)
 
     @cached_property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-        from tallymark.desk.templates import LocalTemplates  # noqa: PLC0415
-
-        return LocalTemplates(self.app)
-
-    @cached_property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-        from tallymark.desk.traces import LocalTraces  # noqa: PLC0415
-
-        return LocalTraces(self.app)
-
-    @cached_property
-    def webhooks(self) -> WebhookDesk:
-        """Who is told of what happens."""
-        from tallymark.desk.webhooks import LocalWebhooks  # noqa: PLC0415 (who asks loads it)
-
-        return LocalWebhooks(self.app)
-
-    @cached_property
     def tables(self) -> TableDesk:
         """Everything of a kind, out and in."""
         from tallymark.desk.tables import LocalTables  # noqa: PLC0415
@@ -161,6 +139,7 @@ class RemoteDesk:
 
     def __init__(self, client: Client, there: str) -> None:
         self.client, self.there = client, there
+        self.tally = client
 
     @cached_property
     def challenges(self) -> ChallengeDesk:
@@ -196,25 +175,6 @@ class RemoteDesk:
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)
-
-    @property
-    def templates(self) -> TemplateDesk:
-        """Variables and secrets."""
-        return self.client.settings
-
-    @cached_property
-    def traces(self) -> TraceDesk:
-        """Production traces."""
-        from tallymark.desk.traces import RemoteTraces  # noqa: PLC0415
-
-        return RemoteTraces(self.client)
-
-    @cached_property
-    def webhooks(self) -> WebhookDesk:
-        """Who is told of what happens."""
-        from tallymark.desk.webhooks import RemoteWebhooks  # noqa: PLC0415 (who asks loads it)
-
-        return RemoteWebhooks(self.client)
 
     @cached_property
     def tables(self) -> TableDesk:

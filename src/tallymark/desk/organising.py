@@ -19,7 +19,7 @@ from tallymark.store.contests.audit_log import LogEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.client.sync.client import Client
+    from tallymark.client import Client
     from tallymark.service.accounts import AccountService
     from tallymark.service.app import App
     from tallymark.service.callers import Caller

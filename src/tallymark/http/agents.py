@@ -27,8 +27,8 @@ from tallymark.service.callers import Caller, check_role
 from tallymark.service.cursors import read_cursor, write_cursor
 from tallymark.service.ratings import RatingTable, keep_ratings
 from tallymark.service.side_places import list_side_places
-from tallymark.service.sight import is_public, show_owner
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import is_public, show_owner
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.wire import attempts as wire
 
@@ -84,11 +84,10 @@ def get_agent(
     record = services.store.agents.get(handle)
     # One's own too: a place on the live board tells how many others have passed it.
     public = is_public(caller, live)
-    rating = services.store.ratings.of(handle, public=public)
-    waiting = services.store.ratings.provisional(services.now)
+    rating = services.store.ratings.current(handle, services.now, public=public)
     places = services.store.boards.places(handle, public=public)
     document = describe_agent(record, caller) | {
-        "elo": msgspec.to_builtins(rating) | {"provisional": handle in waiting},
+        "elo": msgspec.to_builtins(rating.elo) | {"provisional": rating.provisional},
         "places": msgspec.to_builtins(places),
         "sides": _describe_sides(services, handle, public),
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request
@@ -101,7 +101,7 @@ class ApiRoute(APIRoute):
         allow, kinds = self.allow, self.kinds
         own_keys = getattr(self.endpoint, "keeps_idempotency", False)
         no_keys = getattr(self.endpoint, "changes_nothing", False)
-        find_most = getattr(self.endpoint, "find_most_bytes", None)
+        find_most = getattr(self.endpoint, "find_bound", None)
 
         async def guard(request: Request) -> Response:
             request = ApiRequest(request.scope, request.receive)
@@ -113,10 +113,11 @@ class ApiRoute(APIRoute):
             if find_most is not None:
                 services = find_service(request).tenant(caller.tenant)
                 names = request.path_params
-                most = await find_service(request).run_in_thread(
+                bound = await find_service(request).run_in_thread(
                     caller, partial(find_most, services, caller, **names)
                 )
-                narrow_body(request.scope, most)
+                request.state.bound = bound
+                narrow_body(request.scope, bound.most_bytes)
             with act_as(caller.actor), rehearse(really=_asks_to_validate(request)):
                 key = request.headers.get("idempotency-key")
                 plain = own_keys or no_keys or is_rehearsal()
@@ -175,14 +176,22 @@ def changes_nothing(endpoint: Any) -> Any:
     return endpoint
 
 
-def bounds_body(find_most_bytes: Callable[..., int]) -> Callable[[Any], Any]:
+class BodyBound(NamedTuple):
+    """How large a body may be, and what was read to find that out."""
+
+    most_bytes: int
+    found: Any = None
+
+
+def bounds_body(find_bound: Callable[..., BodyBound]) -> Callable[[Any], Any]:
     """Marks a handler whose body has a bound of its own, found before it is read.
 
-    `find_most_bytes` is called with the tenant's services, the caller and the names in the path.
+    `find_bound` is called with the tenant's services, the caller and the names in the path; the
+    handler has its answer as `request.state.bound`.
     """
 
     def mark(endpoint: Any) -> Any:
-        endpoint.find_most_bytes = find_most_bytes
+        endpoint.find_bound = find_bound
         return endpoint
 
     return mark

@@ -31,11 +31,22 @@ from tallymark.http.answers import (
     pick,
     pick_each,
 )
-from tallymark.http.api_route import bounds_body, keeps_idempotency, make_router
-from tallymark.service import sight
+from tallymark.http.api_route import BodyBound, bounds_body, keeps_idempotency, make_router
+from tallymark.service import visibility
+from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, refuse_cursor, write_cursor
 from tallymark.service.rivals import describe_place
-from tallymark.service.sight import (
+from tallymark.service.submissions import (
+    TakenSubmission,
+    await_score,
+    check_answer,
+    describe_submitted,
+    find_most_bytes,
+    find_own_attempt,
+    submit_answer,
+)
+from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import (
     find_attempt,
     find_submission,
     find_visible,
@@ -48,16 +59,12 @@ from tallymark.service.sight import (
     withhold_notes,
     withhold_words,
 )
-from tallymark.service.submissions import (
-    TakenSubmission,
-    await_score,
-    check_answer,
-    describe_submitted,
-    find_attempt_bytes,
-    find_competitor,
-    submit_answer,
+from tallymark.service.witnessed import read_witnessed
+from tallymark.store.contests.attempt_rows import (
+    StoredAttempt,
+    attempt_key,
+    explain_foreign_attempt,
 )
-from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.wire import attempts as wire
 
 router = make_router("attempts")
@@ -127,7 +134,7 @@ def list_attempts(
     before = read_cursor(cursor, str)
     if before is not None and attempt_key(before[0]) is None:
         raise refuse_cursor()
-    found = sight.list_attempts(
+    found = visibility.list_attempts(
         services,
         caller,
         name,
@@ -164,12 +171,13 @@ def get_attempt(
         found, history = withhold_words(found), withhold_errors(history)
         audit = withhold_notes(audit)
     more = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
-    more["explanation"] = explain_score(services.store.challenges.get(found.challenge), found)
+    challenge = services.store.challenges.get(found.challenge)
+    more["explanation"] = explain_score(challenge, found)
     if sees_live(caller):
         evaluation = services.store.attempts.evaluation(found.id)
         more["reason"] = None if evaluation is None else evaluation.reason
     if found.outcome is not None:
-        more |= describe_place(services.store, found, public=public)
+        more |= describe_place(services.store, challenge, found, public=public)
     document = describe_attempt(found) | more
     etag = make_etag(document, fields)
     return find_unchanged(request, etag) or answer(
@@ -189,8 +197,7 @@ def get_token(
     agent: Annotated[str | None, Query(max_length=40, description="Whose attempt it is.")] = None,
 ) -> Response:
     """What makes spans the witnessed trajectory of an open attempt, as entering gave it."""
-    who = find_competitor(services, caller, attempt, agent)
-    found = services.store.attempts.get_own(attempt, who)
+    found = find_own_attempt(services, caller, attempt, agent).attempt
     return answer({"token": services.store.witness.make_token(found.id)}, cache_control="no-store")
 
 
@@ -204,9 +211,15 @@ def get_form(
     agent: Annotated[str | None, Query(max_length=40, description="Whose attempt it is.")] = None,
 ) -> Response:
     """In which form, and how large, an answer is taken: by the version that was entered."""
-    who = find_competitor(services, caller, attempt, agent)
-    form = services.competition.find_challenge_of(attempt, who).submission
+    found = find_own_attempt(services, caller, attempt, agent).attempt
+    form = services.competition.find_version(found).submission
     return answer({"submission": msgspec.to_builtins(form)})
+
+
+def _bound_answer(services: TenantServices, caller: Caller, attempt: str) -> BodyBound:
+    known = find_own_attempt(services, caller, attempt)
+    form = services.competition.find_version(known.attempt).submission
+    return BodyBound(find_most_bytes(form), known)
 
 
 @router.post(
@@ -215,7 +228,8 @@ def get_form(
     dependencies=[may(COMPETITORS, "write")],
     responses={202: {"model": wire.Submitted, "description": "Taken, and not yet scored."}},
 )
-@bounds_body(find_attempt_bytes)
+@bounds_body(_bound_answer)
+@keeps_idempotency
 async def submit(
     attempt: str,
     body: wire.SentSubmission,
@@ -237,35 +251,36 @@ async def submit(
         trajectory = msgspec.json.encode(trajectory).decode()
     sent = Payload(submission=body.answer, metadata=body.metadata, trajectory=trajectory)
 
+    known: StoredAttempt = request.state.bound.found
+    if body.agent is not None and speak_for(caller, body.agent) != known.attempt.agent:
+        raise explain_foreign_attempt(attempt, body.agent)
+
     def check() -> Response:
-        agent = find_competitor(services, caller, attempt, body.agent)
-        said: Any = {"metadata": body.metadata, "trajectory": trajectory}
-        services.competition.take_submission(attempt, agent, body.answer, **said)
-        found = check_answer(services, caller, attempt, sent, service.clock())
+        seen = read_witnessed(services.store, attempt)
+        services.competition.take_submission(known, sent, seen)
+        found = check_answer(services, known, sent, service.clock())
         return answer({"valid": True, "findings": msgspec.to_builtins(found)})
 
-    def take() -> tuple[TakenSubmission, int]:
-        agent = find_competitor(services, caller, attempt, body.agent)
-        before = services.store.ratings.of(agent).rating
-        return submit_answer(services, caller, attempt, sent, agent=agent, key=key), before
+    def take() -> TakenSubmission | Response:
+        done = submit_answer(services, caller, known, sent, key=key)
+        return describe(done) if done.job is None else done
 
-    def describe(done: TakenSubmission, before: int) -> Response:
-        taken, job = done.attempt, done.job
-        document = describe_submitted(services, done, before, service.clock())
-        document |= describe_place(services.store, taken, public=not sees_live(caller))
-        if taken.state != "submitted":
+    def describe(done: TakenSubmission) -> Response:
+        job, now = done.job, service.clock()
+        document = describe_submitted(services, done, now, public=not sees_live(caller))
+        if done.attempt.state != "submitted":
             return answer(document)
         place = {} if job is None else {"location": f"/api/v1/jobs/{job.id}"}
-        response = answer(document | {"job": None if job is None else job.id}, 202, **place)
-        response.kept_body = None  # type: ignore[attr-defined]  # asked again, it may be scored
-        return response
+        return answer(document | {"job": None if job is None else job.id}, 202, **place)
 
     if validate_only:
         return await service.run_in_thread(caller, check)
-    done, before = await service.run_in_thread(caller, take)
+    done = await service.run_in_thread(caller, take)
+    if isinstance(done, Response):
+        return done
     if "respond-async" not in prefer.lower():
         done = await await_score(service, caller, done)
-    return await service.run_in_thread(caller, describe, done, before, patient=True)
+    return await service.run_in_thread(caller, describe, done, patient=True)
 
 
 @router.get(
@@ -296,9 +311,9 @@ def withdraw(
     validate_only: ValidateOnly = False,
 ) -> Response:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    agent = find_competitor(services, caller, attempt, body.agent)
+    found = find_own_attempt(services, caller, attempt, body.agent).attempt
     at = find_service(request).clock()
-    done = services.store.attempts.withdraw(attempt, agent, at, reason=body.reason)
+    done = services.store.attempts.withdraw(found.id, found.agent, at, reason=body.reason)
     return answer({"attempt": describe_attempt(done)})
 
 

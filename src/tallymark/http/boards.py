@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from fastapi import Query, Request, Response
-from starlette.responses import StreamingResponse
 
 from tallymark.challenges.versus.standings import VersusStanding
 from tallymark.http.access import PUBLIC, Allow, Services, Who, find_service, may
@@ -25,15 +24,13 @@ from tallymark.http.answers import (
     pick_each,
 )
 from tallymark.http.api_route import changes_nothing, make_router
-from tallymark.http.event_stream import MEDIA_TYPE, find_last_event, stream_events
 from tallymark.http.problems import refuse
 from tallymark.http.quick_routes import QuickRoute
 from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, write_cursor
-from tallymark.service.live import View
 from tallymark.service.service import Service
-from tallymark.service.sight import find_newest_visible, find_visible, is_public, sees_live
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import find_visible, is_public, sees_live, view_challenge
 from tallymark.service.what_if import WhatIfRule
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import attempts as wire
@@ -151,7 +148,8 @@ class _Board(NamedTuple):
 
 def _find_answer(asked: _Asked) -> Response | _Board:
     """What is known already, or else which board to read."""
-    kept, *newest = find_newest_visible(asked.services, asked.caller, asked.name)
+    view = view_challenge(asked.services, asked.caller, asked.name)
+    kept, newest = view.stored, view.newest
     public = is_public(asked.caller, asked.page.live)
     frozen = public and kept.is_frozen(asked.service.clock())
     made_of = make_etag(newest, kept.revision, kept.frozen_at, public, frozen, asked.page)
@@ -264,19 +262,3 @@ def suppose(
         public=not sees_live(caller),
     )
     return answer(found)
-
-
-@router.get(
-    "/challenges/{name}/events",
-    dependencies=[may(PUBLIC)],
-    response_class=StreamingResponse,
-    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}},
-)
-async def listen_to_board(name: str, request: Request, caller: Who, services: Services) -> Response:
-    """What changes at a challenge, as server-sent events."""
-    service = find_service(request)
-    await service.run_in_thread(caller, find_visible, services, caller, name)
-    view: View = "organiser" if sees_live(caller) else "public"
-    hub = service.live
-    after = find_last_event(request)
-    return stream_events(await hub.listen(services.store, name, view, after, caller=caller))

@@ -13,8 +13,6 @@ from fastapi import Query, Request, Response
 from pydantic import BaseModel
 
 from tallymark.challenges.challenge_folder import unpack
-from tallymark.challenges.tracks import Track, TrackStanding
-from tallymark.errors import Conflict, InvalidInput
 from tallymark.http.access import (
     ORGANISERS,
     PUBLIC,
@@ -27,7 +25,6 @@ from tallymark.http.answers import (
     Cursor,
     Fields,
     Limit,
-    Live,
     ValidateOnly,
     answer,
     find_unchanged,
@@ -35,25 +32,20 @@ from tallymark.http.answers import (
     pick,
     pick_each,
 )
-from tallymark.http.api_route import changes_nothing, make_router
+from tallymark.http.api_route import make_router
 from tallymark.service.cursors import read_cursor, write_cursor
-from tallymark.service.jobs import describe_job
+from tallymark.service.jobs import make_job
 from tallymark.service.publishing import name_places
-from tallymark.service.ratings import find_track_board
 from tallymark.service.rescoring import (
     NewRule,
     apply_rescoring,
     preview_rescoring,
     queue_rescoring,
 )
-from tallymark.service.sight import (
+from tallymark.service.visibility import (
     find_visible,
-    find_visible_track,
-    is_public,
-    list_visible,
-    list_visible_tracks,
+    view_challenges,
 )
-from tallymark.service.tenant import TenantServices
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.wire import challenges as wire
@@ -153,7 +145,7 @@ def list_challenges(
     """Challenges by name; without a key, those that are public."""
     after = read_cursor(cursor, str)
     at = find_service(request).clock()
-    found = list_visible(services, caller)
+    found = [each.stored for each in view_challenges(services, caller)]
     left = [each for each in found if after is None or each.challenge.name > after[0]]
     more = write_cursor(left[limit - 1].challenge.name) if len(left) > limit else None
     told = (describe_challenge(each, at) for each in left[:limit])
@@ -264,7 +256,7 @@ async def rescore_challenge(
                 return answer(msgspec.to_builtins(apply_rescoring(services, name, rule, **how)))
             job = queue_rescoring(services, caller, name, rule, **how)
         place = f"/api/v1/jobs/{job.id}"
-        return answer({"job": describe_job(job, caller)}, 202, location=place)
+        return answer({"job": msgspec.to_builtins(make_job(job, caller))}, 202, location=place)
 
     return await find_service(request).run_in_thread(caller, rescore)
 
@@ -288,115 +280,3 @@ def resume_plugin(
     done = services.competition.resume(name, body.agent)
     again = [each.agent for each in services.store.pauses.all(name)]
     return answer(msgspec.to_builtins(done) | {"paused_again": again})
-
-
-@router.post(
-    "/tracks",
-    response_model=wire.OneTrack,
-    status_code=201,
-    dependencies=[may(ORGANISERS, "write")],
-)
-def publish_track(
-    body: wire.NewTrack, request: Request, services: Services, validate_only: ValidateOnly = False
-) -> Response:
-    """Several challenges as one contest; said again, it replaces the track of that name."""
-    track = services.publishing.read_track(body.model_dump(exclude_none=True))
-    if "/" in track.name or track.name in {".", ".."}:
-        hint = "leave / out: its page and its board have the name in their address"
-        raise InvalidInput(f"no address can name {track.name!r}", hint=hint)
-    for each in track.challenges:
-        if services.store.challenges.find(each).challenge.kind == "versus":
-            raise Conflict(f"{each} is played red against blue, and has no scores to combine")
-    services.store.tracks.put(track, at=find_service(request).clock())
-    return answer({"track": msgspec.to_builtins(track)}, 201)
-
-
-@router.get("/tracks", response_model=wire.TrackPage, dependencies=[may(PUBLIC)])
-def list_tracks(
-    caller: Who, services: Services, limit: Limit = 100, cursor: Cursor = None
-) -> Response:
-    """Tracks by name; without a key, those all of whose challenges are public."""
-    after = read_cursor(cursor, str)
-    found = list_visible_tracks(services, caller)
-    left = [each for each in found if after is None or each.name > after[0]]
-    more = write_cursor(left[limit - 1].name) if len(left) > limit else None
-    return answer({"items": msgspec.to_builtins(left[:limit]), "next": more})
-
-
-@router.delete(
-    "/tracks/{name}", response_model=wire.OneTrack, dependencies=[may(ORGANISERS, "write")]
-)
-def remove_track(name: str, services: Services) -> Response:
-    """Forget a track; its challenges and their boards stay."""
-    return answer(
-        {"track": msgspec.to_builtins(services.store.tracks.remove(name, at=services.now))}
-    )
-
-
-@router.get(
-    "/tracks/{name}/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)]
-)
-def get_track_board(
-    name: str,
-    caller: Who,
-    services: Services,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-    around: Annotated[str | None, Query(max_length=40)] = None,
-    live: Live = None,
-) -> Response:
-    """The board of a track, from the boards of its challenges."""
-    track = find_visible_track(services, caller, name)
-    public = is_public(caller, live)
-    lines = find_track_board(services, caller, track, public=public)
-    return _answer_track(services, track, lines, (limit, cursor, around), public)
-
-
-@router.post("/tracks/leaderboard", response_model=wire.TrackBoard, dependencies=[may(PUBLIC)])
-@changes_nothing
-def suppose_track_board(
-    body: wire.NewTrack,
-    caller: Who,
-    services: Services,
-    limit: Limit = 100,
-    cursor: Cursor = None,
-    around: Annotated[str | None, Query(max_length=40)] = None,
-    live: Live = None,
-) -> Response:
-    """The board that a track would have; nothing is kept."""
-    track = services.publishing.read_track(body.model_dump(exclude_none=True))
-    for each in track.challenges:
-        find_visible(services, caller, each)
-    public = is_public(caller, live)
-    lines = find_track_board(services, caller, track, public=public)
-    return _answer_track(services, track, lines, (limit, cursor, around), public)
-
-
-def _answer_track(
-    services: TenantServices,
-    track: Track,
-    lines: list[TrackStanding],
-    page: tuple[int, str | None, str | None],
-    public: bool,
-) -> Response:
-    limit, cursor, around = page
-    place = read_cursor(cursor, int)
-    frozen = services.store.challenges.frozen(services.now) if public else ()
-    first = place[0] if place else 0
-    if around is not None:
-        at = next((n for n, each in enumerate(lines) if each.agent == around), None)
-        shown = [] if at is None else lines[max(0, at - 3) : at + 4]
-        more = None
-    else:
-        shown = lines[first : first + limit]
-        more = write_cursor(first + limit) if len(lines) > first + limit else None
-    return answer(
-        {
-            "track": msgspec.to_builtins(track),
-            "items": msgspec.to_builtins(shown),
-            "next": more,
-            "agents": len(lines),
-            "frozen": [each for each in track.challenges if each in frozen],
-            "names": services.store.agents.names([each.agent for each in shown]),
-        }
-    )

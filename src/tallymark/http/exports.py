@@ -18,21 +18,24 @@ from tallymark.http.answers import Live, encode, list_defaults
 from tallymark.http.api_route import make_router
 from tallymark.http.problems import refuse
 from tallymark.http.reports import NDJSON
-from tallymark.http.traces import Filter
 from tallymark.runs.problems import show_result
 from tallymark.service.callers import Caller
 from tallymark.service.exports import stream_scores, stream_traces
 from tallymark.service.runs import show_record
-from tallymark.service.sight import is_public, list_attempts, sees_live
 from tallymark.service.tenant import TenantServices
-from tallymark.service.trace_questions import TraceQuestions
+from tallymark.service.traces import describe_trace
+from tallymark.service.visibility import is_public, list_attempts, sees_live
 from tallymark.text import format_cell
+from tallymark.traces.trace_query import parse_query
 from tallymark.wire.attempts import AttemptState
 
 router = make_router("exports")
 Kind = Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"]
 CSV = "text/csv; charset=utf-8"
 _PAGE = 1000
+Filter = Annotated[
+    str, Query(max_length=2000, description="Which traces: `status:error since:2h`.")
+]
 
 
 @router.get(
@@ -78,7 +81,7 @@ def export(
     if challenge is not None:
         services.store.challenges.find(challenge)
     if filter:
-        TraceQuestions(services.store).read_filter(filter)
+        parse_query(filter, now=services.now)
     rows = _READERS[kind](_Source(services, caller, challenge or run or filter, live))
     lines = (encode(row) + b"\n" for row in rows)
     if format == "csv":
@@ -119,7 +122,7 @@ def _read_attempts(source: _Source) -> Iterator[dict[str, Any]]:
 
 def _read_traces(source: _Source) -> Iterator[dict[str, Any]]:
     for record, trace in stream_traces(source.services.store, source.chosen):
-        yield record.to_dict() | {"trace": trace.to_dict()}
+        yield msgspec.to_builtins(describe_trace(record)) | {"trace": trace.to_dict()}
 
 
 def _read_scores(source: _Source) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -79,7 +78,6 @@ def describe_operations(
     resources: Iterable[type[Resource]],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make the paths and the schemas of all operations."""
-    resources = list(resources)
     made = [(kind, each) for kind in resources for each in kind.operations().values()]
     twice = [name for name, count in Counter(each.name for _, each in made).items() if count > 1]
     if twice:
@@ -102,6 +100,7 @@ def describe_operations(
             "operationId": each.name,
             "tags": [kind.__name__.lower()],
             "summary": (inspect.getdoc(each.run) or "").partition("\n")[0],
+            "description": inspect.getdoc(each.run) or "",
             "parameters": _list_parameters(each, parameters),
             "responses": {
                 **_describe_answers(each, _find(schema_of, each.answer)),
@@ -117,27 +116,11 @@ def describe_operations(
         elif each.body is not None:
             content = {"application/json": {"schema": _find(schema_of, each.body)}}
             entry["requestBody"] = {"required": each.whole_body is not None, "content": content}
-        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = entry
-    for kind in resources:
-        for method in vars(kind).values():
-            if (path := getattr(method, "event_path", None)) is not None:
-                paths[PREFIX + path] = {"get": _describe_events(kind, path, method)}
+        entries = paths.setdefault(PREFIX + each.path, {})
+        known = entries.setdefault(each.method.lower(), entry)
+        if known is not entry:  # the same with another body
+            known["requestBody"]["content"] |= entry["requestBody"]["content"]
     return paths, components
-
-
-def _describe_events(kind: type[Resource], path: str, method: Any) -> dict[str, Any]:
-    names = re.findall(r"\{(\w+)\}", path)
-    text = {"schema": {"type": "string"}}
-    return {
-        "operationId": f"{kind.__name__}{method.__name__.capitalize()}",
-        "tags": [kind.__name__.lower()],
-        "summary": (inspect.getdoc(method) or "").partition("\n")[0],
-        "parameters": [{"name": each, "in": "path", "required": True, **text} for each in names]
-        + [{"name": "after", "in": "query", "required": False, **text}],
-        "responses": {
-            "200": {"description": "Server-sent events.", "content": {"text/event-stream": text}}
-        },
-    }
 
 
 def _find(schema_of: list[tuple[Any, dict[str, Any]]], kind: Any) -> dict[str, Any]:
@@ -167,6 +150,8 @@ def _list_parameters(made: Operation, struct: dict[str, Any]) -> list[dict[str, 
 
 
 def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    if made.answer is type(None):
+        return {str(made.status): {"description": "Done."}}
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
     answer = {"description": "Done.", "content": {"application/json": {"schema": schema}}}

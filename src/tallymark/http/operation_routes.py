@@ -41,21 +41,33 @@ _REFUSALS = (TallymarkError, RequestProblem)
 def make_routes(
     service: Service, resources: Iterable[type[Resource]], prefix: str = PREFIX
 ) -> list[Route]:
-    """Build a route for each path, with all methods that it has."""
-    by_path: dict[str, dict[str, _Endpoint]] = {}
+    """Build a route for each path, with all methods that it has.
+
+    Of two operations of one method, the one with a body of bytes takes what is not JSON.
+    """
+    by_path: dict[str, dict[tuple[str, bool], _Endpoint]] = {}
     for kind in resources:
         for made in kind.operations().values():
-            by_path.setdefault(made.path, {})[made.method] = _Endpoint(service, kind, made)
+            key = made.method, made.body is bytes
+            by_path.setdefault(made.path, {})[key] = _Endpoint(service, kind, made)
     # A fixed word comes before a name that would take it too.
     ordered = sorted(by_path, key=lambda path: [part.startswith("{") for part in path.split("/")])
     return [_make_route(prefix + path, by_path[path]) for path in ordered]
 
 
-def _make_route(path: str, endpoints: Mapping[str, _Endpoint]) -> Route:
+def _make_route(path: str, endpoints: Mapping[tuple[str, bool], _Endpoint]) -> Route:
     async def answer(request: Request) -> Response:
-        return await endpoints[request.method].answer(request)
+        packed = _is_packed(request)
+        chosen = endpoints.get((request.method, packed)) or endpoints[request.method, not packed]
+        return await chosen.answer(request)
 
-    return Route(path, answer, methods=list(endpoints))
+    return Route(path, answer, methods=[method for method, _ in endpoints])
+
+
+def _is_packed(request: Request) -> bool:
+    """Whether the body is a file, such as an archive."""
+    kind = _read_media_type(request)
+    return kind.startswith("application/") and not (_is_json(kind) or kind.endswith("-urlencoded"))
 
 
 class _Endpoint:
@@ -81,7 +93,7 @@ class _Endpoint:
         if made.find_max_bytes is not None:
             find = partial(made.find_max_bytes, resource, **request.path_params)
             narrow_body(request.scope, await service.run_in_thread(caller, find))
-        body = await _read_body(request, made) if made.changes else b""
+        body = await _read_body(request, made) if made.method != "GET" else b""
         arguments = made.read(request.path_params, request.query_params.multi_items(), body)
         dry = made.changes and _is_true(request, "validate_only")
         key = check_key(request.headers.get("idempotency-key"))
@@ -160,6 +172,8 @@ class _Call:
         location = made.location(result) if made.location is not None else None
         if location is not None and not self._dry:
             headers["location"] = PREFIX + location
+        if result is None:
+            return Response(status_code=status, headers=headers)
         content = made.wrap(result)
         fields = self.request.query_params.get("fields")
         if fields is not None and "fields" not in made.query:
@@ -226,14 +240,21 @@ def _is_true(request: Request, name: str) -> bool:
 
 async def _read_body(request: Request, made: Operation) -> bytes:
     """Read a body of the right media type. The middleware bounds its bytes and values."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    is_json = kind == "application/json" or kind.endswith("+json")
+    kind = _read_media_type(request)
     length = request.headers.get("content-length", "")
     empty = length == "0" or (not length and "transfer-encoding" not in request.headers)
-    if not is_json and made.body is not bytes and (kind or not empty):
+    if not _is_json(kind) and made.body is not bytes and (kind or not empty):
         named = kind or "of no media type that was named"
         raise refuse(415, f"the body is {named}", "send Content-Type: application/json")
     return await request.body()
+
+
+def _read_media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _is_json(media_type: str) -> bool:
+    return media_type == "application/json" or media_type.endswith("+json")
 
 
 def pick_fields(made: Operation, content: Any, fields: str) -> Any:

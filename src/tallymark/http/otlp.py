@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tallymark.errors import TraceError
-from tallymark.http.access import COMPETITORS, REPORTERS, find_service, may
-from tallymark.http.api_route import PROBLEMS, ApiRoute
+from tallymark.http.access import find_service
+from tallymark.http.plain_routes import PlainRoute
 from tallymark.http.problems import answer_error, refuse
+from tallymark.service.callers import COMPETITORS, REPORTERS
 from tallymark.service.limits import narrow_body
 from tallymark.service.sign_in import OTLP_PATH
-from tallymark.service.traces import Taken
+from tallymark.service.tenant import TenantServices
+from tallymark.service.trace_intake import Taken
 from tallymark.traces.otlp_export import Encoding
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -28,63 +30,15 @@ _RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 413: 8, 415: 3, 422: 3, 
 _INTERNAL = 13
 
 
-class OtlpRoute(ApiRoute):
-    """A route whose errors are OTLP's: a `Status` in the encoding of the request."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        guard = super().get_route_handler()
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await guard(request)
-            except Exception as error:  # noqa: BLE001 (whatever it was, it is answered)
-                return _tell(request, await answer_error(request, error))
-
-        return answer
-
-
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
-_STATUS = {
-    "type": "object",
-    "description": "google.rpc.Status",
-    "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
-}
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": each["description"],
-        "content": {PROTOBUF: _BINARY, JSON: {"schema": _STATUS}},
-    }
-    for status, each in PROBLEMS.items()
-}
-router = APIRouter(route_class=OtlpRoute, tags=["traces"])
-
-
-@router.post(
-    OTLP_PATH,
-    dependencies=[may(REPORTERS | COMPETITORS, "report")],
-    openapi_extra={
-        "requestBody": {
-            # An export without spans is no bytes in protobuf.
-            "content": {
-                PROTOBUF: _BINARY,
-                JSON: {"schema": {"type": "object", "description": "ExportTraceServiceRequest"}},
-            },
-        }
-    },
-    responses={
-        200: {
-            "description": "All is stored, but for what `partialSuccess` names.",
-            "content": {PROTOBUF: _BINARY},
-        },
-        **_ERRORS,
-    },
-)
-async def export_spans(request: Request) -> Response:
+async def export_spans(request: Request, services: TenantServices) -> Response:
     """Take spans in OTLP, protobuf or JSON; they are stored when this is answered."""
+    kind = _find_kind(request)
+    if kind and kind not in _ENCODINGS:
+        raise refuse(415, f"the body is {kind}", f"send Content-Type: {PROTOBUF} or {JSON}")
     encoding = _find_encoding(request)
     service = find_service(request)
     caller = request.state.caller
-    intake = service.tenant(caller.tenant).trace_intake
+    intake = services.trace_intake
     agent = caller.agent if caller.role == "agent" else None
     if agent is not None:
         narrow_body(request.scope, AGENT_BYTES, AGENT_VALUES)
@@ -101,8 +55,12 @@ async def export_spans(request: Request) -> Response:
     return Response(_write_answer(taken, encoding), media_type=_name_encoding(encoding))
 
 
+def _find_kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _find_encoding(request: Request) -> Encoding:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = _find_kind(request)
     return _ENCODINGS.get(kind, "json" if kind else "protobuf")
 
 
@@ -123,8 +81,9 @@ def _write_answer(taken: Taken, encoding: Encoding) -> bytes:
     return _write_field(1, partial)
 
 
-def _tell(request: Request, response: Response) -> Response:
-    """A problem as a `google.rpc.Status`."""
+async def answer_status(request: Request, error: Exception) -> Response:
+    """Answer an error with a `google.rpc.Status` in the encoding of the request."""
+    response = await answer_error(request, error)
     problem = msgspec.json.decode(bytes(response.body))
     status = response.status_code if response.status_code != 422 else 400
     code = _RPC_CODES.get(status, _INTERNAL)
@@ -158,3 +117,40 @@ def _write_varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_STATUS = {
+    "type": "object",
+    "description": "google.rpc.Status",
+    "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+}
+ROUTE = PlainRoute(
+    method="POST",
+    path=OTLP_PATH,
+    handle=export_spans,
+    may=REPORTERS | COMPETITORS,
+    rate="report",
+    answer_error=answer_status,
+    entry={
+        "summary": "Take spans in OTLP; they are stored when this is answered.",
+        "tags": ["traces"],
+        "requestBody": {
+            # An export without spans is no bytes in protobuf.
+            "content": {
+                PROTOBUF: _BINARY,
+                JSON: {"schema": {"type": "object", "description": "ExportTraceServiceRequest"}},
+            },
+        },
+        "responses": {
+            "200": {
+                "description": "All spans are stored, except those in `partialSuccess`.",
+                "content": {PROTOBUF: _BINARY, JSON: {"schema": {"type": "object"}}},
+            },
+            "default": {
+                "description": "Nothing was stored.",
+                "content": {PROTOBUF: _BINARY, JSON: {"schema": _STATUS}},
+            },
+        },
+    },
+)

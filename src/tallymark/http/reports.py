@@ -24,6 +24,7 @@ from tallymark.http.problems import RequestProblem, describe_error, find_status,
 from tallymark.http.quick_routes import QuickRoute, is_plain_json
 from tallymark.service.competition import AttemptReport, PreparedReport
 from tallymark.service.fair_threads import name_share
+from tallymark.service.json_lines import split_lines
 from tallymark.service.tenant import TenantServices
 from tallymark.store.actors import act_as
 from tallymark.store.rehearsals import is_rehearsal
@@ -33,7 +34,6 @@ from tallymark.wire.problems import Problem
 
 router = make_router("reports")
 NDJSON = "application/x-ndjson"
-MOST_LINES = 100_000
 MOST_ATOMIC = 5_000
 MOST_BYTES = 100_000
 """Of one report."""
@@ -230,16 +230,6 @@ def _fill_in(
     """What became of each line: why it could not be read, or what was done with it."""
     told = iter(done)
     return [each if isinstance(each, TallymarkError) else next(told) for each in read]
-
-
-def split_lines(body: bytes) -> list[tuple[int, bytes]]:
-    """The lines of NDJSON that are not empty, with their numbers."""
-    # Counted before anything is taken apart: few packed bytes may be millions of line ends.
-    if body.count(b"\n") <= 2 * MOST_LINES:
-        found = [(n, line) for n, line in enumerate(body.split(b"\n"), 1) if line.strip()]
-        if len(found) <= MOST_LINES:
-            return found
-    raise refuse(413, f"the body has more than {MOST_LINES:,} lines", "send it in parts")
 
 
 def _refuse_others(numbers: Sequence[int], some: Sequence[Any]) -> list[Attempt | TallymarkError]:

@@ -1,20 +1,20 @@
-"""`/vars`, `/secrets`, `/limits` and `/audit`."""
+"""`/limits` and `/audit`."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import msgspec
-from fastapi import Path, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from tallymark.formula import Limits as FormulaLimits
-from tallymark.http.access import ORGANISERS, PUBLIC, TEAM, Services, Who, find_service, may
-from tallymark.http.answers import Cursor, Limit, ValidateOnly, answer
+from tallymark.http.access import ORGANISERS, PUBLIC, Services, Who, find_service, may
+from tallymark.http.answers import Cursor, Limit, answer
 from tallymark.http.api_route import make_router
 from tallymark.http.envelope import BODIES, VALUES
 from tallymark.http.otlp import AGENT_BYTES, AGENT_VALUES
-from tallymark.http.reports import MOST_LINES
 from tallymark.service.cursors import read_cursor, write_cursor
+from tallymark.service.json_lines import MOST_LINES
 from tallymark.store.contests.attempt_rows import AGENT_BYTES_A_DAY
 from tallymark.store.traces.witness import MOST_BYTES as MOST_WITNESSED_BYTES
 from tallymark.store.traces.witness import MOST_SPANS as MOST_WITNESSED
@@ -22,57 +22,6 @@ from tallymark.traces.span_limits import LIMITS
 from tallymark.wire import accounts as wire
 
 router = make_router("settings")
-Name = Annotated[str, Path(max_length=200)]
-
-
-@router.get("/vars", response_model=wire.Variables, dependencies=[may(TEAM)])
-def list_vars(services: Services) -> Response:
-    """Variables that suites use."""
-    return answer({"vars": services.store.vars()})
-
-
-@router.put("/vars/{name}", response_model=wire.Variables, dependencies=[may(ORGANISERS, "write")])
-def set_var(
-    name: Name, body: wire.Variable, services: Services, validate_only: ValidateOnly = False
-) -> Response:
-    """Set a variable."""
-    services.store.set_var(name, body.value)
-    return answer({"vars": services.store.vars()})
-
-
-@router.delete(
-    "/vars/{name}", response_model=wire.Variables, dependencies=[may(ORGANISERS, "write")]
-)
-def delete_var(name: Name, services: Services) -> Response:
-    """Remove a variable."""
-    services.store.delete_var(name)
-    return answer({"vars": services.store.vars()})
-
-
-@router.get("/secrets", response_model=wire.SecretNames, dependencies=[may(ORGANISERS)])
-def list_secrets(services: Services) -> Response:
-    """The names of secrets; no route gives a value."""
-    return answer({"secrets": services.store.secret_names()})
-
-
-@router.put(
-    "/secrets/{name}", response_model=wire.SecretNames, dependencies=[may(ORGANISERS, "write")]
-)
-def set_secret(
-    name: Name, body: wire.Secret, services: Services, validate_only: ValidateOnly = False
-) -> Response:
-    """Set a secret, which is encrypted before it is kept."""
-    services.store.set_secret(name, body.value)
-    return answer({"secrets": services.store.secret_names()})
-
-
-@router.delete(
-    "/secrets/{name}", response_model=wire.SecretNames, dependencies=[may(ORGANISERS, "write")]
-)
-def delete_secret(name: Name, services: Services) -> Response:
-    """Remove a secret."""
-    services.store.delete_secret(name)
-    return answer({"secrets": services.store.secret_names()})
 
 
 @router.get("/limits", response_model=wire.Limits, dependencies=[may(PUBLIC)])

@@ -9,13 +9,13 @@ from fastapi import Query, Response
 
 from tallymark.http.access import COMPETITORS, ORGANISERS, Services, Who, may
 from tallymark.http.answers import Cursor, Fields, Limit, ValidateOnly, answer, pick, pick_each
-from tallymark.http.api_route import bounds_body, make_router
+from tallymark.http.api_route import BodyBound, bounds_body, make_router
 from tallymark.service.callers import Caller
 from tallymark.service.cursors import read_cursor, write_cursor
 from tallymark.service.side_submissions import find_side_submission, list_side_submissions
-from tallymark.service.sight import find_visible, speak_for
 from tallymark.service.submissions import find_most_bytes
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import find_visible, speak_for
 from tallymark.wire import versus as wire
 
 router = make_router("versus")
@@ -27,8 +27,9 @@ def _find_side_bytes(
     caller: Caller,
     name: str,
     side: str,
-) -> int:
-    return find_most_bytes(find_visible(services, caller, name).challenge.submission, 0)
+) -> BodyBound:
+    form = find_visible(services, caller, name).challenge.submission
+    return BodyBound(find_most_bytes(form, 0))
 
 
 @router.post(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -34,14 +35,14 @@ from tallymark.mcp.results import (
 from tallymark.mcp.tool_server import Call, make_tool, open_call, read_answer
 from tallymark.service import submissions
 from tallymark.service.callers import COMPETITORS, PUBLIC
-from tallymark.service.rivals import find_rival
-from tallymark.service.sight import (
+from tallymark.service.rivals import Rival, find_place
+from tallymark.service.visibility import (
     find_attempt,
     find_visible,
-    list_visible,
     sees_live,
     sees_words,
     speak_for,
+    view_challenges,
     withhold_words,
 )
 from tallymark.text import format_moment
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.contests.challenges import StoredChallenge
 
 Ctx = Context[Any, Any]
@@ -98,7 +100,7 @@ def list_challenges(ctx: Ctx) -> ChallengeList:
                 open=_is_open(each, call.now),
                 time_limit_seconds=each.challenge.time_limit_s,
             )
-            for each in list_visible(call.services, call.caller)
+            for each in (view.stored for view in view_challenges(call.services, call.caller))
         ]
         step = "call read_challenge with the name of one" if found else "there are none yet"
         return ChallengeList(challenges=found, next_step=step)
@@ -179,14 +181,14 @@ def check_answer(ctx: Ctx, attempt: AttemptId, answer: Answer) -> Checked:
     you may do it as often as you like. It does not tell whether the answer is right.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
-        sent = _read_sent(call, attempt, answer)
-        own = call.services.store.attempts.get(attempt)
+        known = submissions.find_own_attempt(call.services, call.caller, attempt)
+        sent, own = _read_sent(call, known, answer), known.attempt
         if own.state != "entered":
             raise Conflict(
                 f"the attempt {attempt} is {own.state}: it takes no answer any more",
                 hint="enter_challenge starts another; explain_score tells of this one",
             )
-        found = submissions.check_answer(call.services, call.caller, attempt, sent, call.now)
+        found = submissions.check_answer(call.services, known, sent, call.now)
         refused = any(each.severity == "error" for each in found)
         words = "mend it, and check it again" if refused else "mend it, or call submit_answer so"
         return Checked(
@@ -220,19 +222,18 @@ async def submit_answer(
     with open_call(ctx, COMPETITORS, "write") as call:
         services, caller = call.services, call.caller
 
-        def take() -> tuple[submissions.TakenSubmission, int]:
+        def take() -> submissions.TakenSubmission:
             steps = trajectory if isinstance(trajectory, str | None) else _encode(trajectory)
-            sent = _read_sent(call, attempt, answer)
+            known = submissions.find_own_attempt(services, caller, attempt)
+            sent = _read_sent(call, known, answer)
             sent = msgspec.structs.replace(sent, metadata=metadata or {}, trajectory=steps)
-            agent = submissions.find_competitor(services, caller, attempt)
-            before = services.store.ratings.of(agent).rating
             key = idempotency_key
-            return submissions.submit_answer(services, caller, attempt, sent, key=key), before
+            return submissions.submit_answer(services, caller, known, sent, key=key)
 
-        done, before = await call.run(take)
+        done = await call.run(take)
         done = await submissions.await_score(call.service, caller, done)
-        describe = submissions.describe_submitted
-        told = await call.run(describe, services, done, before, call.now, patient=True)
+        describe = partial(submissions.describe_submitted, public=True)
+        told = await call.run(describe, services, done, call.now, patient=True)
         taken = done.attempt
         scored = taken.state != "submitted"
         return Submitted(
@@ -314,8 +315,7 @@ def explain_score(ctx: Ctx, attempt: AttemptId) -> Explained:
             found = withhold_words(found)
         store, public = call.services.store, not sees_live(call.caller)
         rule = store.challenges.find(found.challenge).challenge
-        standing = store.boards.standing(found.challenge, found.agent, public=public)
-        best = standing is not None and standing.attempt == found.id
+        mine, above = find_place(store, rule, found, public=public)
         told = found.to_public()
         metrics = dict(told.get("metrics", {}))
         return Explained(
@@ -332,9 +332,9 @@ def explain_score(ctx: Ctx, attempt: AttemptId) -> Explained:
             warnings=list(_list_warnings(told)),
             trajectory=told.get("trajectory_level", "none"),
             trajectory_problems=[str(each) for each in told.get("unverified") or ()],
-            rank=None if standing is None else standing.rank,
-            is_best=best,
-            above=_tell_above(call, rule, found.agent, public) if best else None,
+            rank=None if mine is None else mine.rank,
+            is_best=mine is not None and mine.attempt == found.id,
+            above=None if above is None else _tell_above(above),
         )
 
 
@@ -413,10 +413,9 @@ def _advise(rule: Challenge, opened: bool, running: Attempt | None) -> str:
     return "it is closed: choose another"
 
 
-def _read_sent(call: Call, attempt: str, answer: Any) -> Payload:
-    """By what an own attempt is submitted to; of another's no more is said than of none."""
-    agent = submissions.find_competitor(call.services, call.caller, attempt)
-    rule = call.services.competition.find_challenge_of(attempt, agent)
+def _read_sent(call: Call, known: StoredAttempt, answer: Any) -> Payload:
+    """By what the attempt is submitted to."""
+    rule = call.services.competition.find_version(known.attempt)
     return Payload(submission=read_answer(answer, rule.submission.format))
 
 
@@ -462,10 +461,7 @@ def _explain_formula(rule: Challenge, attempt: Attempt) -> dict[str, Any] | None
     return {name: found[name] for name in ("formula", "substituted", "score", "terms")}
 
 
-def _tell_above(call: Call, rule: Challenge, agent: str, public: bool) -> Above | None:
-    rival = find_rival(call.services.store, rule, agent, public=public)
-    if rival is None:
-        return None
+def _tell_above(rival: Rival) -> Above:
     return Above(
         agent=rival.standing.agent,
         rank=rival.standing.rank,

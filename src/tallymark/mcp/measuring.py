@@ -20,8 +20,8 @@ from tallymark.mcp.results import (
 )
 from tallymark.mcp.tool_server import make_tool, open_call
 from tallymark.runs.record import CaseResult, CaseStatus
-from tallymark.service import formulas
 from tallymark.service.callers import ORGANISERS, PUBLIC, TEAM
+from tallymark.service.formulas import Formulas
 from tallymark.service.jobs import WAIT_SECONDS
 from tallymark.service.runs import Runs
 
@@ -48,14 +48,14 @@ def check_formula(
     """Check a scoring formula before anything runs: what is wrong with it and where, or what its
     scores can be and which surprises it holds (division by zero, a score that rises with cost).
     """
-    with open_call(ctx, PUBLIC):
-        told = formulas.check_formula(formula, names or ())
+    with open_call(ctx, PUBLIC) as call:
+        found = Formulas(call.services, call.caller).check(formula, names or ())
         return FormulaChecked(
-            valid=told["valid"],
-            formula=told["formula"],
-            names=told["names"],
-            problems=[_write_problem(each) for each in told["problems"]],
-            findings=[_write_problem(each) for each in told["findings"]],
+            valid=found.valid,
+            formula=found.formula,
+            names=found.names,
+            problems=[_write_problem(each) for each in msgspec.to_builtins(found.problems)],
+            findings=[_write_problem(each) for each in msgspec.to_builtins(found.findings)],
         )
 
 
@@ -68,9 +68,9 @@ def explain_formula(
     ],
 ) -> FormulaExplained:
     """Work out a formula with values, and see what each of its terms contributes to the score."""
-    with open_call(ctx, PUBLIC):
-        told = formulas.explain_formula(formula, values)
-        return FormulaExplained(**{name: told[name] for name in FormulaExplained.model_fields})
+    with open_call(ctx, PUBLIC) as call:
+        found = msgspec.to_builtins(Formulas(call.services, call.caller).explain(formula, values))
+        return FormulaExplained(**{name: found[name] for name in FormulaExplained.model_fields})
 
 
 async def run_suite(  # noqa: PLR0913, PLR0917 (what a run has; tools are called by name)

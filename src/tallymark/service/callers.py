@@ -73,6 +73,15 @@ def check_role(caller: Caller, roles: frozenset[Role]) -> None:
     )
 
 
+def name_author(caller: Caller | None) -> str:
+    """Name the author of scores: the owner of the key, or the user of this machine."""
+    if caller is None:
+        import getpass  # noqa: PLC0415 (only on a machine of one's own)
+
+        return getpass.getuser()
+    return caller.owner or caller.name
+
+
 def make_guest(address: str | None) -> Caller:
     """Whoever looks at an example: they may see what a team sees, and change nothing."""
     return Caller("default", "viewer", "guest", address=address)

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -52,7 +52,6 @@ from tallymark.challenges.rescore_plan import (
     make_rescorer,
     origin_of_all,
 )
-from tallymark.challenges.tracks import Track, TrackStanding, load_track, track_standings
 from tallymark.challenges.trajectory import (
     Verification,
     read_trajectory,
@@ -85,10 +84,13 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.models.reach import Reach
+    from tallymark.service.witnessed import WitnessedSteps
     from tallymark.store import Store
     from tallymark.store.contests.attempt_items import Report
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.contests.challenges import StoredChallenge
 
+T = TypeVar("T")
 SEED_BITS = 63
 _SWEPT = 20
 """So many attempts that ran out of time are ended by whoever enters or submits."""
@@ -107,6 +109,17 @@ class AttemptReport(NamedTuple):
     agent: str
     metrics: Metrics
     key: str | None = None
+
+
+class Evidence(NamedTuple):
+    """What an attempt is scored by."""
+
+    attempt: Attempt
+    payload: Payload
+    """As it is stored."""
+    seen: WitnessedSteps | None = None
+    known: StoredAttempt | None = None
+    """As it was before it was submitted, where that was read."""
 
 
 class PreparedReport(NamedTuple):
@@ -225,9 +238,13 @@ class Competition:
         _refuse_other_kind(self._rulings.find(name, anew=True).challenge, "enter")
         self.store.attempts.enter(name, agent, at=self._clock(), seed=0)
 
-    def find_challenge_of(self, attempt_id: str, agent: str) -> Challenge:
-        """What an agent's attempt is submitted to: its form and its limits."""
-        return self._rulings.find_version(self.store.attempts.get_own(attempt_id, agent))
+    def find_version(self, attempt: Attempt) -> Challenge:
+        """The challenge as it was when an attempt was entered: its form and its limits."""
+        return self._rulings.find_version(attempt)
+
+    def find_challenge(self, name: str) -> Challenge:
+        """The version of a challenge that counts, as it was last read here to score by it."""
+        return self._rulings.find(name).challenge
 
     def read_submission(self, attempt_id: str) -> KeptSubmission:
         """What was submitted with an attempt: for its agent and for organisers."""
@@ -247,42 +264,52 @@ class Competition:
         key: str | None = None,
     ) -> Attempt:
         """Takes a submission and scores it. Said again, it is the same attempt."""
-        said: Any = {"metadata": metadata, "trajectory": trajectory, "key": key}
-        return self._settle_attempt(self.take_submission(attempt_id, agent, answer, **said))
+        sent = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
+        with self.store.read():
+            known = self.store.attempts.find(attempt_id, agent)
+            seen = read_witnessed(self.store, attempt_id)
+        return self.score_submission(self.take_submission(known, sent, seen, key=key))
 
     def take_submission(
         self,
-        attempt_id: str,
-        agent: str,
-        answer: Any,
+        known: StoredAttempt,
+        sent: Payload,
+        seen: WitnessedSteps | None,
         *,
-        metadata: Mapping[str, Any] | None = None,
-        trajectory: str | None = None,
         key: str | None = None,
-    ) -> Attempt:
-        """Stores a submission, which `settle_attempt` scores, here or elsewhere."""
+    ) -> Evidence:
+        """Store a submission; `score_submission` scores it, or `settle_attempt` elsewhere.
+
+        Steps that were `seen` while the attempt ran take the place of those that were sent.
+        """
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
-        if (seen := read_witnessed(self.store, attempt_id)) is not None:
-            trajectory = seen.write()
-        payload = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
-        challenge = self.find_challenge_of(attempt_id, agent)
+        if seen is not None:
+            sent = msgspec.structs.replace(sent, trajectory=seen.write())
+        challenge = self._rulings.find_version(known.attempt)
         # Before it is stored: what cannot be judged can be sent again in another form.
-        refuse_unusable(payload, challenge.submission)
-        if trajectory is not None:
-            read_trajectory(trajectory)
+        refuse_unusable(sent, challenge.submission)
+        if sent.trajectory is not None:
+            read_trajectory(sent.trajectory)
         kind = find_evaluator(challenge.evaluator.type)
-        with limit_reach(self._find_reach()):
-            kind.refuse(answer, challenge, self._rulings.open_folder(challenge))
-        attempt = self.store.attempts.submit(attempt_id, agent, payload, at=at, key=key)
+        with self._limit_reach(challenge):
+            kind.refuse(sent.submission, challenge, self._rulings.open_folder(challenge))
+        who = (known.attempt.id, known.attempt.agent)
+        attempt = self.store.attempts.submit(*who, sent, at=at, key=key, known=known)
         self._expire_some()
-        return attempt
+        return Evidence(attempt, _as_stored(sent), seen, known)
+
+    def score_submission(self, evidence: Evidence) -> Attempt:
+        """Score what was just taken, unless it has its score already."""
+        return self._settle_attempt(evidence.attempt, evidence)
 
     def settles_quickly(self, attempt: Attempt) -> bool:
-        """Whether no program, model or plugin of others is needed to score an attempt."""
+        """Whether nothing is needed to score an attempt that would keep a request waiting.
+
+        Data that are generated were generated when it was entered, by a request too.
+        """
         challenge = self._rulings.find_version(attempt)
         ruling = self._rulings.find(attempt.challenge).challenge
-        quick = challenge.evaluator.type in _QUICK and challenge.generate is None
-        return quick and scores_quickly(ruling)
+        return challenge.evaluator.type in _QUICK and scores_quickly(ruling)
 
     def settle_attempt(self, attempt_id: str) -> Attempt:
         """Scores an attempt that was submitted, if nobody has."""
@@ -294,7 +321,7 @@ class Competition:
         item = self._make_report(AttemptReport(name, agent, metrics, key))
         if is_rehearsal():
             return cast("Attempt", self.store.attempts.do(item))
-        return self._settle_attempt(cast("Attempt", self.store.attempts.do(item)), metrics)
+        return self._settle_reported(cast("Attempt", self.store.attempts.do(item)), metrics)
 
     async def areport(
         self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
@@ -422,9 +449,9 @@ class Competition:
         new, packed, files = self._make_version(old, folder, scoring)
 
         def again(attempt: Attempt) -> Evaluation:
-            payload = self.store.attempts.payload(attempt.id)
-            shown = self._verify(attempt, payload, new)
-            return self._evaluate(attempt, payload, new, shown, files)
+            evidence = self._read_evidence(attempt)
+            shown = self._verify(evidence, new)
+            return self._evaluate(attempt, evidence.payload, new, shown, files)
 
         def find_broken(attempt: Attempt) -> tuple[str, ...] | None:
             try:
@@ -508,20 +535,6 @@ class Competition:
         judge = LimitedJudge(judge, self._find_reach)
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
-    def track(self, path: Path, *, public: bool = True) -> tuple[Track, list[TrackStanding]]:
-        """A track in a file, and its board."""
-        track = load_track(path)
-        return track, self.track_board(track, public=public)
-
-    def track_board(self, track: Track, *, public: bool = True) -> list[TrackStanding]:
-        """The board of a track, from the boards of its challenges."""
-        boards = self.store.boards
-        found = {
-            name: boards.top(name, limit=max(1, boards.size(name, public=public)), public=public)
-            for name in track.challenges
-        }
-        return track_standings(track, found)
-
     def _make_version(
         self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]
     ) -> tuple[Challenge, bytes | None, Path]:
@@ -550,8 +563,8 @@ class Competition:
 
     def _expire_some(self) -> None:
         """Who walks away from an attempt has lost it, which whoever comes next finds out."""
-        if self._must_sweep() and self.store.attempts.expire(self._clock(), most=_SWEPT) == _SWEPT:
-            self._swept_at = -math.inf
+        if self._must_sweep():
+            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
 
     def _must_sweep(self) -> bool:
         """Once a second at most: looking for them costs as much as storing a few attempts."""
@@ -564,7 +577,7 @@ class Competition:
     def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
         """Reported attempts at one challenge; what does not go so is settled by itself."""
         done = self._finish_together(reports) if len(reports) > 1 else {}
-        return [done.get(each.id) or self._settle_attempt(each, told) for each, told in reports]
+        return [done.get(each.id) or self._settle_reported(each, told) for each, told in reports]
 
     def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
         """Those that could be scored together, by their ids."""
@@ -600,25 +613,35 @@ class Competition:
             )
         ]
 
-    def _settle_attempt(self, attempt: Attempt, reported: Metrics | None = None) -> Attempt:
+    def _settle_reported(self, attempt: Attempt, metrics: Metrics) -> Attempt:
+        payload = Payload(reported=_as_stored(metrics))
+        return self._settle_attempt(attempt, Evidence(attempt, payload))
+
+    def _settle_attempt(self, attempt: Attempt, evidence: Evidence | None = None) -> Attempt:
         """The attempt with its score, or with what of ours kept it from having one yet."""
         if attempt.state != "submitted":
             return attempt
         try:
-            scored = self._score_submitted(attempt, reported)
+            scored = self._score_submitted(evidence or self._read_evidence(attempt))
         except Exception as error:  # noqa: BLE001 (our failure never ends their attempt)
             self.store.attempts.wait(attempt.id, *_explain_wait(error), at=self._clock())
             scored = None
         return scored or self.store.attempts.get(attempt.id)
 
-    def _score_submitted(self, attempt: Attempt, reported: Metrics | None) -> Attempt | None:
+    def _read_evidence(self, attempt: Attempt) -> Evidence:
+        with self.store.read():
+            payload = self.store.attempts.payload(attempt.id)
+            sent = payload.trajectory is not None and payload.reported is None
+            seen = read_witnessed(self.store, attempt.id) if sent else None
+        return Evidence(attempt, payload, seen)
+
+    def _score_submitted(self, evidence: Evidence) -> Attempt | None:
         """Whoever is quicker, it has only one score; None when another was."""
-        known = None if reported is None else Payload(reported=_as_stored(reported))
-        payload = known or self.store.attempts.payload(attempt.id)
+        attempt = evidence.attempt
         challenge = self._rulings.find_version(attempt)
-        shown = self._verify(attempt, payload, challenge)
+        shown = self._verify(evidence, challenge)
         folder = self._rulings.open_folder(challenge)
-        evaluation = self._evaluate(attempt, payload, challenge, shown, folder)
+        evaluation = self._evaluate(attempt, evidence.payload, challenge, shown, folder)
 
         def judge(ruling: StoredChallenge) -> Verdict:
             (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
@@ -627,21 +650,21 @@ class Competition:
         for anew in (False, True):
             ruling = self._rulings.find(attempt.challenge, anew=anew)
             try:
-                return self._finish(attempt, judge(ruling), ruling.revision)
+                return self._finish(evidence, judge(ruling), ruling.revision)
             except RuleChanged:  # between reading it and storing its score
                 continue
         # Somebody publishes faster than this is scored, and now has to wait for it.
-        return self._finish(attempt, judge)
+        return self._finish(evidence, judge)
 
     def _finish(
         self,
-        attempt: Attempt,
+        evidence: Evidence,
         verdict: Verdict | Callable[[StoredChallenge], Verdict],
         revision: int | None = None,
     ) -> Attempt | None:
-        how: Any = {"verdict": verdict, "revision": revision}
-        tenant = self.store.tenant
-        item = Finish(tenant=tenant, attempt=attempt.id, at=self._clock(), **how)
+        how: Any = {"verdict": verdict, "revision": revision, "known": evidence.known}
+        attempt, tenant = evidence.attempt.id, self.store.tenant
+        item = Finish(tenant=tenant, attempt=attempt, at=self._clock(), **how)
         answer = self.store.attempts.do(item)
         return answer if isinstance(answer, Attempt) else None
 
@@ -663,13 +686,11 @@ class Competition:
         warning = {"warning": "; ".join(self._policy.warnings)}
         return [msgspec.structs.replace(each, details=each.details | warning) for each in outcomes]
 
-    def _verify(self, attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:
+    def _verify(self, evidence: Evidence, challenge: Challenge) -> Verification:
         """What an attempt's trajectory shows, unless it is another's."""
+        attempt, payload, seen = evidence.attempt, evidence.payload, evidence.seen
         shown = _verify_trajectory(attempt, payload, challenge)
-        seen = None
-        if payload.trajectory is not None and payload.reported is None:
-            seen = read_witnessed(self.store, attempt.id)
-        if seen is not None:
+        if seen is not None and payload.trajectory is not None:
             shown = verify_witnessed(
                 seen.trace,
                 seen.arrivals,
@@ -712,10 +733,12 @@ class Competition:
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
         )
-        # Of our own code alone nothing is reached, and finding out what may be would take longer.
-        reach = None if challenge.evaluator.type in _QUICK else self._find_reach()
-        with limit_reach(reach):
+        with self._limit_reach(challenge):
             return evaluate(submitted, setting)
+
+    def _limit_reach(self, challenge: Challenge) -> AbstractContextManager[None]:
+        """Of our own code alone nothing is reached, and finding out what may be takes longer."""
+        return limit_reach(None if challenge.evaluator.type in _QUICK else self._find_reach())
 
 
 def _explain_wait(error: Exception) -> tuple[str, str | None]:
@@ -740,9 +763,9 @@ def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge)
     )
 
 
-def _as_stored(metrics: Metrics) -> Metrics:
-    """As they would be read from the store, which knows no infinite numbers."""
-    return msgspec.json.decode(msgspec.json.encode(metrics), type=Metrics)
+def _as_stored(sent: T) -> T:
+    """As it would be read from the store, which knows no infinite numbers and sorts its keys."""
+    return msgspec.json.decode(msgspec.json.encode(sent, order="sorted"), type=type(sent))
 
 
 def _refuse_report(metrics: Metrics, challenge: Challenge) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from tallymark.runs.record import CaseResult, RunRecord
-from tallymark.service.trace_questions import TraceQuestions
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.traces import Trace
+from tallymark.traces.trace_query import parse_query
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
+    from tallymark.runs.reviews import Review
     from tallymark.store import Store
-    from tallymark.store.reviews.reviews import Review
-    from tallymark.store.traces.trace_scores import TraceScore
+    from tallymark.store.traces.trace_scores import StoredScore
 
 _PAGE = 1000
 _AT_ONCE = 100
@@ -98,14 +99,14 @@ def stream_scores(store: Store, filter_: str = "") -> Iterator[ScoreLine]:
 
 
 def _page_records(store: Store, filter_: str) -> Iterator[Sequence[TraceRecord]]:
-    questions = TraceQuestions(store)
-    page = questions.page(filter_, limit=_AT_ONCE)
+    query = parse_query(filter_, now=time.time())
+    page = store.traces.page(query, limit=_AT_ONCE)
     while True:
         if page.items:
             yield page.items
         if page.next is None:
             return
-        page = questions.page(filter_, after=page.next, limit=_AT_ONCE)
+        page = store.traces.page(query, after=page.next, limit=_AT_ONCE)
 
 
 class _RuleNames:
@@ -116,7 +117,7 @@ class _RuleNames:
         self._store = store
         self._numbers: dict[int, dict[int, int]] = {}
 
-    def tell(self, record: TraceRecord, score: TraceScore) -> ScoreLine:
+    def tell(self, record: TraceRecord, score: StoredScore) -> ScoreLine:
         rule = self._names.get(score.rule)
         number = None
         if rule is not None:

@@ -1,4 +1,4 @@
-"""`JobService`: what callers see of jobs and may do with them, and waiting for one to end."""
+"""Jobs: records, operations, and waiting for one to end."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from tallymark.errors import Conflict, NotFound
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.service.callers import MEMBERS, ORGANISERS
+from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
+from tallymark.service.operations import Page, Resource, operation
+from tallymark.store.jobs.jobs import ENDED, NewJob
+from tallymark.store.jobs.jobs import JobState as JobState  # noqa: PLC0414 (a type here)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tallymark.service.callers import Caller
     from tallymark.store import Store
-    from tallymark.store.jobs.jobs import Job
+    from tallymark.store.jobs.jobs import Job as StoredJob
 
 WAIT_SECONDS = 30.0
 """How long a request waits for what it started, unless it wants to be answered at once."""
@@ -26,17 +33,123 @@ _SHORTEST, _LONGEST = 0.1, 0.5
 """Seconds between looks at a job that another process may end."""
 _HELD = 5.0
 """The same where a worker of this process has it, and tells."""
-_OVERSEERS = ("admin", "organiser")
-_CANCELLABLE = ("run", "rescore", "rescore_run", "backfill")
+CANCELLABLE = ("run", "rescore", "rescore_run", "backfill")
+Id = Annotated[str, Meta(max_length=100)]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that takes longer than a request."""
+
+    id: str
+    kind: str
+    subject: Annotated[str, Meta(description="Id or name of the thing that the job is about.")]
+    state: JobState
+    owner: str
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    cancelling: Annotated[bool, Meta(description="True while a running job is asked to end.")]
+    takeovers: Annotated[int, Meta(description="Number of times that its worker was lost.")]
+    failures: Annotated[int, Meta(description="Number of failed tries.")]
+    error: str | None
+    result: Any
+    holder: Annotated[
+        str | msgspec.UnsetType, Meta(description="The worker that has it; for admins only.")
+    ] = msgspec.UNSET
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not go on by itself."""
+        return self.state in ENDED
+
+
+class Jobs(Resource):
+    """Work that takes longer than a request. Without organisers' roles, one's own only."""
+
+    @operation("GET /jobs", MEMBERS)
+    def list(
+        self,
+        state: JobState | None = None,
+        kind: Annotated[str, Meta(max_length=40)] | None = None,
+        subject: Annotated[str, Meta(max_length=1000)] | None = None,
+        limit: Limit = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Job]:
+        """List jobs, newest first."""
+        place = read_cursor(cursor, int)
+        owner = None
+        if self.caller is not None and not self.is_organiser:
+            owner = name_owner(self.caller)
+        found = self.store.jobs.list(
+            state=state,
+            kind=kind,
+            subject=subject,
+            owner=owner,
+            before=None if place is None else place[0],
+            limit=limit + 1,
+        )
+        following = write_cursor(found[limit - 1].number) if len(found) > limit else None
+        return Page(items=[make_job(each, self.caller) for each in found[:limit]], next=following)
+
+    @operation("GET /jobs/{job}", MEMBERS, noun="job")
+    def get(self, job: Id) -> Job:
+        """Get a job with its progress or result."""
+        return make_job(self._find(job), self.caller)
+
+    @operation("POST /jobs/{job}/cancel", ORGANISERS, rate="write", noun="job")
+    def cancel(self, job: Id) -> Job:
+        """Cancel a job; submitted attempts are scored in any case."""
+        stored = self._find(job)
+        if stored.kind not in CANCELLABLE:
+            raise Conflict(f"a job of the kind {stored.kind!r} cannot be cancelled")
+        return make_job(cancel_job(self.store, job), self.caller)
+
+    @operation("POST /jobs/{job}/retry", ORGANISERS, rate="write", noun="job")
+    def retry(self, job: Id) -> Job:
+        """Queue a job again that failed, was cancelled or set aside."""
+        stored = self.store.jobs.retry(self._find(job).id)
+        if stored.kind == "run":
+            self.store.update_run(stored.subject, status="queued", error=None, finished_at=None)
+        if stored.kind == "backfill":
+            self.store.backfills.resume(int(stored.subject))
+        return make_job(stored, self.caller)
+
+    def _find(self, job_id: str) -> StoredJob:
+        """Find a job that the caller may see: their own, or as an organiser any."""
+        stored = self.store.jobs.get(job_id)
+        if self.caller is None or self.is_organiser or stored.owner == name_owner(self.caller):
+            return stored
+        raise NotFound(f"there is no job {job_id!r}")
+
+
+def make_job(stored: StoredJob, caller: Caller | None) -> Job:
+    """Make the record of a stored job."""
+    sees_holder = (caller is None or caller.role == "admin") and stored.holder is not None
+    return Job(
+        id=stored.id,
+        kind=stored.kind,
+        subject=stored.subject,
+        state=stored.state,
+        owner=stored.owner,
+        created_at=stored.created_at,
+        started_at=stored.started_at,
+        finished_at=stored.finished_at,
+        cancelling=stored.cancel_at is not None and not stored.ended,
+        takeovers=stored.takeovers,
+        failures=stored.failures,
+        error=stored.error,
+        result=stored.result,
+        holder=str(stored.holder) if sees_holder else msgspec.UNSET,
+    )
 
 
 def name_owner(caller: Caller) -> str:
-    """On whose account a caller's jobs are done."""
+    """Name the account that a caller's jobs are done for."""
     return caller.owner or caller.agent or caller.name
 
 
-def cancel_job(store: Store, job_id: str) -> Job:
-    """Ends a job, and with it the run that it is about, if that has not begun."""
+def cancel_job(store: Store, job_id: str) -> StoredJob:
+    """Cancel a job, and with it the run or backfill that it is about."""
     job = store.jobs.cancel(job_id)
     if job.kind == "run" and job.state == "cancelled" and job.finished_at is not None:
         mark_cancelled(store, job.subject, job.finished_at)
@@ -46,45 +159,25 @@ def cancel_job(store: Store, job_id: str) -> Job:
 
 
 def mark_cancelled(store: Store, run_id: str, at: float) -> None:
-    """A run that somebody ended before a worker had it."""
+    """Mark a run as cancelled before a worker had it."""
     store.update_run(run_id, status="cancelled", error="stopped by hand", finished_at=at)
 
 
 @dataclass(frozen=True)
 class JobService:
-    """The jobs of one tenant."""
+    """Queues jobs of a tenant, and waits for their end."""
 
     store: Store
 
-    def get(self, caller: Caller, job_id: str) -> Job:
-        """A job that the caller may see: their own, or as an organiser any."""
-        job = self.store.jobs.get(job_id)
-        if not _may_see(caller, job):
-            raise NotFound(f"there is no job {job_id!r}")
-        return job
-
-    def list(
-        self,
-        caller: Caller,
-        *,
-        state: str | None = None,
-        kind: str | None = None,
-        before: int | None = None,
-        limit: int = 50,
-    ) -> list[Job]:
-        """The newest first, of those that the caller may see."""
-        owner = None if caller.role in _OVERSEERS else name_owner(caller)
-        return self.store.jobs.list(state=state, kind=kind, owner=owner, before=before, limit=limit)
-
-    def queue_scoring(self, caller: Caller, attempt: str) -> Job:
-        """Has a submitted attempt scored by whichever worker is free."""
+    def queue_scoring(self, caller: Caller, attempt: str) -> StoredJob:
+        """Queue the scoring of a submitted attempt."""
         new = NewJob(kind="score", subject=attempt, owner=name_owner(caller))
         return self.store.jobs.add(new)
 
     def queue_rescoring(
         self, caller: Caller, challenge: str, scoring: dict[str, Any], **how: Any
-    ) -> Job:
-        """Has all attempts at a challenge scored by another rule.
+    ) -> StoredJob:
+        """Queue the scoring of all attempts at a challenge by another rule.
 
         `how` is what `Competition.rescore` takes besides: `apply`, `reason`, `based_on`; and
         `packed`, the files of a new version.
@@ -95,23 +188,7 @@ class JobService:
         new = NewJob(kind="rescore", subject=challenge, owner=name_owner(caller), payload=payload)
         return self.store.jobs.add(new)
 
-    def cancel(self, caller: Caller, job_id: str) -> Job:
-        """Ends a job. What was submitted is scored, whoever would rather not have it scored."""
-        job = self.get(caller, job_id)
-        if job.kind not in _CANCELLABLE:
-            raise Conflict(f"a job of the kind {job.kind!r} cannot be cancelled")
-        return cancel_job(self.store, job_id)
-
-    def retry(self, caller: Caller, job_id: str) -> Job:
-        """Begins a job anew that failed, was cancelled or set aside."""
-        job = self.store.jobs.retry(self.get(caller, job_id).id)
-        if job.kind == "run":
-            self.store.update_run(job.subject, status="queued", error=None, finished_at=None)
-        if job.kind == "backfill":
-            self.store.backfills.resume(int(job.subject))
-        return job
-
-    async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> Job:
+    async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> StoredJob:
         """The job when it has ended, or as it is after so many seconds or when the server stops.
 
         Waiting holds no thread.
@@ -140,30 +217,3 @@ class JobService:
 
     def _find_pause(self, job_id: str, pause: float) -> float:
         return _HELD if self.store.jobs.bell.is_held(job_id) else pause
-
-
-def describe_job(job: Job, caller: Caller) -> dict[str, Any]:
-    """What the API shows of a job; who works on it is for those who look after the server."""
-    told: dict[str, Any] = {
-        "id": job.id,
-        "kind": job.kind,
-        "subject": job.subject,
-        "state": job.state,
-        "owner": job.owner,
-        "created_at": job.created_at,
-        "started_at": job.started_at,
-        "finished_at": job.finished_at,
-        "cancelling": job.cancel_at is not None and not job.ended,
-        "takeovers": job.takeovers,
-        "error": job.error,
-        "result": job.result,
-    }
-    if caller.role == "admin":
-        told["holder"] = None if job.holder is None else str(job.holder)
-    return told
-
-
-def _may_see(caller: Caller, job: Job) -> bool:
-    if caller.role in _OVERSEERS:
-        return True
-    return caller.role != "anonymous" and job.owner == name_owner(caller)

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import find_below_zero
 from tallymark.errors import InvalidInput, NotFound, TallymarkError
+from tallymark.runs.reviews import Review
 from tallymark.runs.run import final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
 from tallymark.store.contests.bulk_load import ENDED_UNSCORED
-from tallymark.store.reviews.reviews import Review
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.store.traces.trace_scores import StoredScore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ def _sum_up(run: RunRecord, tally: Tally) -> RunRecord:
 
 def load_scores(store: Store, path: Path) -> LoadedScores:
     """Scores of traces and cases that are there, by rules that are there."""
-    of_traces: list[TraceScore] = []
+    of_traces: list[StoredScore] = []
     of_cases: list[Review] = []
     file = TableFile(path, SCORES)
     store.prepare()
@@ -164,10 +164,10 @@ class _Finder:
         self._store = store
         self._rules: dict[str, dict[int, tuple[int, int]]] = {}
 
-    def make_score(self, line: ScoreLine) -> TraceScore:
+    def make_score(self, line: ScoreLine) -> StoredScore:
         record = self._store.traces.get(line.trace_id or "")
         rule, rule_version = self._find_rule(line) if line.author is None else (0, 0)
-        return TraceScore(
+        return StoredScore(
             trace=record.key,
             version=min(line.trace_version or record.version, record.version),
             rule_version=rule_version,

@@ -31,6 +31,7 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
+    get_args,
     get_type_hints,
 )
 from urllib.parse import quote, urlencode
@@ -38,7 +39,15 @@ from urllib.parse import quote, urlencode
 import anyio
 import msgspec
 from anyio import from_thread
-from msgspec.inspect import CollectionType, LiteralType, Metadata, StructType, UnionType
+from msgspec.inspect import (
+    CollectionType,
+    ListType,
+    LiteralType,
+    Metadata,
+    StructType,
+    UnionType,
+    VarTupleType,
+)
 
 from tallymark.errors import (
     BadRequest,
@@ -65,6 +74,7 @@ COMMON_QUERY = frozenset({"tenant", "validate_only", "fields"})
 """Query names that the routes read themselves."""
 IDEMPOTENCY_KEY = "idempotency_key"
 """A parameter of this name is the request's header, not part of its query or body."""
+_LISTS = (ListType, VarTupleType)
 
 
 class Page(msgspec.Struct, Generic[T], dict=True):
@@ -134,6 +144,8 @@ class Operation:
     may: frozenset[Role]
     rate: RouteClass
     cost: int
+    changes: bool
+    """Whether a call may change something."""
     status: int | Callable[[Any], int]
     noun: str | None
     location: Callable[[Any], str | None] | None
@@ -167,11 +179,6 @@ class Operation:
         return inspect.iscoroutinefunction(self.run)
 
     @functools.cached_property
-    def changes(self) -> bool:
-        """Whether a call may change something."""
-        return self.method != "GET"
-
-    @functools.cached_property
     def _body_decoder(self) -> msgspec.json.Decoder[Any]:
         return msgspec.json.Decoder(self.body)
 
@@ -200,14 +207,19 @@ class Operation:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
+        given.update(path)
         try:
-            found = msgspec.convert({**given, **path}, self.parameters, strict=False)
+            found = msgspec.convert(given, self.parameters, strict=False)
         except msgspec.ValidationError as error:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
         for name, value in arguments.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise BadRequest("it is not a finite number", place=Place(source=name))
+            if type(value) is int and not re.fullmatch(
+                r"-?\d+", str(given.get(name, value)), re.ASCII
+            ):
+                raise BadRequest("expected int", place=Place(source=name))  # such as 1e3
         return arguments
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
@@ -233,8 +245,10 @@ class Operation:
         for kind in (self.parameters, self.body if self.whole_body is None else None):
             if kind is not None:
                 names = kind.__struct_fields__
+                values = {name: arguments[name] for name in names}
+                given = {key: each for key, each in values.items() if each is not msgspec.UNSET}
                 try:
-                    msgspec.convert({name: arguments[name] for name in names}, kind)
+                    msgspec.convert(given, kind)
                 except msgspec.ValidationError as error:
                     raise InvalidInput([_explain_mistake(error, kind)]) from None
 
@@ -258,9 +272,8 @@ class Operation:
         if self.whole_body is not None:
             content = arguments[self.whole_body]
             return address, content if self.body is bytes else msgspec.json.encode(content)
-        return address, msgspec.json.encode(
-            {name: arguments[name] for name in self.body_names if arguments[name] is not None}
-        )
+        body = self.body(**{name: arguments[name] for name in self.body_names})
+        return address, msgspec.json.encode(body)
 
     def find_status(self, result: Any) -> int:
         return self.status(result) if callable(self.status) else self.status
@@ -273,6 +286,8 @@ class Operation:
         return result if self.noun is None else self.answer(result)
 
     def unpack(self, content: bytes) -> Any:
+        if self.answer is type(None):  # status 204
+            return None
         answer = self._answer_decoder.decode(content)
         return answer if self.noun is None else getattr(answer, self.noun)
 
@@ -347,6 +362,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     secret: str | None = None,
     find_max_bytes: Callable[..., int] | None = None,
     keeps_answer: bool = False,
+    reads: bool = False,
 ) -> Declare:
     """Declare an operation: its route, the roles that may call it, and how it is answered.
 
@@ -357,7 +373,8 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     the answer itself. `secret` names a field of
     the answer that is shown once and not kept for repeated requests. `find_max_bytes` bounds the
     body by what is stored; it is called with the resource and the names in the path.
-    `keeps_answer` keeps the answer also for a method that takes the idempotency key.
+    `keeps_answer` keeps the answer also for a method that takes the idempotency key. `reads` says
+    that a POST changes nothing.
     """
     method, path = route.split()
 
@@ -410,7 +427,11 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
                 forbid_unknown_fields=True,
             )
         result = hints["return"]
-        is_page = getattr(result, "__origin__", None) is Page
+        origin = getattr(result, "__origin__", result)
+        is_page = inspect.isclass(origin) and issubclass(origin, Page)
+        page = result if get_args(result) or not is_page else result.__orig_bases__[0]
+        shown = get_args(page)[0] if is_page else result
+        is_record = isinstance(shown, type) and issubclass(shown, msgspec.Struct)
         known = cast("StructType", msgspec.inspect.type_info(parameters))
         return Operation(
             name=name,
@@ -420,6 +441,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             may=may,
             rate=rate,
             cost=cost,
+            changes=method != "GET" and not reads,
             status=status,
             noun=noun,
             location=location,
@@ -447,7 +469,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
             keeps_answer=keeps_answer or IDEMPOTENCY_KEY not in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
-            record=result.__args__[0] if is_page else result if noun is not None else None,
+            record=shown if is_record and (is_page or noun is not None) else None,
         )
 
     return declare
@@ -528,7 +550,11 @@ def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
         where = f"{place}.{quoted[1]}" if place else quoted[1]
         return Problem("it is missing", Place(source=where))
     where = Place(source=place) if place else None
-    options = _list_options(fields[place]) if place in fields else ()
+    name, _, index = place.partition("[")
+    options = _list_options(fields[name]) if name in fields else []
+    if index:
+        items = [each.item_type for each in options if isinstance(each, _LISTS)]
+        options = [option for item in items for option in _list_options(item)]
     literals = [
         str(value) for each in options if isinstance(each, LiteralType) for value in each.values
     ]
@@ -538,7 +564,7 @@ def _explain_mistake(error: msgspec.ValidationError, kind: Any) -> Problem:
     if literals and hint is None:
         hint = f"give one of: {', '.join(literals)}"
     if wrong:
-        return Problem(f"there is no {place} {wrong[1]!r}", None, hint)
+        return Problem(f"there is no {name} {wrong[1]!r}", None, hint)
     message = message[:1].lower() + message[1:].replace("`", "")
     return Problem(message, where, hint)
 

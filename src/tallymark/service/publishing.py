@@ -17,8 +17,6 @@ import msgspec
 from tallymark.challenges.challenge_check import check_challenge
 from tallymark.challenges.challenge_file import NAMES, load_challenge
 from tallymark.challenges.challenge_folder import pack, pack_files, read_packed, write_files
-from tallymark.challenges.tracks import Track, read_track
-from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput, NotReady, Problem
 from tallymark.models.reach import limit_reach
 from tallymark.store.contests.audit_log import check_reason
@@ -144,10 +142,6 @@ class Publishing:
         said = {key: value for key, value in document.items() if value is not None}
         # JSON is YAML, and quotes whatever could be misread.
         (folder / FILE).write_bytes(msgspec.json.encode(said))
-
-    def read_track(self, given: Mapping[str, Any]) -> Track:
-        """A track from its fields, read as its file would be."""
-        return read_track(Source(msgspec.json.encode(given).decode(), "track"))
 
 
 def _change_visibility(files: dict[str, bytes], visibility: Visibility) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Ratings of agents, difficulties of challenges and boards of tracks, gathered for who shows them.
+"""Ratings of agents and difficulties of challenges, gathered for who shows them.
 
 They take long to make, so a server keeps them while what they were made of is the same.
 """
@@ -9,15 +9,12 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from tallymark.ratings import Counts, attempt_rates, fit, suggest_tier
-from tallymark.service.sight import name_visible
+from tallymark.service.visibility import name_visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tallymark.challenges.tracks import Track, TrackStanding
     from tallymark.ratings import AttemptRates, EloRating, Fit, Pair
     from tallymark.service.callers import Caller
     from tallymark.service.tenant import TenantServices
@@ -90,20 +87,6 @@ def keep_ratings(
     key = (make.__qualname__, k, public, only is None)
     read = partial(read_ratings, store, at=at, k=k, public=public, only=only)
     return services.find_table(caller, key, made_of, lambda: make(read()))
-
-
-def find_track_board(
-    services: TenantServices, caller: Caller, track: Track, *, public: bool
-) -> list[TrackStanding]:
-    """The board of a track, as it was made last if its challenges' boards are the same."""
-    made_of = []
-    for name in track.challenges:
-        kept, *newest = services.store.challenges.find_newest(name)
-        frozen = public and kept.is_frozen(services.now)
-        made_of.append((*newest, kept.revision, kept.frozen_at, frozen))
-    key = ("track", msgspec.json.encode(track), public)
-    make = partial(services.competition.track_board, track, public=public)
-    return services.find_table(caller, key, tuple(made_of), make)
 
 
 def read_ratings(

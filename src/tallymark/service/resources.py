@@ -8,11 +8,18 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
+from tallymark.service.formulas import Formulas
+from tallymark.service.jobs import Jobs
 from tallymark.service.operations import Resource, Sender
+from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
 from tallymark.service.runs import Runs
 from tallymark.service.settings import ServiceSettings
+from tallymark.service.template_values import Settings
 from tallymark.service.tenant import TenantServices
+from tallymark.service.traces import Traces
+from tallymark.service.tracks import Tracks
+from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller
@@ -22,8 +29,15 @@ if TYPE_CHECKING:
 class Resources:
     """One attribute for each subject."""
 
+    formulas: Formulas
+    jobs: Jobs
     rules: Rules
     runs: Runs
+    settings: Settings
+    scores: Scores
+    traces: Traces
+    tracks: Tracks
+    webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
         self.is_remote = not isinstance(where, TenantServices)
@@ -36,10 +50,11 @@ class Resources:
         store: Store,
         settings: ServiceSettings | None = None,
         clock: Callable[[], float] = time.time,
+        caller: Caller | None = None,
     ) -> Self:
-        """Use a store that is open already, as its owner unless the settings say otherwise."""
+        """Use a store that is open already, as its owner unless something else is given."""
         known = settings or ServiceSettings(own=True)
-        return cls(TenantServices(App.over(store), known, clock))
+        return cls(TenantServices(App.over(store), known, clock), caller)
 
 
 RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from tallymark.challenges.dimension_scores import weighted_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.strategies import Standing
     from tallymark.store import Store
-    from tallymark.store.contests.figures import AttemptNumbers
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,48 +38,55 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
     """The largest first."""
 
 
-def find_rival(store: Store, challenge: Challenge, agent: str, *, public: bool) -> Rival | None:
-    """Who stands directly above an agent; None for the first, and for who is not on the board."""
-    near = store.boards.around(challenge.name, agent, each=1, public=public)
-    mine = next((each for each in near if each.agent == agent), None)
-    if mine is None or near[0] is mine:
-        return None
+class Place(NamedTuple):
+    """Where the agent of an attempt stands."""
+
+    mine: Standing | None
+    """None where it is not on the board."""
+    above: Rival | None
+    """Only where the attempt is its agent's best, and not the first of the board."""
+
+
+def find_place(store: Store, challenge: Challenge, attempt: Attempt, *, public: bool) -> Place:
+    """Find where the agent of an attempt stands, and who is directly above."""
+    near = store.boards.around(challenge.name, attempt.agent, each=1, public=public)
+    mine = next((each for each in near if each.agent == attempt.agent), None)
+    if mine is None or near[0] is mine or mine.attempt != attempt.id:
+        return Place(mine, None)
     theirs = near[0]
     known = mine.value is not None and theirs.value is not None
-    return Rival(
+    above = Rival(
         standing=theirs,
         mine=mine,
         gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
-        leads=_list_leads(store, challenge, mine, theirs, public=public),
+        leads=_list_leads(store, challenge, attempt, theirs, public=public),
     )
+    return Place(mine, above)
 
 
-def describe_place(store: Store, attempt: Attempt, *, public: bool) -> dict[str, Any]:
+def describe_place(
+    store: Store, challenge: Challenge, attempt: Attempt, *, public: bool
+) -> dict[str, Any]:
     """An agent's place on the board as JSON, and who stands above where it is this attempt's."""
-    standing = store.boards.standing(attempt.challenge, attempt.agent, public=public)
-    told: dict[str, Any] = {"rank": None, "best": None, "above": None}
-    if standing is not None:
-        told |= {"rank": standing.rank, "best": standing.attempt}
-    if standing is None or standing.attempt != attempt.id:
-        return told
-    challenge = store.challenges.find(attempt.challenge).challenge
-    rival = find_rival(store, challenge, attempt.agent, public=public)
+    mine, rival = find_place(store, challenge, attempt, public=public)
+    above = None
     if rival is not None:
         theirs = rival.standing
         above = {"agent": theirs.agent, "rank": theirs.rank, "value": theirs.value}
-        told["above"] = above | {"gap": rival.gap, "leads": msgspec.to_builtins(rival.leads)}
-    return told
+        above |= {"gap": rival.gap, "leads": msgspec.to_builtins(rival.leads)}
+    rank, best = (None, None) if mine is None else (mine.rank, mine.attempt)
+    return {"rank": rank, "best": best, "above": above}
 
 
 def _list_leads(
-    store: Store, challenge: Challenge, mine: Standing, theirs: Standing, *, public: bool
+    store: Store, challenge: Challenge, attempt: Attempt, theirs: Standing, *, public: bool
 ) -> list[Lead]:
-    if not challenge.scoring.dimensions:
+    if not challenge.scoring.dimensions or attempt.outcome is None:
         return []
-    numbers = store.figures.numbers([mine.attempt, theirs.attempt], public=public)
-    if any(each.by_earlier_rule for each in numbers.values()):
+    found = store.figures.numbers([theirs.attempt], public=public).get(theirs.attempt)
+    if found is None or found.by_earlier_rule:
         return []
-    own, other = _get_scores(numbers, mine), _get_scores(numbers, theirs)
+    own, other = attempt.outcome.dimensions, found.dimensions
     leads = [
         Lead(
             key=each.key,
@@ -94,8 +98,3 @@ def _list_leads(
         for each in weighted_dimensions(challenge.scoring.dimensions)
     ]
     return sorted(leads, key=lambda each: -each.points)
-
-
-def _get_scores(numbers: Mapping[str, AttemptNumbers], standing: Standing) -> dict[str, float]:
-    found = numbers.get(standing.attempt)
-    return {} if found is None else found.dimensions

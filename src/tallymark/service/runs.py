@@ -19,8 +19,6 @@ from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Event, Page, Resource, event_stream, operation
 from tallymark.store.accounts.idempotent_answers import KeptAnswer
 from tallymark.store.rehearsals import is_rehearsal
-from tallymark.store.webhooks.run_ends import tell_failed_gate
-from tallymark.text import clean_line
 
 if TYPE_CHECKING:
     from tallymark.runs.run import Run
@@ -80,12 +78,6 @@ class ComparedRuns(msgspec.Struct, frozen=True, kw_only=True):
     """Runs against the first of them."""
 
     comparisons: list[dict[str, Any]]
-
-
-class FailedGate(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of webhooks that are notified of a failed gate."""
-
-    webhooks: int
 
 
 class SuiteHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -344,21 +336,6 @@ class Runs(Resource):
         rule = RegressionRule(alpha, tolerance, strict)
         found = compare_all([self._load(each) for each in run], formula=formula, rule=rule)
         return ComparedRuns(comparisons=[msgspec.to_builtins(each.to_dict()) for each in found])
-
-    @operation("POST /runs/{run}/gates", REPORTERS, rate="write", status=202)
-    def report_failed_gate(
-        self,
-        run: RunId,
-        failures: Annotated[
-            Sequence[Annotated[str, Meta(min_length=1, max_length=2000)]],
-            Meta(min_length=1, max_length=50),
-        ],
-    ) -> FailedGate:
-        """Notify webhooks that a run failed a gate, and why."""
-        record = self.store.brief_run(run)
-        reasons = [clean_line(each, 2000) for each in failures]
-        event = tell_failed_gate(record, reasons, self.now)
-        return FailedGate(webhooks=self.store.deliveries.announce(event))
 
     @operation("GET /suites", TEAM)
     def suites(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[SuiteHistory]:

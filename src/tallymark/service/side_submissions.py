@@ -12,7 +12,7 @@ import msgspec
 
 from tallymark.challenges.kept_submission import KeptSideSubmission, SideVerdict
 from tallymark.challenges.versus.pairings import JUDGE_FAILED, BreachVerdict, require_versus
-from tallymark.service.sight import find_visible, sees_live, tells_words
+from tallymark.service.visibility import find_visible, sees_live, view_challenge
 from tallymark.store.contests.versus_rows import explain_unknown_submission
 
 if TYPE_CHECKING:
@@ -49,16 +49,15 @@ def find_side_submission(
     A judge's words quote both sides, so players read them when all is over. From a freeze on, they
     see no more of those who came later than submitting told them.
     """
-    kept = find_visible(services, caller, name)
-    require_versus(kept.challenge)
+    view = view_challenge(services, caller, name)
+    require_versus(view.stored.challenge)
     found = services.store.versus.find(name, submission)
     if sees_live(caller):
         return read_side_submission(services.store, name, found)
     if caller.agent is None or caller.agent != found.player:
         raise explain_unknown_submission(name, submission)
-    frozen = kept.freezes_at if kept.is_frozen(services.now) else None
-    told = read_side_submission(services.store, name, found, frozen_at=frozen)
-    hides = not tells_words(services, name)
+    told = read_side_submission(services.store, name, found, frozen_at=view.frozen)
+    hides = not view.shows_words
     return msgspec.structs.replace(
         told, verdicts=[_withhold(each, hides) for each in told.verdicts]
     )

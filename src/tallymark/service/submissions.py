@@ -11,14 +11,17 @@ from tallymark.challenges.evaluators.submission_intake import MAX_METADATA, list
 from tallymark.challenges.trajectory import MAX_BYTES, Verification, verify_sent
 from tallymark.errors import TallymarkError
 from tallymark.service.callers import Caller
-from tallymark.service.sight import speak_for
+from tallymark.service.rivals import describe_place
+from tallymark.service.visibility import speak_for
+from tallymark.service.witnessed import read_witnessed
 from tallymark.store.rehearsals import rehearse
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Payload
-    from tallymark.challenges.challenge import Submission
+    from tallymark.challenges.challenge import Challenge, Submission
     from tallymark.service.service import Service
     from tallymark.service.tenant import TenantServices
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.jobs.jobs import Job
 
 WAITED_S = 30.0
@@ -46,18 +49,19 @@ class TakenSubmission:
     """An attempt that was submitted, and the job that scores it where that takes long."""
 
     attempt: Attempt
+    rating_before: int | None
+    """Its agent's; None where it had its score already when the same answer came again."""
     job: Job | None = None
-    scored_before: bool = False
-    """It was there already when the answer came again."""
+    ruling: Challenge | None = None
+    """By which it was scored here."""
 
 
-def find_competitor(
+def find_own_attempt(
     services: TenantServices, caller: Caller, attempt: str, agent: str | None = None
-) -> str:
-    """Whose attempt it is, or is said to be, as far as the caller may act for them."""
-    if caller.role == "agent" or agent is not None:
-        return speak_for(caller, agent)
-    return services.store.attempts.get(attempt).agent
+) -> StoredAttempt:
+    """An attempt of the agent that the caller acts for; of others no more is said than of none."""
+    named = caller.role == "agent" or agent is not None
+    return services.store.attempts.find(attempt, speak_for(caller, agent) if named else None)
 
 
 def find_most_bytes(submission: Submission, trajectory: int = MAX_BYTES) -> int:
@@ -65,30 +69,31 @@ def find_most_bytes(submission: Submission, trajectory: int = MAX_BYTES) -> int:
     return 3 * (submission.max_bytes + MAX_METADATA) + trajectory * 5 // 4
 
 
-def find_attempt_bytes(services: TenantServices, caller: Caller, attempt: str) -> int:
-    """The same for the answer to an attempt."""
-    agent = find_competitor(services, caller, attempt)
-    return find_most_bytes(services.competition.find_challenge_of(attempt, agent).submission)
-
-
 def submit_answer(
     services: TenantServices,
     caller: Caller,
-    attempt: str,
+    known: StoredAttempt,
     sent: Payload,
     *,
-    agent: str | None = None,
     key: str | None = None,
 ) -> TakenSubmission:
-    """Take an answer and have it scored: here where that is quick, else by a worker."""
-    competition = services.competition
-    agent = find_competitor(services, caller, attempt, agent)
-    taken = competition.take_submission(attempt, agent, sent.submission, key=key, **_say(sent))
+    """Take an answer and have it scored: here where that is quick, else by a worker.
+
+    An answer is stored before it is scored. If this process ends in between, or something of ours
+    fails, the attempt waits, and the next `settle` of a worker scores it: see `workers.py`.
+    """
+    competition, store = services.competition, services.store
+    with store.read():
+        before = store.ratings.of(known.attempt.agent).rating
+        seen = read_witnessed(store, known.attempt.id)
+    evidence = competition.take_submission(known, sent, seen, key=key)
+    taken = evidence.attempt
     if taken.state != "submitted":
-        return TakenSubmission(taken, scored_before=True)
+        return TakenSubmission(taken, None)
     if competition.settles_quickly(taken):
-        return TakenSubmission(competition.settle_attempt(taken.id))
-    return TakenSubmission(taken, services.jobs.queue_scoring(caller, taken.id))
+        scored = competition.score_submission(evidence)
+        return TakenSubmission(scored, before, ruling=competition.find_challenge(scored.challenge))
+    return TakenSubmission(taken, before, services.jobs.queue_scoring(caller, taken.id))
 
 
 async def await_score(service: Service, caller: Caller, done: TakenSubmission) -> TakenSubmission:
@@ -107,39 +112,49 @@ async def await_score(service: Service, caller: Caller, done: TakenSubmission) -
 
 
 def describe_submitted(
-    services: TenantServices, done: TakenSubmission, before: int, now: float
+    services: TenantServices, done: TakenSubmission, now: float, *, public: bool
 ) -> dict[str, Any]:
     """What its competitor is told: the document's fields at the top, beside the attempt."""
-    attempt, store = done.attempt, services.store
+    attempt = done.attempt
     told = attempt.to_public()
-    standing = store.boards.standing(attempt.challenge, attempt.agent)
-    rating = None
-    if attempt.state != "submitted":
-        provisional = attempt.agent in store.ratings.provisional(now)
-        after = store.ratings.of(attempt.agent).rating
-        known = None if done.scored_before else before
-        rating = {"before": known, "after": after, "provisional": provisional}
+    with services.store.read():
+        rating = None if attempt.state == "submitted" else _describe_rating(services, done, now)
+        ruling = done.ruling or services.store.challenges.get(attempt.challenge)
+        place = describe_place(services.store, ruling, attempt, public=public)
     return {
         "attempt": told,
         "score": told["score"],
         "result": told.get("result"),
         **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
         "rating": rating,
-        "rank": None if standing is None else standing.rank,
+        **place,
     }
 
 
+def _describe_rating(services: TenantServices, done: TakenSubmission, now: float) -> dict[str, Any]:
+    """The agent's rating before and after; of an answer that came again, as it was told before."""
+    store, attempt = services.store, done.attempt
+    current = store.ratings.current(attempt.agent, now)
+    before, after = done.rating_before, current.elo.rating
+    if before is None:
+        before = after
+        frozen = store.challenges.find(attempt.challenge).is_frozen(now)
+        if not frozen and (changed := store.figures.change_by(attempt)) is not None:
+            before, after = changed[1].before, changed[1].after
+    return {"before": before, "after": after, "provisional": current.provisional}
+
+
 def check_answer(
-    services: TenantServices, caller: Caller, attempt: str, sent: Payload, now: float
+    services: TenantServices, known: StoredAttempt, sent: Payload, now: float
 ) -> list[Finding]:
     """All that can be said of an answer without judging it; nothing is kept."""
     competition = services.competition
-    agent = find_competitor(services, caller, attempt)
-    challenge = competition.find_challenge_of(attempt, agent)
+    challenge = competition.find_version(known.attempt)
     found = []
     try:
+        seen = read_witnessed(services.store, known.attempt.id)
         with rehearse():
-            competition.take_submission(attempt, agent, sent.submission, **_say(sent))
+            competition.take_submission(known, sent, seen)
     except TallymarkError as error:
         found += [_tell_refusal(each.message, each.hint) for each in error.problems]
     schema, key = challenge.submission.schema, challenge.submission.schema_dimension
@@ -152,7 +167,7 @@ def check_answer(
     if sent.trajectory is not None:
         shown = verify_sent(
             sent.trajectory,
-            entered_at=services.store.attempts.get_own(attempt, agent).entered_at,
+            entered_at=known.attempt.entered_at,
             submitted_at=now,
             claims=sent.metadata,
             constraints=challenge.constraints,
@@ -175,7 +190,3 @@ def _list_trajectory_findings(shown: Verification) -> list[Finding]:
 def _tell_refusal(message: str, hint: str | None) -> Finding:
     where = "trajectory" if message.startswith(("the trajectory", "it has more")) else "answer"
     return Finding(place=where, message=message, severity="error", hint=hint or "")
-
-
-def _say(sent: Payload) -> dict[str, Any]:
-    return {"metadata": sent.metadata, "trajectory": sent.trajectory}

@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from tallymark.service.jobs import JobService
     from tallymark.service.publishing import Publishing
     from tallymark.service.remote_runs import RemoteRuns
-    from tallymark.service.reviews import ReviewService
     from tallymark.service.sent_runs import SentRuns
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
-    from tallymark.service.trace_questions import TraceQuestions
-    from tallymark.service.traces import TraceIntake
-    from tallymark.service.webhooks import WebhookService
+    from tallymark.service.trace_intake import TraceIntake
     from tallymark.store import Store
 
 T = TypeVar("T")
@@ -58,10 +55,10 @@ class TenantServices:
         return self.clock()
 
     def find_table(
-        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+        self, caller: Caller | None, key: Hashable, made_of: Hashable, make: Callable[[], T]
     ) -> T:
         """See `Service.find_table`."""
-        if self._service is None:
+        if self._service is None or caller is None:
             return make()
         return self._service.find_table(caller, key, made_of, make)
 
@@ -115,13 +112,6 @@ class TenantServices:
         return SentRuns(self.store, self.clock)
 
     @cached_property
-    def reviews(self) -> ReviewService:
-        """What people say of cases."""
-        from tallymark.service.reviews import ReviewService  # noqa: PLC0415
-
-        return ReviewService(self.store, self.clock)
-
-    @cached_property
     def jobs(self) -> JobService:
         """Work that takes longer than a request."""
         from tallymark.service.jobs import JobService  # noqa: PLC0415
@@ -131,7 +121,7 @@ class TenantServices:
     @cached_property
     def trace_intake(self) -> TraceIntake:
         """Spans that exporters send."""
-        from tallymark.service.traces import TraceIntake  # noqa: PLC0415
+        from tallymark.service.trace_intake import TraceIntake  # noqa: PLC0415
 
         accounts = self.app.accounts if self._service is None else self._service.accounts
         tenant = self.tenant
@@ -140,21 +130,6 @@ class TenantServices:
             settings=lambda: accounts.find_settings(tenant).traces,
             clock=self.clock,
         )
-
-    @cached_property
-    def traces(self) -> TraceQuestions:
-        """What is asked of production traces."""
-        from tallymark.service.trace_questions import TraceQuestions  # noqa: PLC0415
-
-        return TraceQuestions(self.store, self.clock)
-
-    @cached_property
-    def webhooks(self) -> WebhookService:
-        """Who is told of what happens."""
-        from tallymark.service.webhooks import WebhookService  # noqa: PLC0415
-
-        settings = self.settings
-        return WebhookService(self.store, settings.rules.may, settings.own, self.clock)
 
     def close(self) -> None:
         """Ends what was started."""

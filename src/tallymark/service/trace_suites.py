@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tallymark.store.traces.trace_rows import TraceRecord
-    from tallymark.store.traces.trace_scores import TraceScore
+    from tallymark.store.traces.trace_scores import StoredScore
     from tallymark.traces.trace import Span, Trace
 
 _EXPECTED = ("expected", "expected_output", "reference", "reference_output", "ground_truth")
@@ -25,26 +25,13 @@ class TracedCase(NamedTuple):
 
     record: TraceRecord
     trace: Trace
-    scores: Sequence[TraceScore]
-
-
-class TracedSuite(NamedTuple):
-    """A suite as plain data, and the traces that gave no case of their own."""
-
-    document: dict[str, Any]
-    left_out: list[tuple[str, str]]
-    """Trace ids, each with the reason."""
-
-    @property
-    def unchecked(self) -> int:
-        """Cases that check nothing, because nobody said what is expected."""
-        return sum(each.get("checks") == [] for each in self.document["evals"])
+    scores: Sequence[StoredScore]
 
 
 def make_suite(
     cases: Iterable[TracedCase], *, name: str, scorers: Sequence[str] = ()
-) -> TracedSuite:
-    """A suite with a case for each trace that tells what was asked.
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Make a suite with a case for each question, and list the other traces with the reason.
 
     What is expected comes from people's own scores, or from the trace. Such a case is scored by
     `contains` unless scorers are named; one of which nothing is known is only measured.
@@ -73,7 +60,7 @@ def make_suite(
         entry["metadata"] = {"trace": record.trace_id, "status": record.status}
         entry["tags"] = ["production", *([record.service] if record.service else [])]
         evals.append(entry)
-    return TracedSuite({"metadata": {"name": name}, "evals": evals}, left_out)
+    return {"metadata": {"name": name}, "evals": evals}, left_out
 
 
 def _read_question(trace: Trace) -> dict[str, Any]:
@@ -117,7 +104,7 @@ def _list_texts(value: Any) -> list[str]:
     return [text for each in inner for text in _list_texts(each)]
 
 
-def _find_expected(trace: Trace, scores: Sequence[TraceScore]) -> str | None:
+def _find_expected(trace: Trace, scores: Sequence[StoredScore]) -> str | None:
     for score in reversed(scores):
         if isinstance(said := score.metadata.get("expected"), str) and said.strip():
             return said

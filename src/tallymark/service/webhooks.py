@@ -1,4 +1,4 @@
-"""`WebhookService`: addresses that are told what happened, signed, until they have heard it.
+"""Webhooks: records, operations, and signed messages that are sent until they are accepted.
 
 Messages are those of Standard Webhooks, so receivers can check them with a library they have:
 `webhook-id`, `webhook-timestamp`, and `webhook-signature`, an HMAC-SHA256 of both and the body.
@@ -13,72 +13,76 @@ import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
 
 from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
 from tallymark.models.reach import Reach
-from tallymark.store.webhooks.announcements import EVENTS
-from tallymark.store.webhooks.deliveries import Occurrence
-from tallymark.store.webhooks.webhooks import Webhook, make_secret
+from tallymark.service.callers import ORGANISERS, REPORTERS
+from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
+from tallymark.service.jobs import name_owner
+from tallymark.service.operations import Page, Resource, operation
+from tallymark.store.webhooks.announcements import EVENTS, EventName
+from tallymark.store.webhooks.deliveries import Delivery as Delivery  # noqa: PLC0414 (a record here)
+from tallymark.store.webhooks.deliveries import DeliveryState, Occurrence
+from tallymark.store.webhooks.run_ends import tell_failed_gate
+from tallymark.store.webhooks.webhooks import Webhook as Webhook  # noqa: PLC0414 (a record here)
+from tallymark.store.webhooks.webhooks import make_secret
 from tallymark.text import clean_line, format_number, shorten
 
 if TYPE_CHECKING:
     from tallymark.store import Store
-    from tallymark.store.webhooks.deliveries import Delivery
 
 MOST_TRIES = 100
 """At up to 15 minutes between two: about a day."""
+_SECRET = "secret"  # noqa: S105 (the name of a field)
 _TIMEOUT_S = 10.0
 _LONGEST_URL = 2000
+Id = Annotated[str, Meta(max_length=100)]
+Url = Annotated[
+    str,
+    Meta(max_length=_LONGEST_URL, examples=["https://example.com/hooks/tally"]),
+]
+Events = Annotated[Sequence[EventName], Meta(min_length=1, description="Events to send.")]
+OnlyChallenge = Annotated[
+    str, Meta(min_length=1, max_length=100, description="Send events of this challenge only.")
+]
+OnlySuite = Annotated[
+    str, Meta(min_length=1, max_length=300, description="Send events of this suite only.")
+]
+Failure = Annotated[str, Meta(min_length=1, max_length=2000)]
+Failures = Annotated[
+    list[Failure],
+    Meta(min_length=1, max_length=50, examples=[["openai/gpt-5 scored 61, under 80"]]),
+]
 
 
-@dataclass(frozen=True)
-class NewWebhook:
-    """A webhook just made, or signed by another secret: it is shown now, and never again."""
+class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook that was just made, or has a new secret."""
 
     webhook: Webhook
-    secret: str
+    secret: Annotated[
+        str | None,
+        Meta(description="Signs the messages. It is shown once; in a repeated answer it is null."),
+    ]
 
 
-@dataclass(frozen=True)
-class Answered:
-    """What came of sending a message."""
+class Webhooks(Resource):
+    """Addresses that events are sent to."""
 
-    status: int | None
-    error: str | None
-
-    @property
-    def taken(self) -> bool:
-        """Whether the receiver has it."""
-        return self.error is None
-
-
-@dataclass(frozen=True)
-class WebhookService:
-    """Those of one tenant. `may` is what the operator allows of `reach.ALLOWANCES`."""
-
-    store: Store
-    may: frozenset[str]
-    own: bool
-    clock: Callable[[], float]
-
+    @operation("POST /webhooks", ORGANISERS, rate="write", status=201, secret=_SECRET)
     def add(
         self,
-        url: str,
-        *,
-        events: Sequence[str] = EVENTS,
-        challenge: str | None = None,
-        suite: str | None = None,
-        made_by: str = "owner",
+        url: Url,
+        events: Events = EVENTS,
+        challenge: OnlyChallenge | None = None,
+        suite: OnlySuite | None = None,
     ) -> NewWebhook:
-        """Has an address told of what happens from now on."""
-        self._check_address(url)
-        wanted = tuple(dict.fromkeys(_check_event(each) for each in events))
-        if not wanted:
-            raise InvalidInput(
-                "a webhook that hears of nothing is none", hint="name an event (--event)"
-            )
+        """Send events to an address from now on; the signing secret is shown once."""
+        check_address(url, self._reach)
         if challenge is not None:
             self.store.challenges.get(challenge)
         if suite is not None:
@@ -86,18 +90,107 @@ class WebhookService:
         made = Webhook(
             id=f"whk_{secrets.token_hex(8)}",
             url=url,
-            events=wanted,
+            events=tuple(dict.fromkeys(events)),
             challenge=challenge,
             suite=suite,
-            made_by=made_by,
-            created_at=self.clock(),
+            made_by="operator" if self.caller is None else name_owner(self.caller),
+            created_at=self.now,
         )
         secret = make_secret()
         self.store.webhooks.add(made, secret)
-        return NewWebhook(made, secret)
+        return NewWebhook(webhook=made, secret=secret)
+
+    @operation("GET /webhooks", ORGANISERS)
+    def list(self) -> Page[Webhook]:
+        """List webhooks, oldest first."""
+        return Page(items=self.store.webhooks.all())
+
+    @operation("GET /webhooks/{webhook}", ORGANISERS, noun="webhook")
+    def get(self, webhook: Id) -> Webhook:
+        """Get a webhook."""
+        return self.store.webhooks.get(webhook)
+
+    @operation("POST /webhooks/{webhook}/pause", ORGANISERS, rate="write", noun="webhook")
+    def pause(self, webhook: Id) -> Webhook:
+        """Send nothing until the webhook is resumed; queued messages wait."""
+        return self.store.webhooks.set_state(webhook, "paused", at=self.now)
+
+    @operation("POST /webhooks/{webhook}/resume", ORGANISERS, rate="write", noun="webhook")
+    def resume(self, webhook: Id) -> Webhook:
+        """Send again, queued messages first."""
+        return self.store.webhooks.set_state(webhook, "active", at=self.now)
+
+    @operation(
+        "POST /webhooks/{webhook}/rotate", ORGANISERS, rate="write", status=201, secret=_SECRET
+    )
+    def rotate(self, webhook: Id) -> NewWebhook:
+        """Sign with a new secret from now on; it is shown once."""
+        secret = make_secret()
+        changed = self.store.webhooks.replace_secret(webhook, secret, at=self.now)
+        return NewWebhook(webhook=changed, secret=secret)
+
+    @operation("DELETE /webhooks/{webhook}", ORGANISERS, rate="write", noun="webhook")
+    def remove(self, webhook: Id) -> Webhook:
+        """Remove a webhook with all its deliveries."""
+        return self.store.webhooks.remove(webhook, at=self.now)
+
+    @operation(
+        "POST /webhooks/{webhook}/ping", ORGANISERS, rate="write", status=202, noun="webhooks"
+    )
+    def ping(self, webhook: Id) -> int:
+        """Send a message of type `ping` to try out the address."""
+        hook = self.store.webhooks.get(webhook)
+        if hook.state != "active":
+            raise InvalidInput(f"the webhook {webhook} is paused", hint="resume it first")
+        event = Occurrence(
+            event="ping",
+            occasion=f"ping {secrets.token_hex(8)}",
+            at=self.now,
+            data={"webhook": hook.id},
+        )
+        return self.store.deliveries.announce(event, only=webhook)
+
+    @operation("GET /webhooks/{webhook}/deliveries", ORGANISERS)
+    def deliveries(
+        self,
+        webhook: Id,
+        state: DeliveryState | None = None,
+        limit: Limit = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[Delivery]:
+        """List messages to a webhook with the result of each, newest first."""
+        self.store.webhooks.get(webhook)
+        place = read_cursor(cursor, str)
+        before = None if place is None else place[0]
+        found = self.store.deliveries.list(webhook, state=state, before=before, limit=limit + 1)
+        following = write_cursor(found[limit - 1].id) if len(found) > limit else None
+        return Page(items=found[:limit], next=following)
+
+    @operation(
+        "POST /webhooks/{webhook}/deliveries/{delivery}/replay",
+        ORGANISERS,
+        rate="write",
+        status=202,
+        noun="delivery",
+    )
+    def replay(self, webhook: Id, delivery: Id) -> Delivery:
+        """Send a message again under the same id."""
+        return self.store.deliveries.replay(webhook, delivery)
+
+    @operation("POST /runs/{run}/gates", REPORTERS, rate="write", status=202, noun="webhooks")
+    def tell_gate(self, run: Id, failures: Failures) -> int:
+        """Announce that a run failed a gate, and why; returns the number of webhooks."""
+        record = self.store.brief_run(run)
+        reasons = [clean_line(each, 2000) for each in failures]
+        return self.store.deliveries.announce(tell_failed_gate(record, reasons, self.now))
+
+    @property
+    def _reach(self) -> Reach:
+        settings = self.services.settings
+        return make_reach(settings.rules.may, own=settings.own)
 
     def _require_suite(self, suite: str) -> None:
-        """A suite is known by its runs; of one that was misspelt nothing would ever be heard."""
+        """Refuse a suite without runs: a misspelt one would never send anything."""
         if self.store.exists and self.store.runs(suite=suite, limit=1):
             return
         known = [each.suite for each in self.store.suites()] if self.store.exists else []
@@ -105,26 +198,30 @@ class WebhookService:
         hint = f"did you mean {close!r}?" if close else "run it once, and then add the webhook"
         raise NotFound(f"no run of a suite {shorten(suite, 60)!r} is kept here", hint=hint)
 
-    def rotate(self, webhook_id: str) -> NewWebhook:
-        """Signs with another secret from now on."""
-        secret = make_secret()
-        return NewWebhook(
-            self.store.webhooks.replace_secret(webhook_id, secret, at=self.clock()), secret
-        )
 
-    def ping(self, webhook_id: str) -> int:
-        """Sends something that did not happen, to try the address out."""
-        hook = self.store.webhooks.get(webhook_id)
-        if hook.state != "active":
-            raise InvalidInput(f"the webhook {webhook_id} is paused", hint="resume it first")
-        at = self.clock()
-        told = Occurrence(
-            event="ping", occasion=f"ping {secrets.token_hex(8)}", at=at, data={"webhook": hook.id}
-        )
-        return self.store.deliveries.announce(told, only=webhook_id)
+@dataclass(frozen=True)
+class Answered:
+    """Result of sending a message."""
+
+    status: int | None
+    error: str | None
+
+    @property
+    def taken(self) -> bool:
+        """Whether the receiver accepted it."""
+        return self.error is None
+
+
+@dataclass(frozen=True)
+class WebhookSender:
+    """Sends queued messages of a tenant to addresses that may be reached."""
+
+    store: Store
+    reach: Reach
+    clock: Callable[[], float]
 
     def deliver(self, delivery_id: str) -> Answered | None:
-        """Sends a message once, and writes down what came of it; None where nobody waits for it."""
+        """Send a message once and store the result; None if it no longer waits."""
         try:
             delivery = self.store.deliveries.get(delivery_id)
             hook = self.store.webhooks.get(delivery.webhook)
@@ -143,43 +240,42 @@ class WebhookService:
         )
         return None if last else answered
 
-    def follow(self) -> dict[str, Any]:
-        """Queues what happened at challenges."""
-        return {"queued": self.store.follow_challenges()}
-
     def _send(self, hook: Webhook, delivery: Delivery) -> Answered:
         try:
-            self._check_address(hook.url)  # what the operator allows may have changed
+            check_address(hook.url, self.reach)  # what the operator allows may have changed
             secret = self.store.webhooks.open_secret(hook.id)
         except TallymarkError as error:
             return Answered(None, str(error))
         headers = {"content-type": "application/json", "user-agent": "tallymark-webhooks"}
         headers |= sign(secret, delivery.id, int(self.clock()), delivery.body)
-        return asyncio.run(_post(hook.url, headers, delivery.body.encode(), self._reach))
+        return asyncio.run(_post(hook.url, headers, delivery.body.encode(), self.reach))
 
-    @property
-    def _reach(self) -> Reach:
-        return Reach(may=self.may | ({"private-addresses"} if self.own else frozenset()))
 
-    def _check_address(self, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
-        except ValueError:
-            host, parts = None, urlsplit("")
-        if parts.scheme not in ("http", "https") or not host or len(url) > _LONGEST_URL:
-            hint = "as https://example.com/hooks/tally"
-            raise InvalidInput(f"{shorten(url, 80)!r} is no address for a webhook", hint=hint)
-        if parts.username is not None or parts.password is not None:
-            raise InvalidInput(
-                "a password in a webhook's address would be shown to all who may list it",
-                hint="leave it out: messages are signed",
-            )
-        self._reach.refuse_host(host)
+def make_reach(may: frozenset[str], *, own: bool) -> Reach:
+    """Say which addresses may be reached; one's own server also reaches private ones."""
+    return Reach(may=may | ({"private-addresses"} if own else frozenset()))
+
+
+def check_address(url: str, reach: Reach) -> None:
+    """Refuse what is no address for a webhook, or may not be reached."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host or len(url) > _LONGEST_URL:
+        hint = "as https://example.com/hooks/tally"
+        raise InvalidInput(f"{shorten(url, 80)!r} is no address for a webhook", hint=hint)
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput(
+            "a password in a webhook's address would be shown to all who may list it",
+            hint="leave it out: messages are signed",
+        )
+    reach.refuse_host(host)
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: str) -> dict[str, str]:
-    """The headers by which a receiver knows that a message is ours, and when it was sent."""
+    """Make the headers that prove who sent a message, and when."""
     key = b64decode(secret.removeprefix("whsec_"))
     signed = f"{message_id}.{timestamp}.{body}".encode()
     signature = b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -190,23 +286,15 @@ def sign(secret: str, message_id: str, timestamp: int, body: str) -> dict[str, s
     }
 
 
-def _check_event(event: str) -> str:
-    if event not in EVENTS:
-        close = suggest(event, EVENTS)
-        hint = f"did you mean {close!r}?" if close else f"known are {', '.join(EVENTS)}"
-        raise InvalidInput(f"there is no event {shorten(event, 40)!r}", hint=hint)
-    return event
-
-
 async def _post(url: str, headers: dict[str, str], body: bytes, reach: Reach) -> Answered:
-    import aiohttp  # noqa: PLC0415 (heavy; most servers tell nobody)
+    import aiohttp  # noqa: PLC0415 (heavy; most servers have no webhooks)
 
     connector = reach.make_connector()
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     try:
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-            # Where to is checked; where that leads to is not.
+            # The address is checked; one that it redirects to is not.
             session.post(url, data=body, headers=headers, allow_redirects=False) as response,
         ):
             status = response.status

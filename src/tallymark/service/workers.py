@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tallymark.service.app import App
     from tallymark.service.competition import Competition
     from tallymark.service.rule_work import RuleWork
-    from tallymark.service.webhooks import WebhookService
     from tallymark.store.jobs.job_queue import Claimed
 
 _log = logging.getLogger("tallymark.workers")
@@ -199,22 +198,22 @@ def go_on_with_backfill(task: Task, engine: Engine | None = None) -> Any:
 
 
 def _announce(task: Task) -> Any:
-    """Queues what webhooks have not heard of challenges."""
-    return _open_webhooks(task).follow()
+    """Queue what happened at challenges since webhooks were last sent it."""
+    return {"queued": task.app.store.follow_challenges()}
 
 
 def _deliver(task: Task) -> Any:
-    """Sends a message to a webhook; what it does not take is sent again, about a day long."""
-    answered = _open_webhooks(task).deliver(task.job.subject)
+    """Send a message to a webhook; it is tried again for about a day."""
+    from tallymark.service.webhooks import (  # noqa: PLC0415 (most have no webhooks)
+        WebhookSender,
+        make_reach,
+    )
+
+    reach = make_reach(task.rules.may, own=task.own)
+    answered = WebhookSender(task.app.store, reach, task.clock).deliver(task.job.subject)
     if answered is not None and not answered.taken:
         raise TryLater(answered.error or "it was not taken")
     return {"delivery": task.job.subject, "status": None if answered is None else answered.status}
-
-
-def _open_webhooks(task: Task) -> WebhookService:
-    from tallymark.service.webhooks import WebhookService  # noqa: PLC0415 (most tell nobody)
-
-    return WebhookService(task.app.store, task.rules.may, task.own, task.clock)
 
 
 def _open_rule_work(task: Task, engine: Engine | None = None) -> RuleWork:

@@ -293,9 +293,11 @@ class Database:
         return self._writer
 
     def put(self, item: Item) -> None:
-        """Has an item done soon by the writer, if there is one; nobody waits for the answer."""
-        if self._writer is not None:
+        """Has an item done without waiting for the writer, or does it now if there is none."""
+        if self._writer is not None and not is_rehearsal():
             self._writer.put(item)
+        else:
+            self.do(item)
 
     async def ado(self, item: Item) -> Answer:
         """Does an item while the event loop does other things; it starts a writer."""
@@ -324,14 +326,16 @@ class Database:
     ) -> list[Answer | TallymarkError]:
         # Formulas load with it.
         from tallymark.store.contests.attempt_batch import AttemptBatch  # noqa: PLC0415
-        from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
+        from tallymark.store.contests.batch_rows import Overtaken  # noqa: PLC0415
 
         traced = [each for each in items if each.subject == "traces"]
         if traced:
             return self._apply_traces(items, traced)
 
+        assume = True
+
         def work(connection: Connection) -> tuple[list[Answer | TallymarkError], set[int]]:
-            batch = AttemptBatch(connection, items)
+            batch = AttemptBatch(connection, items, assume=assume)
             answers = batch.apply()
             if all_or_none and any(isinstance(each, TallymarkError) for each in answers):
                 raise _Undone(answers)
@@ -343,7 +347,8 @@ class Database:
                 answers, challenge_ids = self.write(work)
             except _Undone as undone:
                 return undone.answers
-            except KeyTaken:  # what took it is committed, and found the next time
+            except Overtaken:  # what was quicker is committed, and found the next time
+                assume = False
                 continue
             if self.on_board_change is not None:
                 for each in challenge_ids:
@@ -352,14 +357,14 @@ class Database:
 
     def _apply_traces(self, items: Sequence[Any], traced: Sequence[Any]) -> list[Any]:
         """Spans in a transaction of their own, before the other items of the batch."""
-        from tallymark.store.contests.batch_rows import KeyTaken  # noqa: PLC0415
+        from tallymark.store.contests.batch_rows import Overtaken  # noqa: PLC0415
         from tallymark.store.traces.trace_batch import TraceBatch  # noqa: PLC0415
 
         while True:
             try:
                 kept = iter(self.write(lambda connection: TraceBatch(connection, traced).apply()))
                 break
-            except KeyTaken:
+            except Overtaken:
                 continue
         others = [each for each in items if each.subject != "traces"]
         done = iter(self._apply(others) if others else ())

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.runs.reviews import Review
     from tallymark.store.database import Database
-    from tallymark.store.reviews.reviews import Review
-    from tallymark.store.traces.trace_scores import TraceScore
+    from tallymark.store.traces.trace_scores import StoredScore
 
 _AT_ONCE = 500
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
@@ -123,7 +123,7 @@ class Loads(TenantRows):
         for each in findings.report().differences:
             raise InvalidInput(f"{each} by its results", hint="load it as it was exported")
 
-    def scores(self, of_traces: Sequence[TraceScore], of_cases: Sequence[Review]) -> int:
+    def scores(self, of_traces: Sequence[StoredScore], of_cases: Sequence[Review]) -> int:
         """Scores of traces and of cases that are there; how many were new."""
 
         def work(connection: Connection) -> int:
@@ -142,6 +142,7 @@ class Loads(TenantRows):
         self._reviews.require_case(connection, review.key)
         row = msgspec.structs.asdict(review) | {"tenant": self._tenant}
         row["run_id"], row["case_name"] = row.pop("run"), row.pop("case")
+        del row["is_new"]
         names = ("tenant", "run_id", "case_name", "epoch", "name", "author")
         mine = [reviews.c[name] == row[name] for name in names]
         query = select(reviews.c.created_at, reviews.c.value, reviews.c.label)

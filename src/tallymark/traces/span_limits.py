@@ -30,7 +30,7 @@ _SHORT = 200
 """So many characters of a text are left whatever happens."""
 
 
-class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
+class Lost(msgspec.Struct, frozen=True):
     """What of a trace was not kept, or not as it came."""
 
     spans_refused: int = 0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.service.rivals import find_rival
-from tallymark.service.sight import sees_words
+from tallymark.service.rivals import find_place
+from tallymark.service.visibility import sees_words
 from tallymark.web.attempt_words import Warned, list_warnings, write_details
 from tallymark.web.board_rows import list_dimensions, write_value
 
@@ -59,7 +59,7 @@ class Above(msgspec.Struct, frozen=True, kw_only=True):
 def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | None:
     """The next better place on the board that the visitor sees."""
     store = visit.app.store
-    rival = find_rival(store, challenge, attempt.agent, public=visit.public)
+    rival = find_place(store, challenge, attempt, public=visit.public).above
     if rival is None:
         return None
     mine, theirs = rival.mine, rival.standing

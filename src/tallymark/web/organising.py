@@ -8,14 +8,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from tallymark.service.jobs import name_owner
+from tallymark.service.jobs import CANCELLABLE, Job, name_owner
 from tallymark.store.contests.audit_log import HIDDEN, LogEntry
 from tallymark.store.contests.pauses import PluginPause
-from tallymark.store.jobs.jobs import Job
 from tallymark.web.page import Outcome
 from tallymark.web.visit import Visit
 
-CANCELLABLE = ("run", "rescore", "rescore_run")
 _WORDS = {
     "score": "Score",
     "settle": "Look after what was left",
@@ -25,23 +23,17 @@ _WORDS = {
 }
 
 
-class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as an organiser sees it."""
+class JobLine(Job, frozen=True, kw_only=True):
+    """A job with its progress and the actions that are possible."""
 
-    id: str
-    kind: str
     words: str
-    subject: str
-    state: str
-    owner: str
     since: float
-    """When it came, began or ended."""
-    error: str | None
+    """Time of its end, else of its start, else of its creation."""
     done: int | None
     of: int | None
+    is_own: bool
     may_retry: bool
     may_cancel: bool
-    cancelling: bool
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,26 +70,26 @@ def address_challenge(name: str, rest: str = "") -> str:
 
 
 def describe_job(job: Job, visit: Visit) -> JobLine:
-    """One line of it."""
-    told = job.result if isinstance(job.result, dict) else {}
-    progress: dict[str, Any] = told.get("progress") or {}
+    """Make the line of a job."""
+    result = job.result if isinstance(job.result, dict) else {}
+    progress: dict[str, Any] = result.get("progress") or {}
     ended = job.finished_at if job.ended else None
     running = job.state == "running"
     return JobLine(
-        id=job.id,
-        kind=job.kind,
+        **{name: getattr(job, name) for name in Job.__struct_fields__},
         words=_WORDS.get(job.kind, job.kind),
-        subject=job.subject,
-        state=job.state,
-        owner="you" if job.owner == name_owner(visit.caller) else job.owner,
         since=ended or (job.started_at if running else None) or job.created_at,
-        error=job.error,
         done=progress.get("done") if running else None,
         of=progress.get("of") if running else None,
+        is_own=job.owner == name_owner(visit.caller),
         may_retry=job.state in ("failed", "set_aside", "cancelled"),
-        may_cancel=job.kind in CANCELLABLE and not job.ended and job.cancel_at is None,
-        cancelling=job.cancel_at is not None and not job.ended,
+        may_cancel=job.kind in CANCELLABLE and not job.ended and not job.cancelling,
     )
+
+
+def find_last_job(visit: Visit, kind: str, subject: str) -> Job | None:
+    """Find the newest job of a kind about something."""
+    return next(iter(visit.tally.jobs.list(kind=kind, subject=subject, limit=1)), None)
 
 
 def describe_entries(entries: Iterable[LogEntry]) -> list[LogLine]:
@@ -138,14 +130,14 @@ def resume(visit: Visit) -> None:
 
 
 def retry_job(visit: Visit) -> Outcome:
-    """Begins a job anew."""
+    """Queue a job again."""
     begin(visit)
-    visit.services.jobs.retry(visit.caller, visit.form.get("job"))
+    visit.tally.jobs.retry(visit.form.get("job"))
     return lead_back(visit.path, "queued")
 
 
 def cancel_job(visit: Visit) -> Outcome:
-    """Ends a job."""
+    """Cancel a job."""
     begin(visit)
-    visit.services.jobs.cancel(visit.caller, visit.form.get("job"))
+    visit.tally.jobs.cancel(visit.form.get("job"))
     return lead_back(visit.path, "cancelled")

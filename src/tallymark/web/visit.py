@@ -8,19 +8,16 @@ from functools import cached_property
 from urllib.parse import urlencode
 
 from tallymark.challenges.attempt import Attempt
-from tallymark.challenges.tracks import Track
 from tallymark.errors import InvalidInput, NotFound
 from tallymark.service.app import App
 from tallymark.service.callers import Caller, Role
 from tallymark.service.resources import Resources
 from tallymark.service.service import Service
-from tallymark.service.sight import (
-    find_attempt,
-    find_newest_visible,
-    find_visible_track,
-    list_visible_tracks,
-)
 from tallymark.service.tenant import TenantServices
+from tallymark.service.visibility import (
+    find_attempt,
+    view_challenge,
+)
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.web.form import Form
 from tallymark.web.view import Pager, Problem
@@ -104,7 +101,8 @@ class Visit:
         """The same, with the last entries of the log that its board depends on."""
         if not self.app.store.exists:
             raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
-        return find_newest_visible(self.services, self.caller, name)
+        view = view_challenge(self.services, self.caller, name)
+        return (view.stored, *view.newest)
 
     def forget_who(self) -> Visit:
         """The same look by anybody who may see as much."""
@@ -123,17 +121,6 @@ class Visit:
         found = self.app.store.challenges.all() if self.app.store.exists else []
         known = self.visitor.is_known
         return [each for each in found if known or each.challenge.visibility == "public"]
-
-    def find_track(self, name: str) -> Track:
-        """A track that the visitor may know of."""
-        if not self.app.store.exists:
-            raise NotFound(f"there is no track {name[:80]!r}", hint="there are none yet")
-        return find_visible_track(self.services, self.caller, name)
-
-    def list_tracks(self) -> list[Track]:
-        """All that the visitor may know of."""
-        there = self.app.store.exists
-        return list_visible_tracks(self.services, self.caller) if there else []
 
     def find_attempt(self, identifier: str) -> Attempt:
         """An attempt as the visitor may see it."""

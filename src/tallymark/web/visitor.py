@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import NotAllowed, NotSignedIn
 from tallymark.service.callers import SESSION_COOKIE, Caller, make_guest
-from tallymark.service.sight import sees_live
+from tallymark.service.visibility import sees_live
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -169,10 +169,13 @@ def make_form(visit: Visit, challenge: Challenge) -> RuleForm:
     )
 
 
-def try_rule(visit: Visit, challenge: Challenge, around: str | None) -> WhatIf | None:
-    """What the rule of the address would do; None where it has none."""
+def try_rule(visit: Visit, name: str, around: str | None) -> WhatIf | None:
+    """What the rule of the address would do to a challenge; None where it has none."""
     texts = {name: visit.get(name) for name in ("formula", "weights", "config")}
     if not any(texts.values()):
+        return None
+    challenge = visit.find_challenge(name).challenge
+    if challenge.kind == "versus":
         return None
     mode: Mode = "weights" if texts["weights"] else "formula"
     if not visit.service.own:

@@ -149,30 +149,6 @@ class NewAgent(Asked):
     owner: str | None = Field(None, min_length=1, max_length=100)
 
 
-class Variable(Asked):
-    """The value of a variable."""
-
-    value: str = Field(max_length=100_000)
-
-
-class Secret(Asked):
-    """The value of a secret."""
-
-    value: str = Field(min_length=1, max_length=100_000)
-
-
-class Variables(Told):
-    """Variables by name."""
-
-    vars: dict[str, str]
-
-
-class SecretNames(Told):
-    """Names of secrets; their values are shown to nobody."""
-
-    secrets: list[str]
-
-
 JobStates = Literal["queued", "running", "done", "failed", "set_aside", "cancelled"]
 
 
@@ -191,10 +167,6 @@ class OneJob(Told):
     """A job."""
 
     job: JobState
-
-
-class JobPage(Listed[JobState]):
-    """Jobs, newest first."""
 
 
 class LogEntry(Told):

@@ -18,6 +18,8 @@ from tests.http.conftest import Server, furnish, listening, run_server
 from tallymark.client import AsyncClient, Client
 from tallymark.client.exchange import Call
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, WorkFailed
+from tallymark.service.traces import pack_traces
+from tallymark.traces import Trace
 from tallymark.wire.attempts import Standing
 
 METHODS = {
@@ -88,6 +90,8 @@ METHODS = {
     "POST /invitations/{invitation}/revoke": "accounts.revoke_invitation",
     "POST /invitations/accept": "accounts.accept",
     "GET /scores": "scores.list",
+    "GET /scores/queue": "scores.queue",
+    "GET /scores/case": "scores.case",
     "POST /scores": "scores.give",
     "PATCH /scores/{score}": "scores.change",
     "DELETE /scores/{score}": "scores.withdraw",
@@ -101,7 +105,7 @@ METHODS = {
     "GET /audit": "audit",
     "GET /tenants": "accounts.tenants",
     "GET /export/{kind}": "export",
-    "GET /traces": "traces.list traces.page",
+    "GET /traces": "traces.list",
     "GET /traces/sums": "traces.sums",
     "GET /traces/compare": "traces.compare",
     "GET /traces/worst": "traces.worst",
@@ -313,7 +317,7 @@ def test_a_call_may_have_a_time_of_its_own() -> None:
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), timeout=60)
     client = Client("http://tally.test", "tly_x", http=http)
-    client.settings.set_var("CITY", "Paris", timeout=3, idempotency_key="k")
+    client.with_options(timeout=3, idempotency_key="k").settings.set_var("CITY", "Paris")
     assert list(client.with_options(timeout=4).runs.list()) == []
     client.settings.vars()
     assert seen == [("PUT", 3, "k"), ("GET", 4, None), ("GET", 60, None)]
@@ -324,15 +328,18 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
     found = list(client.traces.list())
     trace = client.traces.get(found[0].id)
     assert trace.trace["spans"]
-    assert client.traces.page(limit=1).items[0].id == found[0].id
+    assert client.traces.list(limit=1).items[0].id == found[0].id
+    (line,) = pack_traces([Trace.from_dict(trace.trace)])
+    assert client.traces.load(line).known == 1
     assert client.traces.sums(by="model").whole.traces == len(found)
     assert client.traces.compare("status:ok", "status:error", "cost").verdict
     assert client.traces.score(trace.id, "polite", 0.5, reason="fine").value == 0.5
     assert client.traces.worst("people.polite").items[0].trace.id == trace.id
     assert "polite" in client.traces.choices().people
     assert client.traces.make_suite(traces=[trace.id]).cases == 1
-    assert client.traces.change_settings({"keep_days": 30}).keep_days == 30
-    assert client.traces.settings().keep_days == 30
+    assert client.traces.change_settings(keep_days=30).keep_days == 30
+    assert client.traces.change_settings(keep_days=None).keep_days is None
+    assert client.traces.settings().keep_days is None
     rule = client.rules.get("sparing")
     assert rule.versions[0].number == 1
     assert client.rules.edit("sparing", {"formula": "min(1, cost)"}).version == 2
@@ -352,7 +359,7 @@ def test_traces_and_rules_are_asked_of_like_the_rest(server: Server) -> None:
 
 def test_tracks_tenants_and_exports(server: Server) -> None:
     client = connect(server, "ada")
-    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ["speed", "secret"]
+    assert client.tracks.publish("both", ["speed", "secret"]).challenges == ("speed", "secret")
     board = client.tracks.board("both", live=True)
     assert board.items[0].rank == 1
     assert [each.name for each in client.tracks.list()] == ["both"]

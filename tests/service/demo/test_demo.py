@@ -71,33 +71,34 @@ def test_the_field_moves_boards_by_the_services_of_the_server(demo: Demo, servic
 
 
 def test_rules_decide_on_the_traces_of_its_services(service: Service) -> None:
-    services = service.tenant("default")
-    assert {each.group for each in services.traces.sum_by("", "service")} == {
+    tally = Resources(service.tenant("default"))
+    assert {each.group for each in tally.traces.sums(by="service").items} == {
         *("shop-desk", "trip-planner", "report-writer")
     }
-    reports = Resources(services).rules.list().items
+    reports = tally.rules.list().items
     assert all(each.counts.scored > 50 and each.trouble is None for each in reports)
     assert any(each.counts.capped for each in reports)
     assert any(each.counts.not_drawn for each in reports)
-    found = services.traces.compare("version:2.3.0", "version:2.4.0", "score.polite")
+    found = tally.traces.compare("version:2.3.0", "version:2.4.0", "score.polite")
     assert found.difference is not None
     assert found.difference < 0
 
 
 def test_readers_and_the_judge_disagree_on_some_cases(service: Service) -> None:
-    reviews = service.tenant("default").reviews
-    seen = reviews.read_cases()
-    assert 0 < sum(each.disputed for each in seen) < len(seen)
-    assert reviews.read_unseen()
+    scores = Resources(service.tenant("default")).scores
+    queue = scores.queue("disputed")
+    assert 0 < queue.counts.disputed < len({(each.run, each.case) for each in scores.list()})
+    assert queue.counts.unseen
 
 
 def test_traces_come_in_two_pieces(demo: Demo, service: Service) -> None:
     services = service.tenant("default")
-    before = services.traces.sum_all().traces
+    traces = Resources(services).traces
+    before = traces.sums().whole.traces
     for nth in range(3):
         demo._traffic.send_some(services.trace_intake, NOW + nth)
-    newest = services.traces.page("", limit=3).items
-    assert services.traces.sum_all().traces == before + 3
+    newest = traces.list(limit=3).items
+    assert traces.sums().whole.traces == before + 3
     assert [each.has_root for each in newest] == [False, True, True]
 
 

@@ -75,8 +75,6 @@ def test_jobs_are_listed_newest_first_and_page_by_page(store: Store) -> None:
     assert [each.id for each in [*first, *rest]] == ids[::-1]
     store.jobs.cancel(ids[0])
     assert [each.id for each in store.jobs.list(state="cancelled")] == [ids[0]]
-    with pytest.raises(InvalidInput, match="no job has the state 'queud'; did you mean 'queued'"):
-        store.jobs.list(state="queud")
 
 
 def test_another_tenant_sees_nothing(store: Store) -> None:

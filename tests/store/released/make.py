@@ -132,7 +132,7 @@ from tallymark.store import open_store
 
 with open_store(sys.argv[1]) as store:
     try:
-        from tallymark.store.reviews.reviews import CaseKey, GivenScore
+        from tallymark.runs.reviews import CaseKey, GivenScore
     except ImportError:
         pass
     else:

@@ -10,8 +10,8 @@ from tests.store.contest_samples import quick_store
 
 from tallymark.judging.spending import JudgeSpending
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.store import Store
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 
 JUDGED = CheckResult(
     kind="scorer", name="tone", passed=True, judge=JudgeSpending("m", 1, 1, 1, 0.0)

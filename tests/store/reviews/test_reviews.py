@@ -11,8 +11,8 @@ from tests.store.contest_samples import quick_store
 
 from tallymark.errors import InvalidInput, NotAllowed, NotFound
 from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.reviews import CaseKey, GivenScore, Review
 from tallymark.store import Store
-from tallymark.store.reviews.reviews import CaseKey, GivenScore, Review
 
 KEY = CaseKey("r1", "polite", 0)
 

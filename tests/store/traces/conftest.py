@@ -11,7 +11,7 @@ import pytest
 from tests.store.contest_samples import quick_store
 from tests.traces.otlp_samples import START, as_json
 
-from tallymark.service.traces import Taken, TraceIntake
+from tallymark.service.trace_intake import Taken, TraceIntake
 from tallymark.store import Store
 from tallymark.store.traces.trace_rows import TraceRecord
 from tallymark.store.traces.trace_settings import TraceSettings

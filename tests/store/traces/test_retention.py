@@ -7,7 +7,7 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, model_call, span
 
 from tallymark.errors import NotFound
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.store.traces.trace_scores import StoredScore
 from tallymark.store.traces.trace_settings import TraceSettings
 
 DAY = 86_400.0
@@ -29,7 +29,7 @@ def test_what_came_too_long_ago_goes_with_all_that_is_known_of_it(keeper: Keeper
     keeper.send(span(1, session__id="private"), model_call(trace=1))
     keeper.settle()
     record = keeper.store.traces.get(f"{1:032x}")
-    given = TraceScore(
+    given = StoredScore(
         trace=record.key, version=1, name="polite", author="a", value=1.0, at=1.0, started_at=START
     )
     keeper.store.traces.put_scores([given])

@@ -7,7 +7,7 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, model_call, span, tool_call
 
 from tallymark.store.traces import trace_filters, trace_lists
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.store.traces.trace_scores import StoredScore
 from tallymark.traces.trace_query import parse_query
 
 QUESTIONS = [
@@ -86,7 +86,7 @@ def full(keeper: Keeper) -> Keeper:
     records = {int(each.trace_id, 16): each for each in keeper.find()}
     keeper.store.traces.put_scores(
         [
-            TraceScore(
+            StoredScore(
                 trace=records[number].key,
                 version=1,
                 rule=1,

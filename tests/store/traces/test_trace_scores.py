@@ -8,16 +8,16 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, span
 
 from tallymark.store.traces.rules import RuleDefinition
-from tallymark.store.traces.trace_scores import PERSON, TraceScore
+from tallymark.store.traces.trace_scores import PERSON, StoredScore
 from tallymark.traces.trace_query import parse_query
 
 
 @pytest.fixture
-def score(keeper: Keeper) -> TraceScore:
+def score(keeper: Keeper) -> StoredScore:
     keeper.send(span())
     keeper.settle()
     key = keeper.store.traces.get(f"{1:032x}").key
-    return TraceScore(
+    return StoredScore(
         trace=key,
         version=1,
         rule=7,
@@ -34,19 +34,21 @@ def current(keeper: Keeper, key: int) -> list[tuple[int, int, float | None]]:
     return [(each.version, each.rule_version, each.value) for each in found]
 
 
-def change(score: TraceScore, **fields: object) -> TraceScore:
+def change(score: StoredScore, **fields: object) -> StoredScore:
     return msgspec.structs.replace(score, **fields)
 
 
 def test_a_version_is_scored_once_by_each_version_of_a_rule(
-    keeper: Keeper, score: TraceScore
+    keeper: Keeper, score: StoredScore
 ) -> None:
     assert keeper.store.traces.put_scores([score]) == 1
     assert keeper.store.traces.put_scores([change(score, value=0.9)]) == 0
     assert current(keeper, score.trace) == [(1, 1, 0.5)]
 
 
-def test_the_newest_version_counts_and_the_old_ones_stay(keeper: Keeper, score: TraceScore) -> None:
+def test_the_newest_version_counts_and_the_old_ones_stay(
+    keeper: Keeper, score: StoredScore
+) -> None:
     newer = change(score, rule_version=2, value=0.8)
     keeper.store.traces.put_scores([score])
     keeper.store.traces.put_scores([newer])
@@ -56,14 +58,16 @@ def test_the_newest_version_counts_and_the_old_ones_stay(keeper: Keeper, score: 
 
 
 def test_a_late_score_of_an_old_version_does_not_take_over(
-    keeper: Keeper, score: TraceScore
+    keeper: Keeper, score: StoredScore
 ) -> None:
     keeper.store.traces.put_scores([change(score, version=2, value=0.8)])
     assert keeper.store.traces.put_scores([score]) == 1
     assert current(keeper, score.trace) == [(2, 1, 0.8)]
 
 
-def test_people_correct_their_own_and_stand_beside_rules(keeper: Keeper, score: TraceScore) -> None:
+def test_people_correct_their_own_and_stand_beside_rules(
+    keeper: Keeper, score: StoredScore
+) -> None:
     own = change(score, rule=0, rule_version=0, author="ann", value=0.1, reason="rude")
     keeper.store.traces.put_scores([score])
     keeper.store.traces.put_scores([own], correct=True)
@@ -74,13 +78,13 @@ def test_people_correct_their_own_and_stand_beside_rules(keeper: Keeper, score: 
     assert keeper.ids("people.polite<0.4") == [1]
 
 
-def test_a_failure_is_a_score_without_a_value(keeper: Keeper, score: TraceScore) -> None:
+def test_a_failure_is_a_score_without_a_value(keeper: Keeper, score: StoredScore) -> None:
     keeper.store.traces.put_scores([change(score, value=None, error="the judge was away")])
     assert keeper.ids("score.polite:none") == [1]
 
 
 def test_what_people_gave_is_asked_for_apart_from_what_rules_did(
-    keeper: Keeper, score: TraceScore
+    keeper: Keeper, score: StoredScore
 ) -> None:
     traces = keeper.store.traces
     own = change(score, rule=PERSON, rule_version=PERSON, value=0.1)
@@ -103,7 +107,7 @@ def test_what_people_gave_is_asked_for_apart_from_what_rules_did(
 
 
 def test_a_rule_with_the_name_of_an_archived_one_has_it_alone(
-    keeper: Keeper, score: TraceScore
+    keeper: Keeper, score: StoredScore
 ) -> None:
     traces, rules = keeper.store.traces, keeper.store.rules
     old = rules.add("polite", RuleDefinition(scorer="answered"), owner="ann", at=1.0)

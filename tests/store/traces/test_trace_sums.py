@@ -8,7 +8,7 @@ from tests.traces.otlp_samples import START, model_call, span, tool_call
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.statistics import ClusterMoments, estimate_moments
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.store.traces.trace_scores import StoredScore
 from tallymark.store.traces.trace_sums import TraceSums
 from tallymark.traces.trace_query import parse_query
 
@@ -18,7 +18,7 @@ SESSIONS = {1: "a", 2: "a", 3: "b", 4: "c"}
 
 def score(keeper: Keeper, number: int, value: float) -> None:
     record = keeper.store.traces.get(f"{number:032x}")
-    given = TraceScore(
+    given = StoredScore(
         trace=record.key,
         version=1,
         name="polite",

@@ -10,8 +10,8 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import as_protobuf, model_call, span, tool_call
 
 from tallymark.errors import NotFound
-from tallymark.service.traces import TraceIntake
-from tallymark.service.whole_traces import LoadedTraces
+from tallymark.service.trace_intake import TraceIntake
+from tallymark.service.traces import LoadedTraces
 from tallymark.store import open_store
 from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace
@@ -133,8 +133,8 @@ def test_text_that_no_database_takes_is_kept(keeper: Keeper) -> None:
 
 def test_loading_the_same_file_again_adds_nothing(keeper: Keeper) -> None:
     traces = [Trace(name="a", spans=[Span(name="x", input="q")]), Trace(name="b")]
-    assert keeper.intake.load(traces) == LoadedTraces(new=2, changed=0, known=0)
-    assert keeper.intake.load(traces) == LoadedTraces(new=0, changed=0, known=2)
+    assert keeper.intake.load(traces) == LoadedTraces(traces=2, new=2)
+    assert keeper.intake.load(traces) == LoadedTraces(traces=2, known=2)
     assert {(each.name, each.version, each.spans) for each in keeper.find()} == {
         ("a", 1, 1),
         ("b", 1, 0),
@@ -146,7 +146,7 @@ def test_what_came_from_an_exporter_is_known_when_it_is_loaded_as_a_whole(keeper
     keeper.send(span(span=2, parent=1, name="b"))
     keeper.settle()
     whole = keeper.store.traces.load(ID)
-    assert keeper.intake.load([whole]) == LoadedTraces(new=0, changed=0, known=1)
+    assert keeper.intake.load([whole]) == LoadedTraces(traces=1, known=1)
     assert keeper.store.traces.get(ID).version == 1
 
 

@@ -8,8 +8,8 @@ from tests.web.conftest import browse, browse_as
 from tests.web.page_samples import NOW
 
 from tallymark.challenges.attempt import Payload
+from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.service.app import App
-from tallymark.store.reviews.reviews import CaseKey, GivenScore
 
 
 def test_what_fell_comes_first_and_leads_to_why(client: TestClient) -> None:

@@ -23,7 +23,7 @@ def own_app(tmp_path: Path) -> Iterator[App]:
 
 def test_what_is_disputed_comes_first_then_what_nobody_has_seen(client: TestClient) -> None:
     told = client.get("/review?format=json").json()
-    first, *rest = told["queue"]
+    first, *rest = told["queue"]["items"]
     assert (first["run"], first["case"], first["disputed"]) == ("rntwo", "case-0", True)
     assert first["people"] == {"bob": "fail", "alice": "pass"}
     assert not any(each["disputed"] or each["people"] for each in rest)
@@ -33,7 +33,7 @@ def test_what_is_disputed_comes_first_then_what_nobody_has_seen(client: TestClie
 
 
 def test_agreement_is_told_with_its_table_or_with_the_reason(client: TestClient) -> None:
-    lines = client.get("/review?format=json").json()["agreement"]
+    lines = client.get("/review?format=json").json()["queue"]["agreement"]
     both = next(each for each in lines if {each["first"], each["second"]} == {"alice", "bob"})
     assert both["agreement"]["labels"] == ["fail", "pass"]
     people = lines[0]
@@ -46,14 +46,16 @@ def test_agreement_is_told_with_its_table_or_with_the_reason(client: TestClient)
 def test_a_verdict_leads_to_the_next_case(own_app: App) -> None:
     client = browse(own_app)
     path = "/review?run=rnone"
-    at = client.get(f"{path}&format=json").json()["chosen"]["at"]
+    chosen = client.get(f"{path}&format=json").json()["chosen"]
+    at = f"{chosen['run']}:{chosen['epoch']}:{chosen['case']}"
     done = send(client, path, "score", label="fail", name="verdict", at=at, comment="wrong")
     assert done.status_code == 303
     following = client.get(done.headers["location"] + "&format=json").json()
-    assert following["chosen"]["at"] != at
+    assert following["chosen"]["case"] != chosen["case"]
     assert following["before"] == at
-    assert following["queue"][0]["at"] == at  # the judge had passed it, so it is disputed now
-    assert following["queue"][0]["mine"] == "fail"
+    first = following["queue"]["items"][0]
+    assert first["case"] == chosen["case"]  # the judge had passed it, so it is disputed now
+    assert first["mine"] == "fail"
     (given,) = own_app.store.reviews.all(run="rnone")
     assert (given.author, given.label, given.comment) == ("owner", "fail", "wrong")
 

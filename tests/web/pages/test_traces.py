@@ -62,12 +62,15 @@ def test_chosen_traces_become_a_suite(own_app: App) -> None:
 
 
 def test_a_persons_own_score_is_kept_under_their_name(own_app: App) -> None:
-    client = browse_as(own_app, "viewer")
+    client = browse_as(own_app, "reporter", owner="rita")
     done = send(client, f"/traces/{FIRST}", "score", name="right", value="0.25", reason="too late")
     assert done.status_code == 303
     told = json.loads(client.get(f"/traces/{FIRST}?format=json").text)
-    mine = next(each for each in told["scores"] if each["name"] == "right")
-    assert (mine["value"], mine["author"]) == (0.25, "viewer somebody")
+    mine = next(each for each in told["trace"]["scores"] if each["name"] == "right")
+    assert (mine["value"], mine["author"]) == (0.25, "rita")
+    viewer = browse_as(own_app, "viewer")
+    assert "Score it yourself" not in viewer.get(f"/traces/{FIRST}").text
+    assert send(viewer, f"/traces/{FIRST}", "score", name="right", value="1").status_code == 403
 
 
 @pytest.mark.parametrize("value", ["2", "-1", "nan", "many"])

@@ -14,7 +14,9 @@ from tallymark.service.app import App
 
 def read_board(client: TestClient, address: str) -> list[tuple[str, float | None]]:
     """Who stands there, and with what."""
-    rows = client.get(f"{address}{'&' if '?' in address else '?'}format=json").json()["rows"]
+    rows = client.get(f"{address}{'&' if '?' in address else '?'}format=json").json()["board"][
+        "items"
+    ]
     return [(each["agent"], each["value"]) for each in rows]
 
 
@@ -33,8 +35,10 @@ def test_a_track_shows_places_with_the_part_of_each_challenge(client: TestClient
 
 def test_a_place_on_another_page_is_shown_with_its_neighbours(client: TestClient) -> None:
     view = client.get("/tracks/both?around=dave&limit=1&format=json").json()
-    assert [each["agent"] for each in view["rows"]] == ["alice"]
-    assert [(each["agent"], each["me"]) for each in view["around"]][-1] == ("dave", True)
+    assert [each["agent"] for each in view["board"]["items"]] == ["alice"]
+    assert (view["around"][-1]["agent"], view["me"]) == ("dave", "dave")
+    page = client.get("/tracks/both?around=dave&limit=1").text
+    assert page.count('class="me"') == 1
 
 
 def test_as_csv_each_challenge_has_a_column(client: TestClient) -> None:

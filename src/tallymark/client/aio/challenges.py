@@ -1,4 +1,4 @@
-"""`AsyncChallenges` and `AsyncTracks`: challenges, their boards, and entering them."""
+"""`AsyncChallenges`: challenges, their boards, and entering them."""
 
 from __future__ import annotations
 
@@ -271,61 +271,3 @@ class AsyncChallenges(AsyncResource):
         """One with its content, for who sent it and for organisers, and how it fared."""
         path = ("challenges", name, "submissions", str(submission))
         return (await self._ask(versus.OneSide, "GET", *path, **options)).submission
-
-
-class AsyncTracks(AsyncResource):
-    """Several challenges as one contest."""
-
-    def list(
-        self, *, limit: int | None = None, **options: Unpack[CallOptions]
-    ) -> AsyncIterator[wire.Track]:
-        """Tracks by name."""
-        return self._page(wire.Track, "tracks", limit=limit, **options)
-
-    async def publish(
-        self,
-        name: str,
-        challenges: Iterable[str],
-        *,
-        title: str | None = None,
-        combine: str | None = None,
-        missing: Literal["skip", "zero", "last"] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.Track:
-        """Makes a track, or replaces the one of that name."""
-        body = leave_out_none(name=name, title=title, combine=combine, missing=missing)
-        body["challenges"] = list(challenges)
-        return (await self._ask(wire.OneTrack, "POST", "tracks", body=body, **options)).track
-
-    async def suppose_board(
-        self,
-        track: wire.NewTrack,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        live: bool | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.TrackBoard:
-        """The board that a track would have; nothing is kept."""
-        body = track.model_dump(exclude_none=True)
-        path, params = ("tracks", "leaderboard"), {"limit": limit, "cursor": cursor, "live": live}
-        return await self._ask(wire.TrackBoard, "POST", *path, params=params, body=body, **options)
-
-    async def board(
-        self,
-        name: str,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        around: str | None = None,
-        live: bool | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.TrackBoard:
-        """So many places from the first or a cursor, or those around an agent."""
-        path, params = ("tracks", name, "leaderboard"), {"limit": limit, "cursor": cursor}
-        params |= {"around": around, "live": live}
-        return await self._ask(wire.TrackBoard, "GET", *path, params=params, **options)
-
-    async def remove(self, name: str, **options: Unpack[CallOptions]) -> wire.Track:
-        """Forgets it; its challenges and their boards stay."""
-        return (await self._ask(wire.OneTrack, "DELETE", "tracks", name, **options)).track

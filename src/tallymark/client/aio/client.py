@@ -12,15 +12,9 @@ from tallymark.client.addresses import find_address
 from tallymark.client.aio.accounts import AsyncAccounts
 from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
-from tallymark.client.aio.challenges import AsyncChallenges, AsyncTracks
+from tallymark.client.aio.challenges import AsyncChallenges
 from tallymark.client.aio.connection import AsyncConnection
-from tallymark.client.aio.formulas import AsyncFormulas
-from tallymark.client.aio.jobs import AsyncJobs
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.aio.scores import AsyncScores
-from tallymark.client.aio.settings import AsyncSettings
-from tallymark.client.aio.traces import AsyncTraces
-from tallymark.client.aio.webhooks import AsyncWebhooks
 from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import accounts, attempts
 
@@ -48,17 +42,10 @@ class AsyncClient(AsyncResource):
     ) -> None:
         self.connection = AsyncConnection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
-        self.scores = AsyncScores(self.connection)
         self.challenges = AsyncChallenges(self.connection)
-        self.tracks = AsyncTracks(self.connection)
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
-        self.traces = AsyncTraces(self.connection)
-        self.webhooks = AsyncWebhooks(self.connection)
-        self.jobs = AsyncJobs(self.connection)
         self.accounts = AsyncAccounts(self.connection)
-        self.settings = AsyncSettings(self.connection)
-        self.formulas = AsyncFormulas(self.connection)
 
     async def __aenter__(self) -> Self:
         return self

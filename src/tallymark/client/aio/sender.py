@@ -33,6 +33,8 @@ class AsyncSender:
         options = dict(self.options)
         if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
             options["idempotency_key"] = key
+        if operation.body is bytes:
+            options["content_type"] = "application/octet-stream"
         call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
         answer = await self.connection.send(call)
         try:

@@ -1,4 +1,4 @@
-"""`Challenges` and `Tracks`: challenges, their boards, and entering them."""
+"""`Challenges`: challenges, their boards, and entering them."""
 
 # Written by `make client` from client/aio/challenges.py: change that one.
 
@@ -273,61 +273,3 @@ class Challenges(Resource):
         """One with its content, for who sent it and for organisers, and how it fared."""
         path = ("challenges", name, "submissions", str(submission))
         return (self._ask(versus.OneSide, "GET", *path, **options)).submission
-
-
-class Tracks(Resource):
-    """Several challenges as one contest."""
-
-    def list(
-        self, *, limit: int | None = None, **options: Unpack[CallOptions]
-    ) -> Iterator[wire.Track]:
-        """Tracks by name."""
-        return self._page(wire.Track, "tracks", limit=limit, **options)
-
-    def publish(
-        self,
-        name: str,
-        challenges: Iterable[str],
-        *,
-        title: str | None = None,
-        combine: str | None = None,
-        missing: Literal["skip", "zero", "last"] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.Track:
-        """Makes a track, or replaces the one of that name."""
-        body = leave_out_none(name=name, title=title, combine=combine, missing=missing)
-        body["challenges"] = list(challenges)
-        return (self._ask(wire.OneTrack, "POST", "tracks", body=body, **options)).track
-
-    def suppose_board(
-        self,
-        track: wire.NewTrack,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        live: bool | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.TrackBoard:
-        """The board that a track would have; nothing is kept."""
-        body = track.model_dump(exclude_none=True)
-        path, params = ("tracks", "leaderboard"), {"limit": limit, "cursor": cursor, "live": live}
-        return self._ask(wire.TrackBoard, "POST", *path, params=params, body=body, **options)
-
-    def board(
-        self,
-        name: str,
-        *,
-        limit: int = 100,
-        cursor: str | None = None,
-        around: str | None = None,
-        live: bool | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.TrackBoard:
-        """So many places from the first or a cursor, or those around an agent."""
-        path, params = ("tracks", name, "leaderboard"), {"limit": limit, "cursor": cursor}
-        params |= {"around": around, "live": live}
-        return self._ask(wire.TrackBoard, "GET", *path, params=params, **options)
-
-    def remove(self, name: str, **options: Unpack[CallOptions]) -> wire.Track:
-        """Forgets it; its challenges and their boards stay."""
-        return (self._ask(wire.OneTrack, "DELETE", "tracks", name, **options)).track

@@ -15,15 +15,9 @@ from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
-from tallymark.client.sync.challenges import Challenges, Tracks
+from tallymark.client.sync.challenges import Challenges
 from tallymark.client.sync.connection import Connection
-from tallymark.client.sync.formulas import Formulas
-from tallymark.client.sync.jobs import Jobs
 from tallymark.client.sync.resource import Resource
-from tallymark.client.sync.scores import Scores
-from tallymark.client.sync.settings import Settings
-from tallymark.client.sync.traces import Traces
-from tallymark.client.sync.webhooks import Webhooks
 from tallymark.wire import accounts, attempts
 
 TIMEOUT_S = 60.0
@@ -50,17 +44,10 @@ class Client(Resource):
     ) -> None:
         self.connection = Connection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
-        self.scores = Scores(self.connection)
         self.challenges = Challenges(self.connection)
-        self.tracks = Tracks(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
-        self.traces = Traces(self.connection)
-        self.webhooks = Webhooks(self.connection)
-        self.jobs = Jobs(self.connection)
         self.accounts = Accounts(self.connection)
-        self.settings = Settings(self.connection)
-        self.formulas = Formulas(self.connection)
 
     def __enter__(self) -> Self:
         return self

@@ -35,6 +35,8 @@ class Sender:
         options = dict(self.options)
         if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
             options["idempotency_key"] = key
+        if operation.body is bytes:
+            options["content_type"] = "application/octet-stream"
         call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
         answer = self.connection.send(call)
         try:

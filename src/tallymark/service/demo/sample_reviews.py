@@ -1,16 +1,16 @@
-"""What two sample readers say of judged cases: mostly what the judge says, and sometimes not."""
+"""Reviews of judged cases by two sample readers, who mostly agree with the judge."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import TYPE_CHECKING
 
-from tallymark.service.callers import Caller
-from tallymark.service.reviews import ReviewedCase, ReviewService
-from tallymark.store.actors import act_as
-from tallymark.store.reviews.reviews import FAIL, PASS, VERDICT, GivenScore
+from tallymark.runs.reviews import FAIL, PASS, CaseKey, GivenScore
+from tallymark.service.resources import Resources
+from tallymark.store.actors import Actor, act_as
 
 if TYPE_CHECKING:
+    from tallymark.service.reviews import ReviewCase
     from tallymark.store import Store
 
 _READERS = {"sample-reader": (230, 225), "sample-editor": (150, 205)}
@@ -24,28 +24,26 @@ _WAITING = 8
 
 
 def review_past(store: Store, now: float) -> None:
-    """Each reader gives verdicts, a minute apart, with a word of why where it differs."""
-    said = 0
-    for case in ReviewService(store).read_unseen(limit=100)[_WAITING:]:
+    """Give verdicts of each reader, a minute apart, with a reason where they differ."""
+    given = 0
+    for case in Resources.over(store).scores.queue("unseen", limit=100).items[_WAITING:]:
         for author, shares in _READERS.items():
-            given = _draw_verdict(case, author, shares)
-            if given is not None:
-                said += 1
-                at = now - 7200 + 60 * said
-                reviews = ReviewService(store, lambda at=at: at)  # type: ignore[misc]
-                caller = Caller("default", "reporter", author, owner=author)
-                with act_as(caller.actor):
-                    reviews.give(caller, case.key, given)
+            verdict = _draw_verdict(case, author, shares)
+            if verdict is not None:
+                given += 1
+                key = CaseKey(case.run, case.case, case.epoch)
+                with act_as(Actor(author)):
+                    store.reviews.give(key, author, verdict, at=now - 7200 + 60 * given)
 
 
-def _draw_verdict(case: ReviewedCase, author: str, shares: tuple[int, int]) -> GivenScore | None:
-    """By a hash of who and what."""
+def _draw_verdict(case: ReviewCase, author: str, shares: tuple[int, int]) -> GivenScore | None:
+    """Draw by a hash of author and case."""
     looks, agrees = shares
-    luck = hashlib.sha256(f"{author} {case.key}".encode()).digest()
-    judged = case.judge_word(VERDICT)
-    if judged is None or luck[0] >= looks:
+    key = CaseKey(case.run, case.case, case.epoch)
+    luck = hashlib.sha256(f"{author} {key}".encode()).digest()
+    if case.judge is None or luck[0] >= looks:
         return None
     if luck[1] < agrees:
-        return GivenScore(label=judged)
-    other = FAIL if judged == PASS else PASS
+        return GivenScore(label=case.judge)
+    other = FAIL if case.judge == PASS else PASS
     return GivenScore(label=other, comment=_WORDS[other][luck[2] % 2])

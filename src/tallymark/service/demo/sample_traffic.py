@@ -11,14 +11,15 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tallymark.service.callers import Caller
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.resources import Resources
 from tallymark.service.rule_work import RuleWork
 from tallymark.service.settings import ServiceSettings
-from tallymark.service.trace_questions import TraceQuestions
-from tallymark.service.traces import TraceIntake
+from tallymark.service.trace_intake import TraceIntake
 from tallymark.store.actors import Actor, act_as
 
 if TYPE_CHECKING:
@@ -151,12 +152,12 @@ class SampleTraffic:
                 rules.add(each)
         for day in reversed(range(_DAYS)):
             self._pass_day(store, now - day * _DAY, day)
-        worst = TraceQuestions(store).worst("polite", limit=3)
-        for nth, (_, trace) in enumerate(worst):
-            questions = TraceQuestions(store, lambda nth=nth: now - 1800 + 60 * nth)  # type: ignore[misc]
-            questions.add_score(
-                trace.trace_id, "polite", nth / 2, author=_READER, reason="read by a person"
-            )
+        reader = Caller("default", "reporter", _READER)
+        worst = Resources.over(store).traces.worst("polite", limit=3).items
+        for nth, found in enumerate(worst):
+            read_at = partial(float, now - 1800 + 60 * nth)
+            traces = Resources.over(store, clock=read_at, caller=reader).traces
+            traces.score(found.trace.id, "polite", nth / 2, reason="read by a person")
 
     def _pass_day(self, store: Store, until: float, days_ago: int) -> None:
         starts = [until - self.chance.uniform(120, _DAY) for _ in range(_A_DAY)]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.attempt import Attempt
     from tallymark.store.contests.attempt_items import Answer, Item
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.contests.batch_memory import AttemptRow, Entrant
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.idempotency import IdempotentRequest
@@ -57,7 +58,10 @@ _LATE = """
 class AttemptBatch:
     """One batch, in the caller's transaction."""
 
-    def __init__(self, connection: Connection, items: Sequence[Item]) -> None:
+    def __init__(self, connection: Connection, items: Sequence[Item], *, assume: bool) -> None:
+        """With `assume`, open attempts that were read before are not read again: the batch then may
+        find that it was `Overtaken`.
+        """
         self._connection = connection
         self._items = items
         self._statements = QuickStatements(connection)
@@ -72,23 +76,25 @@ class AttemptBatch:
         self._pairs: set[tuple[int, str]] = set()
         self._disqualified: set[tuple[str, str]] = set()
         self._wanted: dict[int, tuple[str, int, str]] = {}
-        """Attempts by key: whose they are, and which challenge's."""
+        """Attempts to be read, by key: whose they are, and which challenge's."""
+        self._assume = assume
+        self._assumed: dict[int, StoredAttempt] = {}
 
     @property
     def challenge_ids(self) -> set[int]:
         """The challenges that it is about."""
-        return {challenge_id for challenge_id, _ in self._pairs}
+        assumed = {each.challenge_id for each in self._assumed.values()}
+        return {challenge_id for challenge_id, _ in self._pairs} | assumed
 
     def apply(self) -> list[Answer | TallymarkError]:
         """Does all items: for each its answer, or why it was refused."""
         self._find_attempts()
         self._find_challenges()
         self._admit_agents()
-        self._memory.lock_challenges(challenge_id for challenge_id, _ in self._pairs)
+        self._memory.lock_challenges(self.challenge_ids)
         self._leave_out_gone()
-        requests = (getattr(each, "request", None) for each in self._items)
-        keys = [each.id for each in requests if each is not None]
-        self._memory.load(self._wanted, self._pairs, keys)
+        self._memory.load(self._wanted, self._pairs, self._list_requests())
+        self._memory.assume(self._assumed.values())
         answers = [self._answer(nth, item) for nth, item in enumerate(self._items)]
         self._rows.write()
         return answers
@@ -130,8 +136,13 @@ class AttemptBatch:
                 self._wanted |= {key: (item.tenant, of, agent) for key, of, agent in late}
             elif isinstance(item, Submit | Withdraw | Finish | Wait):
                 key = attempt_rows.attempt_key(item.attempt)
-                if key is not None:
+                known: StoredAttempt | None = getattr(item, "known", None)
+                if key is None:
+                    continue
+                if known is None:
                     keys[nth] = key
+                else:
+                    self._take_known(nth, key, item, known)
         given = [(key,) for key in set(keys.values())]
         owners = {key: owner for key, *owner in self._statements.read_many(OWNERS, given)}
         for nth, key in keys.items():
@@ -140,6 +151,27 @@ class AttemptBatch:
                 self._found[nth] = key
                 self._wanted[key] = (tenant, challenge_id, agent)
         self._pairs |= {(of, agent) for _, of, agent in self._wanted.values()}
+
+    def _take_known(self, nth: int, key: int, item: Item, known: StoredAttempt) -> None:
+        self._found[nth] = key
+        attempt = known.attempt
+        is_open = attempt.state == "entered" and item.at <= attempt.expires_at
+        if self._assume and isinstance(item, Submit) and is_open:
+            self._assumed[key] = known
+        else:
+            self._wanted[key] = (item.tenant, known.challenge_id, attempt.agent)
+
+    def _list_requests(self) -> list[tuple[str, str, str]]:
+        """Those that may have been answered before: what was, is not open any more.
+
+        A key that was used for another attempt is found when it is written.
+        """
+        asked = (
+            getattr(item, "request", None)
+            for nth, item in enumerate(self._items)
+            if not (isinstance(item, Submit) and self._found.get(nth) in self._assumed)
+        )
+        return [each.id for each in asked if each is not None]
 
     def _find_challenges(self) -> None:
         for nth, item in enumerate(self._items):
@@ -276,7 +308,9 @@ class AttemptBatch:
     def _expire(self, item: Expire) -> int:
         # With those that were entered by this batch, or are open for other reasons.
         mine = [row for row in self._memory.rows.values() if row.tenant == item.tenant]
-        late = sorted((row for row in mine if _is_late(row, item.at)), key=_take_deadline)
+        # What is submitted by this batch came before its time was over.
+        late = [row for row in mine if _is_late(row, item.at) and not row.assumed]
+        late.sort(key=_take_deadline)
         for row in late[: item.most]:
             self._steps.expire(row, item.at)
         return len(late[: item.most])
@@ -320,13 +354,14 @@ class AttemptBatch:
         return self._memory.challenges[challenge_id], entrant
 
     def _find_row(self, item: Finish | Wait, key: int | None) -> AttemptRow:
-        if key is None:
+        row = None if key is None else self._memory.rows.get(key)
+        if row is None:
             raise attempt_rows.explain_unknown_attempt(item.attempt)
-        return self._memory.rows[key]
+        return row
 
     def _find_own_row(self, item: Submit | Withdraw, key: int | None) -> AttemptRow:
         """An attempt of this agent; of another's no more is said than of none."""
-        row = None if key is None else self._memory.rows[key]
+        row = None if key is None else self._memory.rows.get(key)
         if row is None or row.agent != item.agent:
             raise attempt_rows.explain_foreign_attempt(item.attempt, item.agent)
         return row

@@ -17,6 +17,7 @@ from tallymark.store.contests.idempotency import IdempotentRequest
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
     from tallymark.challenges.challenge import Challenge
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.contests.challenges import StoredChallenge
 
 
@@ -59,6 +60,8 @@ class Submit(_Item, frozen=True, kw_only=True):
     texts: dict[str, Any]
     """See `attempt_rows.make_payload_row`."""
     request: IdempotentRequest | None = None
+    known: StoredAttempt | None = None
+    """As it was read before: an open attempt is not read again, but changed only if it still is."""
 
 
 class Report(_Item, frozen=True, kw_only=True):
@@ -83,6 +86,8 @@ class Finish(_Item, frozen=True, kw_only=True):
     """Known, or found while nobody can change the rule, and all others wait."""
     revision: int | None = None
     """That of the rule it was found by; None when that need not be checked."""
+    known: StoredAttempt | None = None
+    """As it was read before: what never changes of it is not read again."""
 
 
 class Withdraw(_Item, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import hashlib
 import re
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from sqlalchemy import and_, func, or_, select, tuple_
@@ -52,14 +52,31 @@ _decode_origin = msgspec.json.Decoder(Origin).decode
 AGENT_BYTES_A_DAY = 256_000_000
 """Of what is stored of an agent's submissions and witnessed spans: nobody fills the disk."""
 TOO_MANY_BYTES = f"an agent may send {AGENT_BYTES_A_DAY:,} bytes a day, and they are used up"
-_SENT_BYTES = "SELECT bytes FROM agent_bytes WHERE tenant = ? AND agent = ? AND day = ?"
-_COUNT_BYTES = (
-    "INSERT INTO agent_bytes (tenant, agent, day, bytes) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (tenant, agent) DO UPDATE SET day = excluded.day, bytes = excluded.bytes"
-    " + CASE WHEN agent_bytes.day = excluded.day THEN agent_bytes.bytes ELSE 0 END"
-)
+_SUM = "excluded.bytes + CASE WHEN agent_bytes.day = excluded.day THEN agent_bytes.bytes ELSE 0 END"
+_COUNT_BYTES = f"""
+    INSERT INTO agent_bytes (tenant, agent, day, bytes) VALUES (?, ?, ?, ?)
+    ON CONFLICT (tenant, agent) DO UPDATE SET day = excluded.day, bytes = {_SUM}
+    WHERE {_SUM} <= ?
+"""  # noqa: S608  our own words
 _rules = score_rules.alias()
 _rule_versions = challenge_versions.alias("rule_versions")
+
+
+class StoredAttempt(NamedTuple):
+    """An attempt with its row, so that whoever changes it next need not read that again."""
+
+    attempt: Attempt
+    row: tuple[Any, ...]
+    """The columns of `attempts`, in the order of the table."""
+
+    @property
+    def challenge_id(self) -> int:
+        """The key of its challenge, which never changes."""
+        found: int = self.row[_CHALLENGE_ID]
+        return found
+
+
+_CHALLENGE_ID = attempts.c.keys().index("challenge_id")
 
 
 def attempt_key(identifier: str) -> int | None:
@@ -143,6 +160,11 @@ def to_attempt(row: Row[Any]) -> Attempt:
     )
 
 
+def to_stored_attempt(row: Row[Any]) -> StoredAttempt:
+    """The same with its row, whose columns come first."""
+    return StoredAttempt(to_attempt(row), tuple(row[: len(attempts.c)]))
+
+
 def explain_unknown_attempt(identifier: str) -> NotFound:
     """The error for an id that no attempt has."""
     return NotFound(f"there is no attempt {identifier!r}", hint="check the id")
@@ -219,12 +241,8 @@ def count_agent_bytes(
 ) -> bool:
     """Counts what an agent sends among what it sent that day; False where that is too much."""
     day = datetime.fromtimestamp(at, UTC).date().isoformat()
-    who = (tenant, make_storable(agent), day)
-    found = statements.read(_SENT_BYTES, *who)
-    if size + (found[0][0] if found else 0) > AGENT_BYTES_A_DAY:
-        return False
-    statements.run(_COUNT_BYTES, *who, size)
-    return True
+    row = (tenant, make_storable(agent), day, size)
+    return size <= AGENT_BYTES_A_DAY and statements.run(_COUNT_BYTES, *row, AGENT_BYTES_A_DAY) == 1
 
 
 def _hash_steps(trajectory: str) -> str | None:

@@ -57,7 +57,7 @@ class AttemptSteps:
         who = (key, kept.tenant, kept.id, version_id, item.agent, entrant.last_number)
         times = (item.at, expires_at, None, None)
         values = (*who, "entered", seed, *times, False, memoryless, "none", None, None)
-        row = AttemptRow(values, None, fresh=True)
+        row = AttemptRow(values, fresh=True)
         self.memory.rows[key] = self.rows.changed[key] = row
         self.rows.log(row, item.at, "entered", actor=item.actor, before=None, after="entered")
         return row
@@ -77,8 +77,9 @@ class AttemptSteps:
         if to not in NEXT_STATES[row.state]:
             raise ValueError(f"an attempt that is {row.state} cannot become {to}")
         moved: Any = {"before": row.state, "after": to, "actor": actor, "by_system": by_system}
-        if row.state == "entered":
-            self.memory.entrants[row.challenge_id, row.agent].open_key = None
+        entrant = self.memory.entrants.get((row.challenge_id, row.agent))
+        if row.state == "entered" and entrant is not None:
+            entrant.open_key = None
         row.state = to
         self.rows.changed[row.key] = row
         self.rows.log(row, at, event, note=note, **moved)
@@ -125,7 +126,7 @@ class AttemptSteps:
             entrant.scored += 1
             entrant.tries, entrant.counted = entrant.tries + 1, True
         if outcome.ranks:
-            if entrant.spot is None:
+            if entrant.spot is None and entrant.last_number > 1:
                 stored = boards.count_tries(self._statements, kept, row.agent)
                 entrant.tries = stored + entrant.scored
             boards.stand(kept, entrant, score)

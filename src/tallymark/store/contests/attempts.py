@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.errors import TallymarkError
     from tallymark.store.contests.attempt_items import Answer, Item, Judge
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.frozen_attempts import LaterActs
     from tallymark.store.contests.score_rows import ScoreEntry
@@ -77,14 +78,25 @@ class Attempts(TenantRows):
         return cast("Attempt", self._database.do(item))
 
     def submit(
-        self, identifier: str, agent: str, payload: Payload, *, at: float, key: str | None = None
+        self,
+        identifier: str,
+        agent: str,
+        payload: Payload,
+        *,
+        at: float,
+        key: str | None = None,
+        known: StoredAttempt | None = None,
     ) -> Attempt:
-        """Takes an agent's answer, once; the same content again gives the same attempt back."""
+        """Takes an agent's answer, once; the same content again gives the same attempt back.
+
+        With `known` (see `find`), the attempt is not read again while it is open.
+        """
         texts = attempt_rows.make_payload_row(payload)
         asked = ("submit", identifier, texts["digest"])
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
         facts: Any = {"attempt": identifier, "agent": agent, "texts": texts, "request": request}
-        return cast("Attempt", self._database.do(Submit(tenant=self._tenant, at=at, **facts)))
+        item = Submit(tenant=self._tenant, at=at, known=known, **facts)
+        return cast("Attempt", self._database.do(item))
 
     def report(
         self,
@@ -189,7 +201,7 @@ class Attempts(TenantRows):
         return done
 
     def expire_soon(self, at: float, *, most: int) -> None:
-        """The same with what others ask, without waiting for it; it needs a writer."""
+        """The same for so many, without waiting for it where there is a writer."""
         self._database.put(Expire(tenant=self._tenant, at=at, most=most))
 
     def finish(
@@ -238,11 +250,24 @@ class Attempts(TenantRows):
             later = frozen_attempts.read_later_acts(connection, self._tenant)
         return self._hide_later(attempt, row.frozen_at, later)
 
+    def find(self, identifier: str, agent: str | None = None) -> StoredAttempt:
+        """One attempt with its row, of this agent if it is given.
+
+        Of another agent's attempt no more is said than of none.
+        """
+        mine = attempts.c.key == attempt_rows.attempt_key(identifier)
+        query = attempt_rows.select_attempts(self._tenant).where(mine)
+        with self._database.snapshot() as snapshot:
+            row = snapshot.connection.execute(query).one_or_none()
+        if agent is not None and (row is None or row.agent != agent):
+            raise attempt_rows.explain_foreign_attempt(identifier, agent)
+        if row is None:
+            raise attempt_rows.explain_unknown_attempt(identifier)
+        return attempt_rows.to_stored_attempt(row)
+
     def get_own(self, identifier: str, agent: str) -> Attempt:
         """One attempt of an agent."""
-        with self._database.read() as connection:
-            key = self._find_own_row(connection, identifier, agent).key
-            return read_attempt(connection, self._tenant, key)
+        return self.find(identifier, agent).attempt
 
     def of(  # noqa: PLR0913 (the filters of a list, by keyword)
         self,
@@ -352,10 +377,10 @@ class Attempts(TenantRows):
     def payload(self, identifier: str) -> Payload:
         """What was submitted."""
         key = attempt_rows.attempt_key(identifier)
-        with self._database.read() as connection:
-            payload = attempt_rows.read_payload(connection, self._tenant, key)
+        with self._database.snapshot() as snapshot:
+            payload = attempt_rows.read_payload(snapshot.connection, self._tenant, key)
             if payload is None:
-                self._find_row(connection, identifier)  # refuses what is no attempt at all
+                self._find_row(snapshot.connection, identifier)  # refuses what is no attempt at all
                 raise NotFound(f"nothing was submitted with attempt {identifier}")
         return payload
 
@@ -420,19 +445,9 @@ class Attempts(TenantRows):
         return self._database.write(work)
 
     def _find_row(self, connection: Connection, identifier: str) -> Row[Any]:
-        row = self._read_row(connection, identifier)
-        if row is None:
-            raise attempt_rows.explain_unknown_attempt(identifier)
-        return row
-
-    def _read_row(self, connection: Connection, identifier: str) -> Row[Any] | None:
         key = attempt_rows.attempt_key(identifier)
         query = select(attempts).where(attempts.c.tenant == self._tenant, attempts.c.key == key)
-        return connection.execute(query).one_or_none()
-
-    def _find_own_row(self, connection: Connection, identifier: str, agent: str) -> Row[Any]:
-        """An attempt of this agent; of another's no more is said than of none."""
-        row = self._read_row(connection, identifier)
-        if row is None or row.agent != agent:
-            raise attempt_rows.explain_foreign_attempt(identifier, agent)
+        row = connection.execute(query).one_or_none()
+        if row is None:
+            raise attempt_rows.explain_unknown_attempt(identifier)
         return row

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.challenges.attempt import Outcome
+    from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.contests.rank_blocks import Spot
     from tallymark.store.quick_statements import QuickStatements
 
@@ -102,7 +103,7 @@ class AttemptRow:
     """A row of `attempts`, and what else is known of it."""
 
     # The columns, so that a row is made by position.
-    __slots__ = (*ROW_NAMES, "digest", "fresh", "outcome", "waiting")
+    __slots__ = (*ROW_NAMES, "assumed", "digest", "fresh", "outcome", "waiting")
 
     key: int
     tenant: str
@@ -128,11 +129,20 @@ class AttemptRow:
     """Where this batch scored it."""
     fresh: bool
     """Made by this batch, and not yet stored."""
+    assumed: bool
+    """Read before the batch, when it was open: it is changed only if it still is."""
 
-    def __init__(self, values: Iterable[Any], waiting: str | None, *, fresh: bool) -> None:
+    def __init__(
+        self,
+        values: Iterable[Any],
+        waiting: str | None = None,
+        *,
+        fresh: bool = False,
+        assumed: bool = False,
+    ) -> None:
         for name, value in zip(ROW_NAMES, values, strict=True):
             setattr(self, name, value)
-        self.waiting, self.fresh = waiting, fresh
+        self.waiting, self.fresh, self.assumed = waiting, fresh, assumed
         self.digest = self.outcome = None
         # SQLite has no booleans.
         self.verified, self.memoryless = bool(self.verified), bool(self.memoryless)
@@ -238,7 +248,7 @@ class BatchMemory:
         pairs: Iterable[tuple[int, str]],
         requests: Iterable[tuple[str, str, str]],
     ) -> None:
-        """Attempts by their keys, agents at challenges with their open attempts, and requests."""
+        """Read attempts by their keys, agents with their open attempts, and requests."""
         read_many = self._statements.read_many
         opened = []
         entries = [(key, self.challenges[key].edition, agent) for key, agent in set(pairs)]
@@ -252,11 +262,17 @@ class BatchMemory:
                 opened.append(open_key)
         for *values, waiting in read_many(_ROWS, [(key,) for key in {*keys, *opened}]):
             if values[0] is not None:
-                self.rows[values[0]] = AttemptRow(values, waiting, fresh=False)
+                self.rows[values[0]] = AttemptRow(values, waiting)
         for *request, digest, attempt in read_many(_REQUESTS, list(set(requests))):
             if digest is not None:
                 tenant, agent, key = request
                 self.requests[tenant, agent, key] = (digest, attempt)
+
+    def assume(self, known: Iterable[StoredAttempt]) -> None:
+        """Take attempts that were open as they were read before, unless they were read now."""
+        for each in known:
+            row = AttemptRow(each.row, assumed=True)
+            self.rows.setdefault(row.key, row)
 
     def version_id(self, kept: StoredChallenge) -> int:
         """The key of the version that counts."""

@@ -15,7 +15,7 @@ from tallymark.store.quick_statements import write_insert
 from tallymark.store.row_numbers import take_number, take_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from tallymark.store.actors import Actor
     from tallymark.store.contests.batch_memory import AttemptRow, BatchMemory
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _CHANGING = ("state", "submitted_at", "scored_at", "verified", "trajectory_level", "match_at")
 _CHANGE = f"UPDATE attempts SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE key = ?"  # noqa: S608
+_CHANGE_OPEN = f"{_CHANGE} AND state = 'entered'"
 _DETAILS = (
     "attempt",
     "tenant",
@@ -53,8 +54,8 @@ _AUDIT = (
 _REQUEST = ("tenant", "agent", "key", "digest", "attempt", "at")
 
 
-class KeyTaken(WorkFailed):
-    """Another transaction took an idempotency key meanwhile: the batch must look again."""
+class Overtaken(WorkFailed):
+    """Another transaction was quicker: the batch is undone, and reads all of it again."""
 
 
 class BatchRows:
@@ -173,19 +174,20 @@ class BatchRows:
     def _write_attempts(self) -> None:
         rows = self.changed.values()
         # Those that have ended first: an agent has one that is open.
-        self._statements.run_many(_CHANGE, list(map(_take_change, _choose_stored(rows))))
+        stored = [row for row in rows if not row.fresh]
+        assumed = [_take_change(row) for row in stored if row.assumed]
+        if self._statements.run_many(_CHANGE_OPEN, assumed) != len(assumed):
+            raise Overtaken("an attempt that was open has ended meanwhile")
+        changed = [_take_change(row) for row in stored if not row.assumed]
+        self._statements.run_many(_CHANGE, changed)
         self._statements.insert("attempts", ROW_NAMES, [take_row(row) for row in rows if row.fresh])
         for row in rows:
-            row.fresh = False
+            row.fresh = row.assumed = False
 
     def _write_requests(self) -> None:
         statement = f"{write_insert('idempotency', _REQUEST)} ON CONFLICT DO NOTHING"
         if self._statements.run_many(statement, self._requests) != len(self._requests):
-            raise KeyTaken("an idempotency key is being used for another request")
-
-
-def _choose_stored(rows: Iterable[AttemptRow]) -> Iterator[AttemptRow]:
-    return (row for row in rows if not row.fresh)
+            raise Overtaken("an idempotency key is being used for another request")
 
 
 def _take_change(row: AttemptRow) -> tuple[Any, ...]:

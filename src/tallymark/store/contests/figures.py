@@ -193,7 +193,8 @@ class Figures(TenantRows):
         Nothing where a formula scored them again since: their scores are not written down.
         """
         scores = attempt_scores.c
-        with self._database.read() as connection:
+        with self._database.snapshot() as snapshot:
+            connection = snapshot.connection
             kept = find_challenge(connection, self._tenant, name)
             again = select(score_rules.c.scoring).where(score_rules.c.challenge_id == kept.id)
             if connection.execute(again.limit(1)).first() is not None:
@@ -230,14 +231,16 @@ class Figures(TenantRows):
         scores = attempt_scores.c
         query = (
             select(*columns, scores.dimensions, scores.result, scores.elapsed_ms)
+            .add_columns(challenges.c.frozen_at)
             .join(attempt_scores, is_own_score)
+            .join(challenges, challenges.c.id == attempts.c.challenge_id)
             .where(attempts.c.tenant == self._tenant, attempts.c.key.in_(keys))
         )
-        with self._database.read() as connection:
+        with self._database.snapshot() as snapshot:
+            connection = snapshot.connection
             rows = connection.execute(query).all()
-            rescored = (
-                frozen_attempts.read_rescored(connection, self._tenant) if public and rows else {}
-            )
+            frozen = public and any(row.frozen_at is not None for row in rows)
+            rescored = frozen_attempts.read_rescored(connection, self._tenant) if frozen else {}
             earlier = _read_earlier_results(connection, rescored, keys) if rescored else {}
         return {
             attempt_id(row.key): AttemptNumbers(

@@ -45,9 +45,9 @@ _COUNTS = {1.0: 0, 0.5: 1, 0.0: 2}
 _decode_terms = msgspec.json.Decoder(MatchTerms).decode
 
 _AGENT = (("tenant", "text"), ("agent", "text"))
-_NEWEST = ManyQuery(
+_SO_FAR = ManyQuery(
     f"""
-    SELECT given.tenant, given.agent, newest.match_at, newest.key,
+    SELECT given.tenant, given.agent, given.challenge_id, pair.wins, newest.match_at, newest.key,
            {", ".join(f"ratings.{name}" for name in _FIELDS)}
     FROM {{given}}
     LEFT JOIN attempts AS newest ON newest.key = (
@@ -57,21 +57,14 @@ _NEWEST = ManyQuery(
         ORDER BY own.match_at DESC, own.key DESC LIMIT 1
     )
     LEFT JOIN ratings ON ratings.tenant = given.tenant AND ratings.agent = given.agent
+    LEFT JOIN rating_pairs AS pair ON pair.tenant = given.tenant AND pair.agent = given.agent
+         AND pair.challenge_id = given.challenge_id
     """,  # noqa: S608  our own words
-    _AGENT,
-)
-_WINS = ManyQuery(
-    """
-    SELECT given.tenant, given.agent, given.challenge_id, own.wins
-    FROM {given}
-    LEFT JOIN rating_pairs AS own ON own.tenant = given.tenant AND own.agent = given.agent
-         AND own.challenge_id = given.challenge_id
-    """,
     (*_AGENT, ("challenge_id", "bigint")),
 )
 _LOCK = ManyQuery(
     """
-    SELECT agent FROM ratings WHERE (tenant, agent) IN (SELECT tenant, agent FROM {given})
+    SELECT tenant, agent FROM ratings WHERE (tenant, agent) IN (SELECT tenant, agent FROM {given})
     ORDER BY tenant, agent FOR NO KEY UPDATE
     """,
     _AGENT,
@@ -172,16 +165,19 @@ def rate_ended(
     For an agent's newest attempt that is one step; any other folds the agent again.
     """
     rated = RatedAgents()
-    agents = sorted({(each.tenant, each.agent) for each in ended})
     # From here on these agents are rated by one at a time, who sees all that others did before.
-    _lock_rated(statements, agents)
+    _lock_rated(statements, sorted({each[:2] for each in ended}))
     newest: dict[tuple[str, str], tuple[float, int]] = {}
-    for tenant, agent, match_at, key, *rating in statements.read_many(_NEWEST, agents):
+    has_won: set[tuple[str, str, int]] = set()
+    tried = list({each[:3] for each in ended})
+    for tenant, agent, challenge_id, wins, match_at, key, *rating in statements.read_many(
+        _SO_FAR, tried
+    ):
         newest[tenant, agent] = (-math.inf, 0) if match_at is None else (match_at, key)
         known = EloRating() if rating[0] is None else EloRating(*rating)
         rated.ratings[tenant, agent] = known
-    tried = list({(each.tenant, each.agent, each.challenge_id) for each in ended})
-    has_won = {tuple(pair) for *pair, wins in statements.read_many(_WINS, tried) if wins}
+        if wins:
+            has_won.add((tenant, agent, challenge_id))
     for each in ended:
         who, ended_at = each[:2], (each.match_at, each.key)
         if ended_at < newest[who]:
@@ -201,12 +197,14 @@ def rate_ended(
 
 def _lock_rated(statements: QuickStatements, agents: list[tuple[str, str]]) -> None:
     """SQLite's writers are alone already."""
-    if statements.is_postgres and len(statements.read_many(_LOCK, agents)) < len(agents):
-        # A newcomer has no row that could be locked. In order: so nobody waits in a circle.
-        newcomer = _take_fields(EloRating())
-        new = [(*who, *newcomer) for who in agents]
-        statements.run_many(f"{_INSERT_RATING} ON CONFLICT DO NOTHING", new)
-        statements.read_many(_LOCK, agents)
+    if not statements.is_postgres:
+        return
+    locked = set(statements.read_many(_LOCK, agents))
+    # A newcomer has no row that could be locked. In order: so nobody waits in a circle.
+    newcomer = _take_fields(EloRating())
+    new = [(*who, *newcomer) for who in agents if who not in locked]
+    if statements.run_many(f"{_INSERT_RATING} ON CONFLICT DO NOTHING", new) < len(new):
+        statements.read_many(_LOCK, agents)  # others were quicker
 
 
 def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> None:

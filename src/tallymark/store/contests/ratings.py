@@ -8,13 +8,15 @@ sees the ratings that follow from those.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import and_, case, func, or_, select
 
 from tallymark.ratings import Counts, EloRating, Pair, elo
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests import matches
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempts, is_unfinished, score_history, scorings
@@ -33,6 +35,30 @@ if TYPE_CHECKING:
     from tallymark.ratings import EloChange, Match
 
 _FIELDS = tuple(asdict(EloRating()))
+_CURRENT = f"""
+    SELECT EXISTS (SELECT 1 FROM challenges WHERE tenant = ? AND frozen_at IS NOT NULL),
+           EXISTS (
+               SELECT 1 FROM attempts WHERE tenant = ? AND state IN ('entered', 'submitted')
+               AND state = 'entered' AND expires_at < ? AND agent = ? AND voided_at IS NULL
+           ) OR EXISTS (
+               SELECT 1 FROM attempts WHERE tenant = ? AND state IN ('entered', 'submitted')
+               AND state = 'submitted' AND match_at IS NOT NULL AND agent = ? AND voided_at IS NULL
+           ),
+           {", ".join(_FIELDS)}
+    FROM (SELECT 1) AS once LEFT JOIN ratings ON ratings.tenant = ? AND ratings.agent = ?
+         AND NOT EXISTS (
+             SELECT 1 FROM disqualified_agents AS gone
+             WHERE gone.tenant = ratings.tenant AND gone.agent = ratings.agent
+         )
+"""  # noqa: S608  our own words
+
+
+class CurrentRating(NamedTuple):
+    """An agent's rating as it is now."""
+
+    elo: EloRating
+    provisional: bool
+    """Attempts of it wait to be scored or to be found out of time."""
 
 
 class Ratings(TenantRows):
@@ -90,17 +116,21 @@ class Ratings(TenantRows):
 
     def of(self, agent: str, *, public: bool = True) -> EloRating:
         """One agent's rating; that of a newcomer if it has played no match."""
-        query = select(*(table.c[name] for name in _FIELDS))
-        query = query.where(table.c.tenant == self._tenant, table.c.agent == agent)
-        query = query.where(is_admitted(self._tenant, table.c.agent))
-        with self._database.read() as connection:
-            known = None
-            if public:
+        return self.current(agent, -math.inf, public=public).elo
+
+    def current(self, agent: str, at: float, *, public: bool = True) -> CurrentRating:
+        """The same, with whether it is provisional at a time."""
+        mine, name = self._tenant, make_storable(agent)
+        values = (mine, mine, at, name, mine, name, mine, name)
+        with self._database.statement() as statements:
+            ((frozen, provisional, *fields),) = statements.read(_CURRENT, *values)
+        rating = EloRating() if fields[0] is None else EloRating(*fields)
+        if public and frozen:
+            with self._database.read() as connection:
                 known = _read_known(repeatable_read(connection), self._tenant, agent)
             if known is not None and agent in known.concerned:
-                return known.elo.get(agent, EloRating())
-            row = connection.execute(query).one_or_none()
-        return EloRating() if row is None else EloRating(*row)
+                rating = known.elo.get(agent, EloRating())
+        return CurrentRating(rating, bool(provisional))
 
     def pairs(self, *, public: bool = True) -> list[Pair]:
         """How every agent fared at every challenge it tried: what `ratings.fit` works from."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from sqlalchemy import bindparam, select, text, update
 
-from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
+from tallymark.errors import Conflict, NotFound
 from tallymark.store.column_types import FiniteFloat
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import dialect_insert
@@ -126,18 +126,15 @@ class Jobs(TenantRows):
     def list(
         self,
         *,
-        state: str | None = None,
+        state: JobState | None = None,
         kind: str | None = None,
+        subject: str | None = None,
         owner: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
         """The newest first; `before` goes on after the last one's number."""
-        if state is not None and state not in get_args(JobState):
-            close = suggest(state, get_args(JobState))
-            known = f"did you mean {close!r}?" if close else ", ".join(get_args(JobState))
-            raise InvalidInput(f"no job has the state {state!r}", hint=known)
-        wanted = {"state": state, "kind": kind, "owner": owner}
+        wanted = {"state": state, "kind": kind, "subject": subject, "owner": owner}
         query = self._select().where(
             *(jobs.c[name] == value for name, value in wanted.items() if value is not None),
             *([] if before is None else [jobs.c.number < before]),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, exists, or_, select
 
-from tallymark.store.reviews.review_tables import COMMENT, reviews
+from tallymark.runs.reviews import COMMENT
+from tallymark.store.reviews.review_tables import reviews
 from tallymark.store.runs.run_tables import case_results as results
 from tallymark.store.runs.run_tables import runs
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from sqlalchemy import Column, ForeignKeyConstraint, Index, Integer, Table
 
+from tallymark.runs.reviews import COMMENT
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
-
-COMMENT = "comment"
-"""What has this name is no score: words alone."""
 
 reviews = Table(
     "reviews",

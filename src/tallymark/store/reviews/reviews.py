@@ -2,112 +2,28 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 from sqlalchemy import exists, select, update
 
 from tallymark.errors import InvalidInput, NotAllowed, NotFound
+from tallymark.runs.reviews import CaseKey, GivenScore, Review
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import dialect_insert, lock_rows
 from tallymark.store.reviews import judged_cases
-from tallymark.store.reviews.review_tables import COMMENT
 from tallymark.store.reviews.review_tables import reviews as table
 from tallymark.store.row_numbers import take_number
 from tallymark.store.runs.run_tables import case_results
-from tallymark.text import clean_line, format_number
+from tallymark.text import clean_line
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, RowMapping
 
-VERDICT = "verdict"
-"""The score that a review of a case gives: whether it is right as a whole."""
-PASS, FAIL = "pass", "fail"
-HALF = 0.5
-"""From here on a value says pass, where nothing else is agreed upon."""
-LONGEST_COMMENT = 10_000
 _LONGEST_NOTE = 400
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,59}")
-_LONGEST_LABEL = 60
 _BEYOND = 2**63
-
-
-class CaseKey(NamedTuple):
-    """A case of a run, asked once."""
-
-    run: str
-    case: str
-    epoch: int = 0
-
-
-class GivenScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says: a value from 0 to 1, a label, words, or several of them."""
-
-    name: str = VERDICT
-    value: float | None = None
-    label: str | None = None
-    comment: str = ""
-
-    def check(self) -> GivenScore:
-        """The same, tidied; what says nothing, or cannot be read later, is refused."""
-        name, label = self.name.strip(), (self.label or "").strip() or None
-        if not _NAME.fullmatch(name):
-            hint = "letters, digits, spaces, '_', '-' and '.', at most 60"
-            raise InvalidInput(f"{clean_line(name, 60)!r} cannot name a score", hint=hint)
-        if self.value is not None and not (math.isfinite(self.value) and 0 <= self.value <= 1):
-            raise InvalidInput(
-                f"a score is from 0 to 1, not {format_number(self.value)}", hint="0.5 is half"
-            )
-        if label is not None and (len(label) > _LONGEST_LABEL or not label.isprintable()):
-            raise InvalidInput(f"a label is a word or a few, at most {_LONGEST_LABEL} characters")
-        if len(self.comment) > LONGEST_COMMENT:
-            raise InvalidInput(f"a comment has at most {LONGEST_COMMENT:,} characters")
-        scored = self.value is not None or label is not None
-        if not scored and not self.comment.strip():
-            raise InvalidInput("it says nothing", hint="give a value, a label or a comment")
-        if name == COMMENT and scored:
-            raise InvalidInput(f"{COMMENT!r} is words alone", hint="name the score otherwise")
-        if label is not None and self.value is None:
-            value = {PASS: 1.0, FAIL: 0.0}.get(label.lower())
-        else:
-            value = self.value
-        return GivenScore(
-            name=name if scored else COMMENT, value=value, label=label, comment=self.comment.strip()
-        )
-
-
-class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's score of a case, or their comment on it."""
-
-    id: str
-    run: str
-    case: str
-    epoch: int
-    name: str
-    author: str
-    value: float | None
-    label: str | None
-    comment: str
-    created_at: float
-    changed_at: float
-
-    @property
-    def key(self) -> CaseKey:
-        """What it is about."""
-        return CaseKey(self.run, self.case, self.epoch)
-
-    @property
-    def says(self) -> str | None:
-        """Its verdict in a word: the label, or on which side of the middle its value is."""
-        if self.label is not None:
-            return self.label.lower()
-        if self.value is None:
-            return None
-        return PASS if self.value >= HALF else FAIL
 
 
 class ReviewFilter(TypedDict, total=False):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests.batch_rows import KeyTaken
+from tallymark.store.contests.batch_rows import Overtaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.row_numbers import take_numbers
 from tallymark.store.traces.labels import find_label_ids, remove_trace_labels
@@ -234,7 +234,7 @@ class TraceBatch:
             self._statements.insert("traces", _NEW_NAMES, rows)
         except self._statements.integrity_error:
             # Another server has just got the first spans of one of them too.
-            raise KeyTaken("a trace came to two servers at once") from None
+            raise Overtaken("a trace came to two servers at once") from None
 
 
 _NEW_NAMES = (

@@ -43,7 +43,7 @@ TracePlace = tuple[float, int]
 """Where a page ends: the start and the key of its last trace."""
 
 
-class TracePage(NamedTuple):
+class RecordPage(NamedTuple):
     """Some traces."""
 
     items: list[TraceRecord]
@@ -63,20 +63,20 @@ class ScoredTrace(NamedTuple):
 
 def list_page(
     database: Database, tenant: str, query: TraceQuery, after: TracePlace | None, limit: int
-) -> TracePage:
+) -> RecordPage:
     """The newest traces that fit, after a place."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         found = compile_filter(statements, tenant, query)
         if found.empty:
-            return TracePage([], None, 0 if query.scanned else None)
+            return RecordPage([], None, 0 if query.scanned else None)
         if query.scanned:
             return _scan(statements, found, query.scanned, after, limit)
         walked = _walk(statements, found, after, limit + 1)
     items = [read_record(row) for row in walked.rows[:limit]]
     if len(walked.rows) > limit:
-        return TracePage(items, (items[-1].started_at, items[-1].key))
-    return TracePage(items, walked.rest, None if walked.rest is None else walked.looked)
+        return RecordPage(items, (items[-1].started_at, items[-1].key))
+    return RecordPage(items, walked.rest, None if walked.rest is None else walked.looked)
 
 
 class _Walked(NamedTuple):
@@ -231,7 +231,7 @@ def _scan(
     terms: Sequence[Term],
     after: TracePlace | None,
     limit: int,
-) -> TracePage:
+) -> RecordPage:
     """Opens the spans of what fits otherwise, newest first, until there are enough."""
     items: list[TraceRecord] = []
     opened = 0
@@ -245,13 +245,13 @@ def _scan(
             if each.key in fits:
                 items.append(each)
                 if len(items) == limit:
-                    return TracePage(items, after, opened)
+                    return RecordPage(items, after, opened)
         opened += walked.looked
         if walked.rest is not None:
             after = walked.rest
         elif len(records) < _SCANNED_AT_ONCE:
-            return TracePage(items, None, opened)
-    return TracePage(items, after, opened)
+            return RecordPage(items, None, opened)
+    return RecordPage(items, after, opened)
 
 
 def _find_in_spans(

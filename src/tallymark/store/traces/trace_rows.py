@@ -70,13 +70,6 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
     lost: Lost | None
     """What was cut or refused of it; None when it is whole."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        told["lost"] = None if self.lost is None else msgspec.structs.asdict(self.lost)
-        del told["key"]
-        return {"id": told.pop("trace_id"), **told}
-
 
 def write_facts(facts: TraceFacts, at: float) -> tuple[Any, ...]:
     """The values of `FACT_NAMES`; a trace that does not say when it began, began when it came."""

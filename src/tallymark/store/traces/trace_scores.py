@@ -45,7 +45,7 @@ _OF_TRACES = ManyQuery(
 )
 
 
-class TraceScore(msgspec.Struct, frozen=True, kw_only=True):
+class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
     """One score of one version of a trace."""
 
     trace: int
@@ -67,17 +67,13 @@ class TraceScore(msgspec.Struct, frozen=True, kw_only=True):
     """When the trace began."""
     is_current: bool = True
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, without what belongs to the tables."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("trace", "started_at"):
-            del told[name]
-        told["author"] = self.author or None
-        return told
-
 
 def write_scores(
-    statements: QuickStatements, tenant: str, scores: Sequence[TraceScore], *, correct: bool = False
+    statements: QuickStatements,
+    tenant: str,
+    scores: Sequence[StoredScore],
+    *,
+    correct: bool = False,
 ) -> int:
     """Writes scores in the transaction that is open; how many were new.
 
@@ -108,26 +104,26 @@ def write_scores(
 
 def read_scores(
     database: Database, tenant: str, keys: Sequence[int], *, all_of_them: bool = False
-) -> dict[int, list[TraceScore]]:
+) -> dict[int, list[StoredScore]]:
     """The scores of traces by their keys: those that count, or all that there ever were."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         rows = statements.read_many(_OF_TRACES, [(key,) for key in keys], tenant)
         replaced = find_replaced(statements, tenant) if rows else {}
-    found: dict[int, list[TraceScore]] = {key: [] for key in keys}
+    found: dict[int, list[StoredScore]] = {key: [] for key in keys}
     for row in rows:
         values = dict(zip(_READ, row, strict=True))
         values["metadata"] = read_json_mapping(values["metadata"])
         values["is_current"] = bool(values["is_current"]) and values["rule"] not in replaced
         if all_of_them or values["is_current"]:
-            found[row[0]].append(TraceScore(**values))
+            found[row[0]].append(StoredScore(**values))
     return found
 
 
 _READ = tuple(name for name in _NAMES if name != "tenant")
 
 
-def _write_row(tenant: str, score: TraceScore, *, is_current: bool) -> tuple[Any, ...]:
+def _write_row(tenant: str, score: StoredScore, *, is_current: bool) -> tuple[Any, ...]:
     texts = (score.label, score.reason, score.error)
     label, reason, error = (None if each is None else make_storable(each) for each in texts)
     return (

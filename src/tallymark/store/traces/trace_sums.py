@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from tallymark.errors import InvalidInput, suggest
 from tallymark.runs.statistics import ClusterMoments, MeanEstimate, estimate_moments
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.trace_filters import compile_filter, write_counted
 from tallymark.traces.trace_query import SCORES
+from tallymark.traces.trace_sum import GROUPS, TraceSum
 
 if TYPE_CHECKING:
     from tallymark.store.database import Database
@@ -36,28 +35,7 @@ _COLUMN_GROUPS: Final = {
     "name": "t.name",
     "status": "t.status",
 }
-_LABEL_GROUPS: Final = ("model", "tool", "tag")
-GROUPS: Final = (*_COLUMN_GROUPS, *_LABEL_GROUPS)
 MOST_GROUPS: Final = 1_000
-
-
-class TraceSum(msgspec.Struct, frozen=True, kw_only=True):
-    """Some traces taken together."""
-
-    group: str | float | None
-    """What they have in common: a label, or the moment at which a time begins."""
-    traces: int
-    errors: int
-    cost: float | None
-    tokens: int | None
-    duration: float | None
-    """The mean, in seconds."""
-    measured: int = 0
-    """How many of them have what is measured."""
-    mean: float | None = None
-    low: float | None = None
-    """With `high`, the 95 % interval of the mean; None where there is none."""
-    high: float | None = None
 
 
 def check_measure(measure: str) -> None:

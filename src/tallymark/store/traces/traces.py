@@ -14,14 +14,14 @@ from tallymark.store.traces.segments import Segment, merge_segments, read_segmen
 from tallymark.store.traces.trace_filters import write_counted, write_origin
 from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
-from tallymark.store.traces.trace_scores import TraceScore, read_scores, write_scores
+from tallymark.store.traces.trace_scores import StoredScore, read_scores, write_scores
 from tallymark.store.traces.trace_sums import TraceSums
 from tallymark.traces.trace_query import SCORE, SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tallymark.store.traces.trace_lists import ScoredTrace, TracePage, TracePlace
+    from tallymark.store.traces.trace_lists import RecordPage, ScoredTrace, TracePlace
     from tallymark.store.traces.trace_settings import TraceSettings
     from tallymark.traces.trace import Trace
     from tallymark.traces.trace_query import TraceQuery
@@ -72,7 +72,7 @@ class Traces(TenantRows):
 
     def page(
         self, query: TraceQuery, *, after: TracePlace | None = None, limit: int = 50
-    ) -> TracePage:
+    ) -> RecordPage:
         """The newest traces that fit a question, after a place; no span is read for what has
         columns.
         """
@@ -96,11 +96,11 @@ class Traces(TenantRows):
 
     def scores(
         self, keys: Sequence[int], *, all_of_them: bool = False
-    ) -> dict[int, list[TraceScore]]:
+    ) -> dict[int, list[StoredScore]]:
         """The scores of traces, by their keys: those that count, or all there ever were."""
         return read_scores(self._database, self._tenant, keys, all_of_them=all_of_them)
 
-    def put_scores(self, scores: Sequence[TraceScore], *, correct: bool = False) -> int:
+    def put_scores(self, scores: Sequence[StoredScore], *, correct: bool = False) -> int:
         """Writes scores; how many were new. `correct` replaces what is there, as people may."""
         return self._database.write(
             lambda connection: write_scores(

@@ -68,8 +68,8 @@ class Witness(TenantRows):
         query = (
             "SELECT at, body FROM attempt_spans WHERE tenant = ? AND attempt = ? ORDER BY number"
         )
-        with self._database.read() as connection:
-            rows = QuickStatements(connection).read(query, self._tenant, attempt_key(attempt_id))
+        with self._database.statement() as statements:
+            rows = statements.read(query, self._tenant, attempt_key(attempt_id))
         return [WitnessedSpans(at, unpack_groups(bytes(body))) for at, body in rows]
 
     def _sign(self, attempt_id: str) -> str:

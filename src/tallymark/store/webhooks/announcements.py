@@ -8,7 +8,7 @@ keeps with what it queues how far it is.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sqlalchemy import func, select
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from tallymark.store.database import Database
 
-EVENTS = ("run.finished", "gate.failed", "record.beaten", "attempt.failed")
-"""What a webhook may want to hear of."""
+EventName = Literal["run.finished", "gate.failed", "record.beaten", "attempt.failed"]
+EVENTS: tuple[EventName, ...] = get_args(EventName)
 ANNOUNCE = "announce"
 """The kind of job."""
 _AT_ONCE = 500

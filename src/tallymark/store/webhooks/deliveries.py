@@ -7,12 +7,13 @@ the job that will send it: what is stored is told, and nothing is told that is n
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 from sqlalchemy import select, update
 
-from tallymark.errors import InvalidInput, NotFound, suggest
+from tallymark.errors import NotFound
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once
 from tallymark.store.jobs.job_bell import find_bell
@@ -47,19 +48,17 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What was or will be sent to a webhook."""
+    """A message to a webhook, and the result of sending it."""
 
-    number: int
-    id: str
+    id: Annotated[str, Meta(description="Sent as `webhook-id`, also when it is sent again.")]
     webhook: str
     event: str
-    body: str
+    body: Annotated[str, Meta(description="What is signed and sent.")]
     created_at: float
     state: DeliveryState
     tries: int
     tried_at: float | None
-    status: int | None
-    """Of the last answer."""
+    status: Annotated[int | None, Meta(description="HTTP status of the last answer.")]
     error: str | None
 
 
@@ -148,18 +147,18 @@ class Deliveries(TenantRows):
             return self._read(connection, delivery_id)
 
     def list(
-        self, webhook: str, *, state: str | None = None, before: int | None = None, limit: int = 50
+        self,
+        webhook: str,
+        *,
+        state: DeliveryState | None = None,
+        before: str | None = None,
+        limit: int = 50,
     ) -> list[Delivery]:
-        """Those of a webhook, the newest first; `before` goes on after the last one's number."""
-        states = get_args(DeliveryState)
-        if state is not None and state not in states:
-            close = suggest(state, states)
-            hint = f"did you mean {close!r}?" if close else f"known are {', '.join(states)}"
-            raise InvalidInput(f"no delivery is {state!r}", hint=hint)
+        """List those of a webhook, newest first; `before` is the last one of the page before."""
         query = select(*_FIELDS).where(
             *self._of(webhook),
             *([] if state is None else [table.c.state == state]),
-            *([] if before is None else [table.c.number < before]),
+            *([] if before is None else [table.c.number < self._find_number(before)]),
         )
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(table.c.number.desc()).limit(limit))
@@ -176,8 +175,9 @@ class Deliveries(TenantRows):
     ) -> None:
         """Writes down what came of sending it."""
         tried = {"state": state, "status": status, "error": error, "tried_at": at}
-        change = update(table).where(table.c.number == delivery.number)
-        change = change.values(**tried, tries=delivery.tries + 1)
+        change = (
+            update(table).where(*self._mine(delivery.id)).values(**tried, tries=delivery.tries + 1)
+        )
         self._database.write(lambda c: c.execute(change).rowcount)
 
     def replay(self, webhook: str, delivery_id: str) -> Delivery:
@@ -188,7 +188,7 @@ class Deliveries(TenantRows):
             if found.webhook != webhook:
                 raise _explain_unknown(delivery_id)
             anew = {"state": "waiting", "tries": 0, "status": None, "error": None}
-            change = update(table).where(table.c.number == found.number)
+            change = update(table).where(*self._mine(delivery_id))
             connection.execute(change.values(**anew, tried_at=None))
             _hasten(connection, self._tenant, found)
             return self._read(connection, delivery_id)
@@ -200,8 +200,14 @@ class Deliveries(TenantRows):
     def _of(self, webhook: str) -> tuple[Any, ...]:
         return (table.c.tenant == self._tenant, table.c.webhook == webhook)
 
+    def _mine(self, delivery_id: str) -> tuple[Any, ...]:
+        return (table.c.tenant == self._tenant, table.c.id == delivery_id)
+
+    def _find_number(self, delivery_id: str) -> Any:
+        return select(table.c.number).where(*self._mine(delivery_id)).scalar_subquery()
+
     def _read(self, connection: Connection, delivery_id: str) -> Delivery:
-        query = select(*_FIELDS).where(table.c.tenant == self._tenant, table.c.id == delivery_id)
+        query = select(*_FIELDS).where(*self._mine(delivery_id))
         row = connection.execute(query).one_or_none()
         if row is None:
             raise _explain_unknown(delivery_id)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 from sqlalchemy import delete, func, insert, select, update
 
 from tallymark.errors import Conflict, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
 from tallymark.store.secrets import find_key, find_or_make_key
-from tallymark.store.webhooks.announcements import mark_all
+from tallymark.store.webhooks.announcements import EventName, mark_all
 from tallymark.store.webhooks.deliveries import queue_waiting
 from tallymark.store.webhooks.webhook_tables import webhooks as table
 from tallymark.text import shorten
@@ -27,14 +28,13 @@ MOST = 20
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """An address, and what it is told of."""
+    """An address that events are sent to."""
 
     id: str
     url: str
-    events: tuple[str, ...]
-    challenge: str | None = None
-    """Only of this one; None is of all."""
-    suite: str | None = None
+    events: tuple[EventName, ...]
+    challenge: Annotated[str | None, Meta(description="Null sends events of all.")] = None
+    suite: Annotated[str | None, Meta(description="Null sends events of all.")] = None
     state: WebhookState = "active"
     made_by: str
     created_at: float

@@ -13,7 +13,7 @@ from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import NotFound
 from tallymark.ratings import Counts, fit
 from tallymark.service.side_places import list_side_places
-from tallymark.service.sight import show_owner
+from tallymark.service.visibility import show_owner
 from tallymark.text import format_rating, format_tick
 from tallymark.web.board_rows import list_dimensions, write_value
 from tallymark.web.head_to_head import Duel, Rival, list_rivals, make_duel

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tallymark.service.sight import show_owner
+from tallymark.service.visibility import show_owner
 from tallymark.web.page import Page
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit

@@ -15,8 +15,8 @@ from tallymark.service.callers import COMPETITORS
 from tallymark.service.submissions import (
     Finding,
     check_answer,
-    find_attempt_bytes,
-    find_competitor,
+    find_most_bytes,
+    find_own_attempt,
     submit_answer,
 )
 from tallymark.text import format_utc_moment
@@ -28,6 +28,7 @@ from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission
+    from tallymark.store.contests.attempt_rows import StoredAttempt
 
 
 class AnswerView(View, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class AnswerView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> View:
     """The open attempt that the address names, or one of its files; one that ended is elsewhere."""
-    attempt = _find_own(visit)
+    attempt = _find_own(visit).attempt
     open_ = attempt.state == "entered" and visit.now < attempt.expires_at
     if not open_:
         if visit.problem is None:
@@ -68,7 +69,7 @@ def gather(visit: Visit) -> View:
     return pick_file(data, wanted) if wanted else _describe(visit, attempt, data)
 
 
-def _find_own(visit: Visit) -> Attempt:
+def _find_own(visit: Visit) -> StoredAttempt:
     """An attempt that the visitor may answer; of any other no more is said than of none."""
     visit.visitor.require_known("an answer is submitted by who entered")
     if visit.caller.role not in COMPETITORS:
@@ -76,12 +77,11 @@ def _find_own(visit: Visit) -> Attempt:
     identifier = visit.params["attempt"]
     if not visit.app.store.exists:
         raise NotFound(f"there is no attempt {identifier[:40]!r}")
-    agent = find_competitor(visit.services, visit.caller, identifier)
-    return visit.app.store.attempts.get_own(identifier, agent)
+    return find_own_attempt(visit.services, visit.caller, identifier)
 
 
 def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
-    challenge = visit.services.competition.find_challenge_of(attempt.id, attempt.agent)
+    challenge = visit.services.competition.find_version(attempt)
     return AnswerView(
         title=f"Attempt {attempt.number} at {challenge.title}",
         id=attempt.id,
@@ -100,7 +100,8 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
 
 
 def _find_most_bytes(visit: Visit) -> int:
-    return find_attempt_bytes(visit.services, visit.caller, _find_own(visit).id)
+    challenge = visit.services.competition.find_version(_find_own(visit).attempt)
+    return find_most_bytes(challenge.submission)
 
 
 def _read_sent(visit: Visit, submission: Submission) -> Payload:
@@ -124,37 +125,35 @@ def _read_sent(visit: Visit, submission: Submission) -> Payload:
     return Payload(submission=answer, metadata=metadata, trajectory=steps)
 
 
-def _look(visit: Visit) -> tuple[Attempt, Payload, Sequence[Finding]]:
+def _look(visit: Visit) -> tuple[StoredAttempt, Payload, Sequence[Finding]]:
     """The answer as it was sent, and all that is found in it."""
-    attempt = _find_own(visit)
+    known = _find_own(visit)
+    attempt = known.attempt
     if attempt.state == "entered" and visit.now >= attempt.expires_at:
         raise Conflict(
             f"the time was up at {format_utc_moment(attempt.expires_at)}",
             hint="what you wrote is still below, to copy; enter again for another attempt",
         )
-    challenge = visit.services.competition.find_challenge_of(attempt.id, attempt.agent)
+    challenge = visit.services.competition.find_version(attempt)
     sent = _read_sent(visit, challenge.submission)
-    return (
-        attempt,
-        sent,
-        check_answer(visit.services, visit.caller, attempt.id, sent, visit.now),
-    )
+    return known, sent, check_answer(visit.services, known, sent, visit.now)
 
 
 def check(visit: Visit) -> Outcome:
     """Says all that is found in an answer, and keeps nothing of it."""
-    attempt, _, findings = _look(visit)
-    return _show_findings(visit, attempt, findings)
+    known, _, findings = _look(visit)
+    return _show_findings(visit, known.attempt, findings)
 
 
 def submit(visit: Visit) -> Outcome:
     """Takes the answer; one that would lose points by its form is held once, for its sender."""
-    attempt, sent, findings = _look(visit)
+    known, sent, findings = _look(visit)
+    attempt = known.attempt
     refused = any(each.severity == "error" for each in findings)
     warned = any(each.severity == "warning" for each in findings)
     if attempt.state == "entered" and (refused or (warned and visit.form.get("do") != "anyway")):
         return _show_findings(visit, attempt, findings, held=True)
-    job = submit_answer(visit.services, visit.caller, attempt.id, sent).job
+    job = submit_answer(visit.services, visit.caller, known, sent).job
     return Outcome(address=f"/attempts/{attempt.id}", job=None if job is None else job.id)
 
 
@@ -169,7 +168,7 @@ def _show_findings(
 
 def withdraw(visit: Visit) -> Outcome:
     """Gives the attempt up, which is a loss."""
-    attempt = _find_own(visit)
+    attempt = _find_own(visit).attempt
     reason = visit.form.get("reason") or None
     visit.app.store.attempts.withdraw(attempt.id, attempt.agent, visit.now, reason=reason)
     return Outcome(address=f"/attempts/{attempt.id}")

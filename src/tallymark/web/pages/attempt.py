@@ -11,7 +11,7 @@ import msgspec
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import NotFound, TallymarkError
-from tallymark.service.sight import (
+from tallymark.service.visibility import (
     find_submission,
     name_visible,
     sees_words,

@@ -9,19 +9,11 @@ import msgspec
 
 from tallymark.errors import FormulaError
 from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.runs.reviews import COMMENT, VERDICT, Review
 from tallymark.runs.run import scan_results
 from tallymark.runs.tally import Tally
-from tallymark.store.reviews.review_tables import COMMENT
-from tallymark.store.reviews.reviews import VERDICT, CaseKey
 from tallymark.web.page import Outcome, Page
-from tallymark.web.review_facts import (
-    ReviewFacts,
-    change_score,
-    describe_reviews,
-    find_author,
-    give_score,
-    withdraw_score,
-)
+from tallymark.web.review_forms import change_score, find_author, give_score, withdraw_score
 from tallymark.web.run_facts import list_checks
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 from tallymark.web.view import View
@@ -32,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_COUNTED = 3_000
 """Results of a run that are counted again for what one of them cost the score."""
+_MOST_REVIEWS = 1000
 SHOWN_SPANS = 100
 """Without script; with it, as many as can be seen."""
 
@@ -69,17 +62,19 @@ class CaseView(View, frozen=True, kw_only=True):
     after: tuple[str, int] | None
     others: list[RunRecord]
     """Other runs of the suite, to compare with."""
-    reviews: list[ReviewFacts]
-    """What people said of it."""
-    edited: ReviewFacts | None
-    may_review: bool
+    reviews: list[Review]
+    """Oldest first."""
+    edited: Review | None
+    author: str | None
+    """The author of the visitor's own scores; None if they may not give any."""
     names: list[str]
     """What people may call a score: as others did, and as its scorers are called."""
 
     @property
-    def mine(self) -> ReviewFacts | None:
+    def mine(self) -> Review | None:
         """The visitor's own verdict."""
-        return next((each for each in self.reviews if each.mine and each.name == VERDICT), None)
+        own = (each for each in self.reviews if each.author == self.author)
+        return next((each for each in own if each.name == VERDICT), None)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each check."""
@@ -89,16 +84,16 @@ class CaseView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> CaseView:
     """The case that the address names."""
     visit.visitor.require_runs()
-    app, name = visit.app, visit.params["case"]
-    runs = visit.tally.runs
+    runs, name = visit.tally.runs, visit.params["case"]
     record = runs.brief(visit.params["run"])
     epoch = _read_epoch(visit)
     result = runs.get_case(record.id, name, epoch)
     falls = lay_out_spans(result.trace)
-    said = describe_reviews(visit, app.store.reviews.of_cases(record.id, [(name, epoch)]))
-    scores = _list_scores(result)
     before, after = runs.find_neighbours(record.id, name, epoch)
     others = runs.list(record.suite, limit=2).items
+    newest = visit.tally.scores.list(run=record.id, case=name, epoch=epoch, limit=_MOST_REVIEWS)
+    said, author = newest.items[::-1], find_author(visit)
+    scores = _list_scores(result)
     return CaseView(
         title=result.name,
         run=record,
@@ -113,15 +108,12 @@ def gather(visit: Visit) -> CaseView:
         after=after,
         others=[each for each in others if each.id != record.id],
         reviews=said,
-        edited=next((each for each in said if each.mine and each.id == visit.get("edit")), None),
-        may_review=find_author(visit) is not None,
+        edited=next(
+            (each for each in said if each.author == author and each.id == visit.get("edit")), None
+        ),
+        author=author,
         names=sorted({*(each.name for each in scores), *(each.name for each in said)} - {COMMENT}),
     )
-
-
-def _find_key(visit: Visit) -> CaseKey:
-    run = visit.tally.runs.brief(visit.params["run"]).id
-    return CaseKey(run, visit.params["case"], _read_epoch(visit))
 
 
 def _read_epoch(visit: Visit) -> int:
@@ -134,7 +126,7 @@ def _stay(visit: Visit) -> Outcome:
 
 
 def _give(visit: Visit) -> Outcome:
-    give_score(visit, _find_key(visit))
+    give_score(visit, visit.params["run"], visit.params["case"], _read_epoch(visit))
     return _stay(visit)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -161,16 +162,19 @@ def gather(visit: Visit) -> ChallengeView:
     """The challenge that the address names."""
     send_on_plain_form(visit)
     store, name = visit.app.store, visit.params["challenge"]
-    kept, seq, _ = visit.find_newest_challenge(name)
-    challenge, public = kept.challenge, visit.public
-    solo = challenge.kind != "versus"
-    board = _Board(visit, kept) if solo else None
     me = visit.get("around") or visit.visitor.agent
-    what_if = try_rule(visit, challenge, me) if solo else None
-    # As somebody types, nothing is read that is not shown.
-    hidden = what_if is not None and what_if.rows and visit.get("part")
-    rows = board.read_rows() if board and not hidden else []
-    here = any(row.agent == me for row in rows)
+    what_if = try_rule(visit, name, me)  # it may take long, and so is not in the snapshot
+    with _read(visit):
+        kept, seq, _ = visit.find_newest_challenge(name)
+        solo = kept.challenge.kind != "versus"
+        board = _Board(visit, kept) if solo else None
+        # As somebody types, nothing is read that is not shown.
+        hidden = what_if is not None and what_if.rows and visit.get("part")
+        rows = board.read_rows() if board and not hidden else []
+        here = any(row.agent == me for row in rows)
+        podium = _make_podium(board.read_first(rows)) if board else []
+        around = board.read_around(me) if board and me and not here else []
+    challenge, public = kept.challenge, visit.public
     charts = visit.get("part") == "charts"
     frozen = kept.is_frozen(visit.now)
     return ChallengeView(
@@ -191,14 +195,14 @@ def gather(visit: Visit) -> ChallengeView:
         live=frozen and not public,
         heading=STRATEGIES[challenge.scoring.strategy].heading.lower(),
         agents=board.size if board else 0,
-        podium=_make_podium(board.read_first(rows)) if board else [],
+        podium=podium,
         rows=rows,
         pager=board.pager if board else visit.read_pager(0),
         text=board.text if board else "",
         sort=board.sort if board else SORTS[0],
         descending=board.descending if board else False,
         sortable=board is not None and board.size <= _SORTABLE,
-        around=board.read_around(me) if board and me and not here else [],
+        around=around,
         me=None if here else me,
         cuts=bool(challenge.scoring.dimensions) and (board is None or board.in_order),
         dimensions=list_dimensions(challenge),
@@ -214,6 +218,11 @@ def gather(visit: Visit) -> ChallengeView:
         values=store.figures.values(name, public=public) if charts and solo else None,
         days=store.figures.days(name, public=public) if charts and solo else {},
     )
+
+
+def _read(visit: Visit) -> AbstractContextManager[object]:
+    """Where nothing is stored there is nothing to open, and the challenge is not found."""
+    return visit.app.store.read() if visit.app.store.exists else nullcontext()
 
 
 def _list_submissions(visit: Visit, name: str) -> list[SideSubmission]:
@@ -268,9 +277,13 @@ class _Board:
         """The rows of this page, in the order that the address asks for."""
         if self.in_order:
             # One more at either end tells ties with those who stand on the next page.
-            before = 1 if self.pager.offset else 0
-            found = self._read_top(self.pager.limit + before + 1, self.pager.offset - before)
-            return self._list(found)[before : before + self.pager.limit]
+            first, end = max(0, self.pager.offset - 1), self.pager.offset + self.pager.limit
+            found = (
+                self._first[first : end + 1]
+                if end < self._reach
+                else self._read_top(end + 1 - first, first)
+            )
+            return self._list(found)[self.pager.offset - first : end - first]
         chosen = self._find_chosen()
         self.pager = msgspec.structs.replace(self.pager, total=len(chosen))
         end = self.pager.offset + self.pager.limit
@@ -278,9 +291,10 @@ class _Board:
 
     def read_first(self, rows: Sequence[BoardRow]) -> Sequence[BoardRow]:
         """Those on the podium, and the one behind them."""
-        if self.in_order and not self.pager.offset and len(rows) > _PODIUM:
+        enough = min(_PODIUM + 1, self.size)
+        if self.in_order and not self.pager.offset and len(rows) >= enough:
             return rows
-        return list_board(self._visit, self._kept.challenge, self._read_top(_PODIUM + 1))
+        return list_board(self._visit, self._kept.challenge, self._first[:enough])
 
     def read_around(self, agent: str) -> list[BoardRow]:
         """An agent with its neighbours."""
@@ -296,15 +310,29 @@ class _Board:
         return list_board(self._visit, self._kept.challenge, standings, self._likely)
 
     @cached_property
+    def _repeated(self) -> bool:
+        """Whether attempts are by the scores that the board is ordered by, and agents are few."""
+        visit, strategy = self._visit, self._kept.challenge.scoring.strategy
+        hidden = visit.public and self._kept.is_frozen(visit.now)
+        return strategy == "custom" and not hidden and self.size <= _REPEATED
+
+    @property
+    def _reach(self) -> int:
+        """How far down the board is read at once for all that the page shows of its top."""
+        page = 0 if self.pager.offset else self.pager.limit
+        return max(_PODIUM, page, _REPEATED if self._repeated else 0) + 1
+
+    @cached_property
+    def _first(self) -> list[Standing]:
+        return self._read_top(self._reach)
+
+    @cached_property
     def _likely(self) -> dict[str, LikelyPlace]:
         """Where all attempts are by the scores that the board is ordered by, and not too many."""
-        challenge, visit = self._kept.challenge, self._visit
-        hidden = visit.public and self._kept.is_frozen(visit.now)
-        if challenge.scoring.strategy != "custom" or hidden or self.size > _REPEATED:
+        if not self._repeated or sum(each.tries for each in self._first) > _MOST_TRIES:
             return {}
-        if sum(each.tries for each in self._read_top(_REPEATED)) > _MOST_TRIES:
-            return {}
-        return find_likely_places(self._store.figures.tries(self._name), find_scale(challenge))
+        scale = find_scale(self._kept.challenge)
+        return find_likely_places(self._store.figures.tries(self._name), scale)
 
     def _find_chosen(self) -> list[Standing]:
         if self.size > _SORTABLE:

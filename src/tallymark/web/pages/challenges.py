@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tallymark.challenges.tracks import Track
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page
-from tallymark.web.pages.tracks import TrackLine, list_tracks
+from tallymark.web.pages.tracks import list_titles
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
@@ -45,7 +46,9 @@ class ChallengesView(View, frozen=True, kw_only=True):
     """All challenges."""
 
     challenges: list[ChallengeLine]
-    tracks: list[TrackLine]
+    tracks: list[Track]
+    titles: dict[str, str]
+    """Titles of challenges by name, for the tracks."""
     total: int
     state: str
 
@@ -86,7 +89,8 @@ def gather(visit: Visit) -> ChallengesView:
     return ChallengesView(
         title="Challenges",
         challenges=[each for each in lines if wanted in ("", each.state)],
-        tracks=list_tracks(visit),
+        tracks=list(visit.tally.tracks.list()),
+        titles=list_titles(visit),
         total=len(found),
         state=wanted,
     )

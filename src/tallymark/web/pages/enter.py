@@ -9,7 +9,7 @@ import msgspec
 
 from tallymark.errors import NotAllowed, WorkFailed
 from tallymark.service.callers import COMPETITORS
-from tallymark.service.sight import speak_for
+from tallymark.service.visibility import speak_for
 from tallymark.web.challenge_terms import (
     ChallengeTerms,
     describe_terms,

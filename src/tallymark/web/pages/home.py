@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
+from tallymark.challenges.tracks import Track
 from tallymark.runs.problems import name_model
-from tallymark.service.reviews import may_review
+from tallymark.service.callers import REPORTERS
 from tallymark.service.runs import SuiteHistory
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
 from tallymark.web.page import Page
-from tallymark.web.pages.tracks import TrackLine, list_tracks
+from tallymark.web.pages.tracks import list_titles
 from tallymark.web.run_facts import find_unrun, judge_suite
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -96,7 +97,9 @@ class HomeView(View, frozen=True, kw_only=True):
     waiting: list[Waiting]
     news: list[News]
     suites: list[SuiteHistory]
-    tracks: list[TrackLine]
+    tracks: list[Track]
+    titles: dict[str, str]
+    """Titles of challenges by name, for the tracks."""
     boards: list[BoardGlimpse]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -124,7 +127,8 @@ def gather(visit: Visit) -> HomeView:
         waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
         news=news,
         suites=suites,
-        tracks=list_tracks(visit)[:_TRACKS],
+        tracks=visit.tally.tracks.list(limit=_TRACKS).items,
+        titles=list_titles(visit),
         boards=boards,
     )
 
@@ -226,10 +230,9 @@ def _list_waiting(visit: Visit) -> Iterable[Waiting]:
 
 def _list_reviews(visit: Visit) -> Iterable[Waiting]:
     """What those who judge cases have to settle among themselves."""
-    if not may_review(visit.caller):
+    if visit.caller.role not in REPORTERS:
         return
-    seen = visit.services.reviews.read_cases(most=_REVIEWS)
-    if disputed := sum(each.disputed for each in seen):
+    if disputed := visit.tally.scores.queue("disputed", newest=_REVIEWS).counts.disputed:
         words = f"{format_count(disputed, 'case')} on which judges and people disagree"
         yield Waiting(words=words, link="/review?show=disputed")
 

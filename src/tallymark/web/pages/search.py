@@ -60,7 +60,7 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
             yield Found(
                 kind="Challenge", name=each.title, link=f"/challenges/{each.name}", about=each.name
             )
-    for track in visit.list_tracks():
+    for track in visit.tally.tracks.list():
         if text.casefold() in f"{track.name} {track.title}".casefold():
             link = f"/tracks/{quote(track.name, safe='')}"
             yield Found(kind="Track", name=track.title, link=link, about=track.name)

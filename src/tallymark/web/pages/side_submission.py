@@ -10,7 +10,7 @@ import msgspec
 from tallymark.challenges.kept_submission import SideVerdict
 from tallymark.errors import NotFound
 from tallymark.service.side_submissions import find_side_submission
-from tallymark.service.sight import tells_words
+from tallymark.service.visibility import view_challenge
 from tallymark.web.file_list import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
 from tallymark.web.page import Page
 from tallymark.web.view import View
@@ -86,7 +86,7 @@ def gather(visit: Visit) -> View:
         archive=ARCHIVE if len(files) > 1 else "",
         verdicts=found.verdicts,
         frozen=not visit.visitor.may_organise and kept.is_frozen(visit.now),
-        told=visit.visitor.may_organise or tells_words(visit.services, found.challenge),
+        told=view_challenge(visit.services, visit.caller, found.challenge).shows_words,
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.store.traces.trace_rows import TraceRecord
-from tallymark.store.traces.trace_scores import TraceScore
+from tallymark.service.callers import REPORTERS
+from tallymark.service.traces import TraceDetails, TraceScore
 from tallymark.text import format_count
+from tallymark.traces.trace import Trace
 from tallymark.web.page import Outcome, Page
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 from tallymark.web.view import View
@@ -28,33 +29,41 @@ _LOST = {
 class TraceView(View, frozen=True, kw_only=True):
     """A trace with its spans and scores."""
 
-    trace: TraceRecord
+    trace: TraceDetails
     version: int
     """The one that is shown."""
     lost: list[str]
-    scores: list[TraceScore]
-    past: list[TraceScore]
     turns: list[Turn]
     spans: list[SpanLine]
     seconds: float
     names: list[str]
     """Of scores that others have given."""
+    may_score: bool
+
+    @property
+    def scores(self) -> list[TraceScore]:
+        """Scores that count."""
+        return [each for each in self.trace.scores if each.is_current]
+
+    @property
+    def past(self) -> list[TraceScore]:
+        """Scores that were replaced."""
+        return [each for each in self.trace.scores if not each.is_current]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each score."""
-        return (each.to_dict() for each in self.scores)
+        """Return a row for each score."""
+        return (msgspec.structs.asdict(each) for each in self.scores)
 
 
 def gather(visit: Visit) -> TraceView:
-    """The trace that the address names, as it is or as it was."""
     visit.visitor.require_runs()
     version = visit.read_number("version", 0, 2**31) or None
-    shown = visit.services.traces.show(visit.params["trace"], version)
-    record, trace = shown.record, shown.trace
+    record = visit.tally.traces.get(visit.params["trace"], version)
+    trace = Trace.from_dict(record.trace)
     fall = lay_out_spans(trace)
     lost = {} if record.lost is None else msgspec.structs.asdict(record.lost)
     return TraceView(
-        title=record.name or record.trace_id,
+        title=record.name or record.id,
         trace=record,
         version=version or record.version,
         lost=[
@@ -62,19 +71,18 @@ def gather(visit: Visit) -> TraceView:
             for name, count in lost.items()
             if count
         ],
-        scores=[each for each in shown.scores if each.is_current],
-        past=[each for each in shown.scores if not each.is_current],
         turns=list_turns(trace.first_input, trace.answer or record.answered or "", trace),
         spans=fall.lines,
         seconds=fall.seconds,
         names=_suggest_names(visit),
+        may_score=visit.caller.role in REPORTERS,
     )
 
 
 def _suggest_names(visit: Visit) -> list[str]:
-    """Of scores that there are already, whoever gave them."""
-    names = visit.app.store.traces.score_names()
-    return list(dict.fromkeys(each.partition(".")[2] for each in names))[:50]
+    """Names of scores that traces have already."""
+    choices = visit.tally.traces.choices()
+    return list(dict.fromkeys([*choices.score, *choices.people]))[:50]
 
 
 def add_score(visit: Visit) -> Outcome:
@@ -86,11 +94,10 @@ def add_score(visit: Visit) -> Outcome:
         value = float(text) if text else None
     except ValueError:
         raise InvalidInput(f"{text[:40]!r} is no number", hint="write one from 0 to 1") from None
-    visit.services.traces.add_score(
+    visit.tally.traces.score(
         visit.params["trace"],
         form.require("name", "the score has no name"),
         value,
-        author=visit.caller.name,
         label=form.get("label") or None,
         reason=form.get("reason") or None,
         expected=form.get("expected") or None,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.service.trace_questions import TraceComparison
+from tallymark.service.traces import TraceComparison
 from tallymark.traces.trace_query import SCORES
 from tallymark.web.page import Page
 from tallymark.web.pages.traces import name_measure
@@ -60,10 +60,10 @@ def gather(visit: Visit) -> TraceComparisonView:
     plain = TraceComparisonView(
         title="Two filters compared", first=first, second=second, wrong=None, measures=[]
     )
-    if not visit.app.store.exists:
+    traces = visit.tally.traces
+    if not traces.list(limit=1).items:
         return plain
-    names = visit.app.store.traces.score_names()
-    measures = [*names, *_LOWER_IS_BETTER]
+    measures = [*traces.choices().measures, *_LOWER_IS_BETTER]
     try:
         found = [_measure(visit, first, second, each) for each in measures]
     except InvalidInput as error:
@@ -72,7 +72,7 @@ def gather(visit: Visit) -> TraceComparisonView:
 
 
 def _measure(visit: Visit, first: str, second: str, measure: str) -> MeasuredDifference:
-    found = visit.services.traces.compare(first, second, measure)
+    found = visit.tally.traces.compare(first, second, measure)
     better = -1 if measure in _LOWER_IS_BETTER else 1
     tone = ""
     if found.low is not None and found.high is not None:

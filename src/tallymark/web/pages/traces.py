@@ -13,45 +13,18 @@ import msgspec
 from tallymark.charts.frame import Chart
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import InvalidInput
-from tallymark.store.traces.trace_rows import TraceRecord
-from tallymark.store.traces.trace_scores import TraceScore
-from tallymark.store.traces.trace_sums import GROUPS, TraceSum
-from tallymark.suites.imports.imported_suite import write_yaml
+from tallymark.service.traces import LeftOutTrace, TraceItem
 from tallymark.text import format_money_tick, format_tick, format_value
-from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES
+from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES, parse_query
+from tallymark.traces.trace_sum import GROUPS, TraceSum
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 _ROWS = 50
-_MOST_POINTS = 120
-_STEPS = (60.0, 300.0, 3600.0, 6 * 3600.0, 86_400.0, 7 * 86_400.0)
-"""Of the chart: the smallest of which there are not too many."""
 _MOST_CHOSEN = 200
 _LOWEST = 0.5
 """Scores below it stand out."""
-
-
-class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace in the list."""
-
-    id: str
-    name: str
-    service: str | None
-    version: str | None
-    status: str
-    state: str
-    error: str | None
-    started_at: float
-    duration: float
-    cost: float | None
-    tokens: int | None
-    spans: int
-    asked: str | None
-    score: float | None
-    """The one that the page is about."""
-    lowest: str
-    """The lowest of its other scores, in words."""
 
 
 class TracesView(View, frozen=True, kw_only=True):
@@ -65,7 +38,7 @@ class TracesView(View, frozen=True, kw_only=True):
     measures: list[str]
     by: str
     groups: list[TraceSum]
-    traces: list[TraceLine]
+    traces: list[TraceItem]
     whole: TraceSum | None
     points: list[TraceSum]
     step: float
@@ -102,8 +75,19 @@ class TracesView(View, frozen=True, kw_only=True):
         form = "%d %b" if self.step >= 86_400 else "%d %b %H:%M"
         return f"{datetime.fromtimestamp(at, UTC):{form}}".lstrip("0")
 
+    def find_score(self, trace: TraceItem) -> float | None:
+        """The mean of the scores that the page is about."""
+        found = [value for name, value in _list_values(trace) if name == self.measure]
+        return fmean(found) if found else None
+
+    def find_lowest(self, trace: TraceItem) -> str:
+        """The lowest of the other scores in words, if it is low."""
+        others = [(value, name) for name, value in _list_values(trace) if name != self.measure]
+        value, name = min(others, default=(1.0, ""))
+        return f"{name_measure(name)} {format_value(value)}" if value < _LOWEST else ""
+
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each trace."""
+        """Return a row for each trace."""
         return (msgspec.structs.asdict(each) for each in self.traces)
 
 
@@ -121,7 +105,7 @@ class SuiteView(View, frozen=True, kw_only=True):
     cases: int
     unchecked: int
     """Cases that check nothing: nobody said what is expected."""
-    left_out: list[tuple[str, str]]
+    left_out: list[LeftOutTrace]
 
 
 def name_measure(measure: str) -> str:
@@ -138,10 +122,9 @@ def gather(visit: Visit) -> TracesView:
     visit.visitor.require_runs()
     text = visit.get("q").strip()
     by = visit.choose("by", ("", *GROUPS))
-    traces = visit.services.traces
-    empty = not visit.app.store.exists or not traces.page("", limit=1).items
-    names = [] if empty else visit.app.store.traces.score_names()
-    measures = [*names, "error", "cost", "duration", "tokens"]
+    traces = visit.tally.traces
+    empty = not traces.list(limit=1).items
+    measures = [*traces.choices().measures, "error", "cost", "duration", "tokens"]
     measure = visit.choose("measure", tuple(measures))
     plain = TracesView(
         title="Traces",
@@ -162,94 +145,41 @@ def gather(visit: Visit) -> TracesView:
     if empty:
         return plain
     try:
-        query = traces.read_filter(text)
+        query = parse_query(text, now=visit.now)
     except InvalidInput as error:
         return msgspec.structs.replace(plain, wrong=error.problems[0].render())
-    page = traces.page(text, after=_read_place(visit), limit=_ROWS)
-    scores = traces.find_scores(page.items)
-    found = msgspec.structs.replace(
-        plain,
-        traces=[_describe(each, scores[each.key], measure) for each in page.items],
-        next=None if page.next is None else "{!r}~{}".format(*page.next),
-        scanned=page.scanned,
-    )
-    if query.scanned:  # what only spans tell cannot be summed
+    page = traces.list(text, _ROWS, visit.get("after") or None)
+    found = msgspec.structs.replace(plain, traces=page.items, next=page.next, scanned=page.scanned)
+    if query.scanned:  # sums are of columns alone
         return found
-    points, step = _follow(visit, text, measure)
+    over_time = traces.sums(text, every="auto", measure=measure)
     return msgspec.structs.replace(
         found,
-        whole=traces.sum_all(text, measure),
-        points=points,
-        step=step,
-        groups=traces.sum_by(text, by, measure)[:_ROWS] if by else [],
+        whole=over_time.whole,
+        points=over_time.items,
+        step=over_time.step,
+        groups=traces.sums(text, by, measure=measure).items[:_ROWS] if by else [],
     )
 
 
-def _read_place(visit: Visit) -> tuple[float, int] | None:
-    text = visit.get("after")
-    if not text:
-        return None
-    started, _, key = text.partition("~")
-    try:
-        return float(started), int(key)
-    except ValueError:
-        raise InvalidInput("after= is no place in the list", hint="begin without it") from None
-
-
-def _follow(visit: Visit, text: str, measure: str) -> tuple[list[TraceSum], float]:
-    """Over time in days, or in finer steps where that is few points."""
-    traces = visit.services.traces
-    days = traces.sum_over_time(text, 86_400.0, measure)
-    if not days:
-        return [], 86_400.0
-    span = float(days[-1].group or 0.0) - float(days[0].group or 0.0) + 86_400.0
-    step = next((each for each in _STEPS if span / each <= _MOST_POINTS), _STEPS[-1])
-    return traces.sum_over_time(text, step, measure)[-_MOST_POINTS:], step
-
-
-def _describe(record: TraceRecord, scores: list[TraceScore], measure: str) -> TraceLine:
-    known = [(_name_score(each), each.value) for each in scores if each.value is not None]
-    mine = [value for name, value in known if name == measure]
-    others = sorted((value, name_measure(name)) for name, value in known if name != measure)
-    low = others[0] if others and others[0][0] < _LOWEST else None
-    return TraceLine(
-        id=record.trace_id,
-        name=record.name,
-        service=record.service,
-        version=record.service_version,
-        status=record.status,
-        state=record.state,
-        error=record.error,
-        started_at=record.started_at,
-        duration=record.duration,
-        cost=record.cost,
-        tokens=record.tokens,
-        spans=record.spans,
-        asked=record.asked,
-        score=fmean(mine) if mine else None,
-        lowest="" if low is None else f"{low[1]} {format_value(low[0])}",
-    )
-
-
-def _name_score(score: TraceScore) -> str:
-    """As filters name it."""
-    return f"{PEOPLE if score.author else SCORE}{score.name}"
+def _list_values(trace: TraceItem) -> Iterable[tuple[str, float]]:
+    """Scores with their names as filters write them."""
+    for each in trace.scores:
+        if each.value is not None:
+            yield f"{PEOPLE if each.author else SCORE}{each.name}", each.value
 
 
 def make_test(visit: Visit) -> Outcome:
     """A suite of the traces that were chosen, or of all that fit the filter."""
     visit.visitor.require_runs()
     chosen = visit.form.get_all("trace")
-    made = visit.services.traces.make_suite(
-        filter_=visit.form.get("q"),
-        traces=chosen[:_MOST_CHOSEN] or None,
-        name="from-production",
-        limit=_MOST_CHOSEN,
+    made = visit.tally.traces.make_suite(
+        visit.form.get("q"), chosen[:_MOST_CHOSEN] or None, limit=_MOST_CHOSEN
     )
     view = SuiteView(
         title="A test of these",
-        suite=write_yaml(made.document),
-        cases=len(made.document["evals"]),
+        suite=made.suite,
+        cases=made.cases,
         unchecked=made.unchecked,
         left_out=made.left_out[:50],
     )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.service.ratings import find_track_board
+from tallymark.challenges.tracks import TrackStanding
+from tallymark.service.cursors import write_cursor
+from tallymark.service.tracks import TrackBoard
 from tallymark.web.board_rows import write_values
 from tallymark.web.page import Page
 from tallymark.web.pages.challenges import ChallengeState, find_state
-from tallymark.web.pages.tracks import HOW
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
-if TYPE_CHECKING:
-    from tallymark.challenges.tracks import Track, TrackStanding
-
-_AROUND = 3
 _MISSING = {
     "zero": "No score at a challenge counts as 0.",
     "skip": "A challenge without a score is left out.",
@@ -33,121 +30,105 @@ class TrackChallenge(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     state: ChallengeState
+    frozen: bool
 
 
 class TrackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a track."""
+    """A place in a track, as people read it."""
 
-    rank: int
-    agent: str
+    standing: TrackStanding
     name: str
-    value: float | None
     shown: str
-    """The value as people read it."""
-    scores: dict[str, float | None]
     parts: list[str]
-    """The best score at each challenge, as people read it; empty where there is none."""
+    """The best score at each challenge; empty where there is none."""
     share: float
     """Of the best value of the track, for a bar."""
-    completed_at: float
-    error: str | None
-    """Why there is no value."""
     me: bool
+
+    @property
+    def agent(self) -> str:
+        return self.standing.agent
 
 
 class TrackView(View, frozen=True, kw_only=True):
     """A track with a page of its board."""
 
-    name: str
-    how: str
-    """What its value is, in words; empty where that is a formula."""
-    combine: str
-    missing: str
-    """What no score counts for."""
+    board: TrackBoard
+    around: list[TrackStanding]
+    """The places around `me`, if they are on another page."""
+    best: float
+    """The best value of the track."""
     challenges: list[TrackChallenge]
-    frozen: list[str]
-    """Titles of its challenges whose public boards stand still."""
     live: bool
     """Whether this is what the public does not see."""
-    agents: int
-    rows: list[TrackRow]
     pager: Pager
     me: str | None
-    """Whose place is on another page."""
-    around: list[TrackRow]
+
+    @property
+    def missing(self) -> str:
+        return _MISSING[self.board.track.rule]
+
+    @property
+    def frozen(self) -> list[str]:
+        """Titles of the challenges whose public boards stand still."""
+        return [each.title for each in self.challenges if each.frozen]
+
+    def make_rows(self, standings: Sequence[TrackStanding]) -> list[TrackRow]:
+        """Write the numbers of places so that digits line up."""
+        values = _write_column([each.value for each in standings])
+        names = [each.name for each in self.challenges]
+        columns = [_write_column([each.scores[name] for each in standings]) for name in names]
+        return [
+            TrackRow(
+                standing=each,
+                name=self.board.names.get(each.agent, each.agent),
+                shown=values[place],
+                parts=[column[place] for column in columns],
+                share=max(0.0, (each.value or 0.0) / self.best) if self.best > 0 else 0.0,
+                me=each.agent == self.me,
+            )
+            for place, each in enumerate(standings)
+        ]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each place, with a column for each challenge."""
-        for row in self.rows:
-            flat = msgspec.structs.asdict(row)
-            del flat["parts"], flat["share"], flat["me"]
+        """Return a row for each place, with a column for each challenge."""
+        for each in self.board.items:
+            flat = msgspec.structs.asdict(each)
+            flat["name"] = self.board.names.get(each.agent, each.agent)
             yield flat | {f"scores.{name}": score for name, score in flat.pop("scores").items()}
 
 
 def gather(visit: Visit) -> TrackView:
-    """The track that the address names."""
-    track = visit.find_track(visit.params["track"])
-    kept = [visit.find_challenge(name) for name in track.challenges]
-    lines = find_track_board(visit.services, visit.caller, track, public=visit.public)
-    pager = visit.read_pager(len(lines))
-    shown = lines[pager.offset : pager.offset + pager.limit]
+    name, tracks, live = visit.params["track"], visit.tally.tracks, not visit.public
+    pager = visit.read_pager(0)
+    cursor = write_cursor(pager.offset)
+    board = tracks.board(name, limit=pager.limit, cursor=cursor, live=live)
+    first = tracks.board(name, limit=1, live=live).items if pager.offset else board.items
     me = visit.get("around") or visit.visitor.agent
-    elsewhere = me is not None and all(each.agent != me for each in shown)
-    around = _cut_around(lines, me) if me and elsewhere else []
-    frozen = [each.challenge.title for each in kept if each.is_frozen(visit.now)]
-    most = max((each.value for each in lines if each.value is not None), default=0.0)
+    around: list[TrackStanding] = []
+    if me and all(each.agent != me for each in board.items):
+        near = tracks.board(name, around=me, live=live)
+        around = near.items
+        board.names |= near.names
+    kept = [visit.find_challenge(each) for each in board.track.challenges]
     return TrackView(
-        title=track.title,
-        name=track.name,
-        how=HOW.get(track.combine, ""),
-        combine=track.combine,
-        missing=_MISSING[track.rule],
+        title=board.track.title,
+        board=board,
+        around=around,
+        best=(first[0].value or 0.0) if first else 0.0,
         challenges=[
             TrackChallenge(
                 name=each.challenge.name,
                 title=each.challenge.title,
                 state=find_state(each, visit.now),
+                frozen=each.is_frozen(visit.now),
             )
             for each in kept
         ],
-        frozen=frozen,
-        live=bool(frozen) and not visit.public,
-        agents=len(lines),
-        rows=_list_rows(visit, track, shown, most),
-        pager=pager,
-        me=me if around else None,
-        around=_list_rows(visit, track, around, most),
+        live=not visit.public and any(each.is_frozen(visit.now) for each in kept),
+        pager=msgspec.structs.replace(pager, total=board.agents),
+        me=me,
     )
-
-
-def _cut_around(lines: Sequence[TrackStanding], agent: str) -> Sequence[TrackStanding]:
-    at = next((place for place, each in enumerate(lines) if each.agent == agent), None)
-    return [] if at is None else lines[max(0, at - _AROUND) : at + _AROUND + 1]
-
-
-def _list_rows(
-    visit: Visit, track: Track, lines: Sequence[TrackStanding], most: float
-) -> list[TrackRow]:
-    """Places with all that a row shows; `most` is the best value of the track."""
-    names = visit.app.store.agents.names(each.agent for each in lines)
-    values = _write_column([each.value for each in lines])
-    columns = [_write_column([each.scores[name] for each in lines]) for name in track.challenges]
-    return [
-        TrackRow(
-            rank=each.rank,
-            agent=each.agent,
-            name=names.get(each.agent, each.agent),
-            value=each.value,
-            shown=values[place],
-            scores=each.scores,
-            parts=[column[place] for column in columns],
-            share=max(0.0, (each.value or 0.0) / most) if most > 0 else 0.0,
-            completed_at=each.completed_at,
-            error=each.error,
-            me=each.agent in (visit.visitor.agent, visit.get("around")),
-        )
-        for place, each in enumerate(lines)
-    ]
 
 
 def _write_column(values: Sequence[float | None]) -> list[str]:

@@ -9,7 +9,14 @@ import msgspec
 
 from tallymark.challenges.attempt import Attempt
 from tallymark.store.contests.audit_log import HIDDEN
-from tallymark.web.organising import JobLine, begin, describe_job, lead_back, retry_job
+from tallymark.web.organising import (
+    JobLine,
+    begin,
+    describe_job,
+    find_last_job,
+    lead_back,
+    retry_job,
+)
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -51,7 +58,7 @@ def gather(visit: Visit) -> OrganisedAttempt:
     """As it is, past every freeze."""
     begin(visit)
     found = _find(visit)
-    job = visit.app.store.jobs.find("score", found.id)
+    job = find_last_job(visit, "score", found.id)
     return OrganisedAttempt(
         title=f"Attempt {found.number} by {found.agent}",
         id=found.id,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.service.jobs import Job, JobState
 from tallymark.store.contests.pauses import PluginPause
-from tallymark.store.jobs.jobs import Job
 from tallymark.text import format_count
 from tallymark.web.organising import (
     JobLine,
@@ -17,6 +17,7 @@ from tallymark.web.organising import (
     cancel_job,
     describe_entries,
     describe_job,
+    find_last_job,
     lead_back,
     list_pauses,
     resume,
@@ -96,10 +97,9 @@ def gather(visit: Visit) -> OrganiserView:
     wanted = [each for name, each in counts.items() if chosen in ("", name)]
     pager = visit.read_pager(sum(each.count for each in wanted), _SHOWN)
     found = store.figures.waiting(chosen or None, limit=pager.limit, offset=pager.offset)
-    jobs = visit.services.jobs
-    states = ("running", "queued", "set_aside", "failed")
+    states: tuple[JobState, ...] = ("running", "queued", "set_aside", "failed")
     by_state = {
-        state: jobs.list(visit.caller, state=state, limit=_OF_EACH_STATE) for state in states
+        state: visit.tally.jobs.list(state=state, limit=_OF_EACH_STATE).items for state in states
     }
     live = [
         each for state in states[:2] for each in by_state[state] if each.kind in ("rescore", "run")
@@ -147,12 +147,12 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
 
 
 def _is_last(visit: Visit, job: Job) -> bool:
-    last = visit.app.store.jobs.find(job.kind, job.subject)
+    last = find_last_job(visit, job.kind, job.subject)
     return last is None or last.id == job.id
 
 
 def _describe_waiting(visit: Visit, attempt: Attempt) -> WaitingLine:
-    job = visit.app.store.jobs.find("score", attempt.id)
+    job = find_last_job(visit, "score", attempt.id)
     line = None if job is None or job.ended else describe_job(job, visit)
     if line is not None and line.state == "running":
         why = "being scored"

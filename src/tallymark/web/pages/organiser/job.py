@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.rescore_plan import Rescoring
-from tallymark.store.jobs.jobs import Job
+from tallymark.service.jobs import Job
 from tallymark.web.organising import JobLine, begin, cancel_job, describe_job, retry_job
 from tallymark.web.page import Page
 from tallymark.web.rescored_moves import MovedLine, RatingLine, list_moves, list_rating_lines
@@ -20,11 +20,6 @@ class JobView(View, frozen=True, kw_only=True):
     """One job."""
 
     job: JobLine
-    created_at: float
-    started_at: float | None
-    finished_at: float | None
-    failures: int
-    takeovers: int
     rescoring: Rescoring | None
     moves: list[MovedLine]
     ratings: list[RatingLine]
@@ -38,16 +33,11 @@ class JobView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> JobView:
     """Of the visitor's tenant."""
     begin(visit)
-    job = visit.services.jobs.get(visit.caller, visit.params["job"])
+    job = visit.tally.jobs.get(visit.params["job"])
     line, rescoring = describe_job(job, visit), read_rescoring(job)
     return JobView(
         title=f"{line.words} {job.subject}: {job.state.replace('_', ' ')}",
         job=line,
-        created_at=job.created_at,
-        started_at=job.started_at,
-        finished_at=job.finished_at,
-        failures=job.failures,
-        takeovers=job.takeovers,
         rescoring=rescoring,
         moves=[] if rescoring is None else list_moves(visit, rescoring),
         ratings=[] if rescoring is None else list_rating_lines(visit, rescoring),

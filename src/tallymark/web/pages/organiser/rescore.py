@@ -91,7 +91,7 @@ def gather(visit: Visit) -> RescoreView:
 
 
 def _find_preview(visit: Visit, name: str, job: str) -> Rescoring | None:
-    found = visit.services.jobs.get(visit.caller, job)
+    found = visit.tally.jobs.get(job)
     return read_rescoring(found) if (found.kind, found.subject) == ("rescore", name) else None
 
 

@@ -53,3 +53,15 @@ def test_trying_changes_nothing(shared: Server) -> None:
     )
     assert tried.status_code == 200
     assert shared.v1("rita", "GET", "/scores?name=tried").json()["items"] == []
+
+
+def test_a_review_is_in_the_queue_and_beside_the_result_of_its_case(shared: Server) -> None:
+    assert give(shared, "rita", label="pass").is_success
+    mine = shared.v1("rita", "GET", "/scores/queue?show=mine").json()
+    assert [(each["case"], each["mine"]) for each in mine["items"]] == [("a", "pass")]
+    assert mine["counts"]["mine"] == 1
+    assert shared.v1("alice", "GET", "/scores/queue").json()["counts"]["mine"] == 0
+    case = shared.v1("victor", "GET", "/scores/case?run=latest&case=a").json()["case"]
+    assert (case["people"]["rita"], case["result"]["case"]) == ("pass", "a")
+    assert "rita" in {each["author"] for each in case["reviews"]}
+    assert shared.v1("victor", "GET", "/scores/case?run=latest&case=none").status_code == 404

@@ -1,11 +1,13 @@
-"""What a caller may see of contests: public or live, their own, or nothing at all."""
+"""Visibility of challenges, boards, attempts and agents, by caller."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.kept_submission import KeptSubmission
@@ -18,6 +20,13 @@ from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.contests.score_rows import ScoreEntry
 
+Live = Annotated[
+    bool | None,
+    Meta(
+        description="For organisers: true shows what came after a freeze too, false what the"
+        " public sees."
+    ),
+]
 _NUMBERS = frozenset(
     (
         *("score_breakdown", "dimension_score", "constraint_violations", "constraint_effect"),
@@ -30,67 +39,116 @@ _NAMELESS = frozenset({*KEY_ROLES, SYSTEM, OPERATOR})
 """What may begin the name of who acted, and says what they are, not who."""
 
 
-def find_visible(services: TenantServices, caller: Caller, name: str) -> StoredChallenge:
-    """A challenge that the caller may know of; of any other no more is said than of none."""
-    return find_newest_visible(services, caller, name)[0]
+@dataclass(frozen=True, slots=True)
+class ChallengeView:
+    """A challenge that a caller may know of, and how much of it they may see."""
+
+    stored: StoredChallenge
+    at: float
+    is_organiser: bool
+    """Files, truth, scripts and the log are for organisers; so is what came after a freeze."""
+    public: bool
+    """Whether the board is shown as the public sees it."""
+    newest: tuple[int, int] = (0, 0)
+    """The last log entries of the challenge and of its tenant: all that a board depends on."""
+
+    @property
+    def frozen(self) -> float | None:
+        """Since when the public board stands still."""
+        return self.stored.freezes_at if self.stored.is_frozen(self.at) else None
+
+    @property
+    def hides_live(self) -> bool:
+        """Whether the board that is shown stands still."""
+        return self.public and self.frozen is not None
+
+    @property
+    def shows_words(self) -> bool:
+        """Whether the words about others' answers are shown: the challenge is over, nothing frozen.
+
+        See docs/decisions/0043.
+        """
+        return self.is_organiser or (
+            "closed" in self.stored.describe_state(self.at) and self.frozen is None
+        )
 
 
-def find_newest_visible(
-    services: TenantServices, caller: Caller, name: str
-) -> tuple[StoredChallenge, int, int]:
-    """The same with the last entries of the log that its board depends on."""
-    if caller.role != "anonymous":
-        return services.store.challenges.find_newest(name)
+def view_challenge(
+    services: TenantServices, caller: Caller | None, name: str, live: bool | None = None
+) -> ChallengeView:
+    """Decide how much of a challenge a caller may see; an unknown one is like a hidden one.
+
+    Without `live`, organisers see the live board, and others what the public sees.
+    """
+    hidden = NotFound(f"there is no challenge {name!r}", hint="it may need a key")
     try:
-        found = services.store.challenges.find_newest(name)
+        stored, seq, tenant_seq = services.store.challenges.find_newest(name)
     except NotFound:
-        found = None  # what is suggested may be private
-    if found is None or found[0].challenge.visibility != "public":
-        raise NotFound(f"there is no challenge {name!r}", hint="it may need a key")
-    return found
+        if _is_known(caller):
+            raise
+        raise hidden from None  # a suggested name may be private
+    if not _is_known(caller) and stored.challenge.visibility != "public":
+        raise hidden
+    return ChallengeView(
+        stored=stored,
+        at=services.now,
+        is_organiser=sees_live(caller),
+        public=is_public(caller, live),
+        newest=(seq, tenant_seq),
+    )
 
 
-def list_visible(services: TenantServices, caller: Caller) -> list[StoredChallenge]:
-    """All challenges that the caller may know of."""
+def view_challenges(services: TenantServices, caller: Caller | None) -> list[ChallengeView]:
+    """List all challenges that a caller may know of, by name."""
+    at, is_organiser = services.now, sees_live(caller)
     return [
-        each
+        ChallengeView(stored=each, at=at, is_organiser=is_organiser, public=not is_organiser)
         for each in services.store.challenges.all()
-        if caller.role != "anonymous" or each.challenge.visibility == "public"
+        if _is_known(caller) or each.challenge.visibility == "public"
     ]
 
 
-def name_visible(services: TenantServices, caller: Caller) -> list[str] | None:
-    """The challenges whose matches the caller may know of; None where that is all."""
-    return services.store.challenges.public_names() if caller.role == "anonymous" else None
+def _is_known(caller: Caller | None) -> bool:
+    return caller is None or caller.role != "anonymous"
 
 
-def find_visible_track(services: TenantServices, caller: Caller, name: str) -> Track:
-    """A track all of whose challenges the caller may know of."""
+def find_visible(services: TenantServices, caller: Caller | None, name: str) -> StoredChallenge:
+    """Find a challenge that the caller may know of."""
+    return view_challenge(services, caller, name).stored
+
+
+def name_visible(services: TenantServices, caller: Caller | None) -> list[str] | None:
+    """Name the challenges whose matches the caller may know of; None where that is all."""
+    return None if _is_known(caller) else services.store.challenges.public_names()
+
+
+def find_visible_track(services: TenantServices, caller: Caller | None, name: str) -> Track:
+    """Find a track all of whose challenges the caller may know of."""
     try:
         track = services.store.tracks.get(name)
         for each in track.challenges:
-            find_visible(services, caller, each)
+            view_challenge(services, caller, each)
     except NotFound:
-        if caller.role != "anonymous":
+        if _is_known(caller):
             raise
-        # What is suggested, or missing, may be private.
+        # A suggested or missing name may be private.
         raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
     return track
 
 
-def list_visible_tracks(services: TenantServices, caller: Caller) -> list[Track]:
-    """All such tracks, by name."""
-    known = {each.challenge.name for each in list_visible(services, caller)}
+def list_visible_tracks(services: TenantServices, caller: Caller | None) -> list[Track]:
+    """List all such tracks, by name."""
+    known = {each.stored.challenge.name for each in view_challenges(services, caller)}
     return [each for each in services.store.tracks.all() if known.issuperset(each.challenges)]
 
 
-def sees_live(caller: Caller) -> bool:
+def sees_live(caller: Caller | None) -> bool:
     """Whether a frozen board is live to the caller."""
-    return caller.role in ORGANISERS
+    return caller is None or caller.role in ORGANISERS
 
 
-def is_public(caller: Caller, live: bool | None) -> bool:
-    """Whether the caller is shown what the public is: as they may see, unless they say which."""
+def is_public(caller: Caller | None, live: bool | None) -> bool:
+    """Whether the caller is shown what the public sees: by their role, unless they choose."""
     if live and not sees_live(caller):
         raise NotAllowed("what came after a freeze is for organisers", hint="leave `live` out")
     return not sees_live(caller) if live is None else not live
@@ -100,13 +158,7 @@ def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bo
     """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
     if sees_live(caller) or is_own(caller, attempt):
         return True
-    return tells_words(services, attempt.challenge)
-
-
-def tells_words(services: TenantServices, challenge: str) -> bool:
-    """Whether what was said of answers is for anybody: it is over, and nothing is frozen."""
-    state = services.store.challenges.find(challenge).describe_state(services.now)
-    return "closed" in state and "frozen" not in state
+    return view_challenge(services, caller, attempt.challenge).shows_words
 
 
 def list_attempts(
@@ -120,7 +172,7 @@ def list_attempts(
     public = is_public(caller, live) and not own
     open_of = None if sees_live(caller) else caller.agent or ""
     found = services.store.attempts.of(challenge, public=public, open_of=open_of, **chosen)
-    if sees_live(caller) or tells_words(services, challenge):
+    if view_challenge(services, caller, challenge).shows_words:
         return found
     return [each if is_own(caller, each) else withhold_words(each) for each in found]
 

@@ -1,4 +1,4 @@
-"""What of contests is shown to whom: who acted, and what private challenges come to."""
+"""Visibility of contests: names of actors, and private challenges."""
 
 from __future__ import annotations
 
