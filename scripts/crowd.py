@@ -126,7 +126,7 @@ def keep_and_report(crowd: Crowd, number: int) -> None:
         async with AsyncClient(crowd.proxy.url, ADMIN_KEY) as client:
             key = f"run-{number}"
             await crowd.ainsist(
-                lambda: client.runs.keep({**run, "results": results}, idempotency_key=key)
+                lambda: client.runs.create(run={**run, "results": results}, idempotency_key=key)
             )
             key = f"report-{number}"
             await crowd.ainsist(

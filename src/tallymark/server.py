@@ -34,7 +34,6 @@ from tallymark.http import (
     otlp,
     problems,
     reports,
-    runs,
     versus,
 )
 from tallymark.http.api_route import ApiRoute
@@ -46,6 +45,7 @@ from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
 from tallymark.service.resources import RESOURCES
+from tallymark.service.runs import Runs
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
@@ -56,7 +56,6 @@ PREFIX = "/api/v1"
 SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
-    runs,
     challenges,
     boards,
     attempts,
@@ -124,9 +123,9 @@ def make_api(service: Service) -> FastAPI:
     app.state.service = service
     for each in _ROUTERS:
         app.include_router(each.router, prefix=PREFIX)
-    app.router.routes[:0] = make_routes(service, RESOURCES.values())
-    # Where the document of formulas has runs.
-    app.include_router(runs.router, prefix="/api", include_in_schema=False)
+    # The document of formulas has runs at /api/runs.
+    for prefix, resources in ((PREFIX, RESOURCES.values()), ("/api", [Runs])):
+        app.router.routes[:0] = make_routes(service, resources, prefix)
     app.router.routes += [*health.ROUTES, *(each.make_route() for each in _PLAIN_ROUTES)]
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]

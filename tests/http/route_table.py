@@ -89,6 +89,8 @@ ROUTES = (
     Row("GET", "/runs", TEAM),
     Row("GET", "/runs/{run}", TEAM),
     Row("GET", "/runs/{run}/cases", TEAM),
+    Row("GET", "/runs/{run}/cases/a", TEAM),
+    Row("GET", "/suites", TEAM),
     Row("GET", "/runs/{run}/events", TEAM, does=False),
     Row("POST", "/runs/{run}/cancel", ORGANISERS, does=False),
     Row(

@@ -15,7 +15,7 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import pack_files
 from tallymark.http.answers import list_defaults
 from tallymark.server import PREFIX, make_api
-from tallymark.wire import attempts, challenges, runs, versus
+from tallymark.wire import attempts, challenges, versus
 
 WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/agents": ("/agents", attempts.AgentState),
@@ -34,9 +34,6 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
         versus.WholeSide,
     ),
     "/challenges/{name}/leaderboard": ("/challenges/speed/leaderboard", attempts.Standing),
-    "/runs": ("/runs", runs.Run),
-    "/runs/{run}": ("/runs/latest", runs.Run),
-    "/runs/{run}/cases": ("/runs/latest/cases", runs.Case),
 }
 
 

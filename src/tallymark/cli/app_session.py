@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -121,6 +122,13 @@ def open_resources(db: str | None, server: str | None) -> Iterator[Resources]:
 
         with Client(address.url, address.key) as client:
             yield client
+
+
+def name_server(tally: Resources, server: str | None) -> str | None:
+    """Return what is added to a command so that it asks the same server; None without one."""
+    if not tally.is_remote:
+        return None
+    return "" if server is None else f" --server {shlex.quote(server)}"
 
 
 @contextmanager

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
+from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk, open_resources
 from tallymark.cli.engine_option import EngineName, Workers, choose_where
 from tallymark.cli.progress import show_progress
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
+from tallymark.cli.workplace import open_work
 from tallymark.errors import InvalidInput, NotFound
 from tallymark.text import (
     Table,
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
     from tallymark.desk.desk import Desk
-    from tallymark.desk.runs import Rescored
+    from tallymark.runs.run import Run
+    from tallymark.service.resources import Resources
 
 _MOVES_SHOWN = 20
 _HOW_TO_APPLY = "--apply --reason TEXT does it"
@@ -90,17 +93,18 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     if not (plugin or config or folder):
         with open_desk(db, server) as desk:
             missing = _find_missing(desk, name)
-            if missing is not None:
-                if reason is not None:
-                    raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
+        if missing is not None:
+            if reason is not None:
+                raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
+            with open_resources(db, server) as tally:
                 try:
-                    rescored = _rescore_run(desk, name, formula, suite, apply)
+                    before, after, saved = _rescore_run(tally, name, formula, suite, apply)
                 except NotFound:
                     if "did you mean" in missing.render():  # a challenge, misspelt
                         raise missing from None
                     raise
-                _tell_run(rescored, as_json, quiet)
-                return
+                _tell_run(before, after, saved, as_json, quiet)
+            return
     if suite:
         raise InvalidInput("--suite is for runs, not for challenges", hint="give --folder DIR")
     if (folder is None) == (not scoring):
@@ -148,20 +152,37 @@ def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
 
 
 def _rescore_run(
-    desk: Desk, run: str, formula: str | None, suite: Path | None, apply: bool
-) -> Rescored:
+    tally: Resources, run: str, formula: str | None, suite: Path | None, apply: bool
+) -> tuple[Run, Run, str | None]:
+    """Score a run by another formula or suite here; return both, and the id of the new run."""
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"'
         raise InvalidInput("give --formula or --suite", hint=hint)
-    with show_progress("rescoring") as update:
-        return desk.runs.rescore(run, formula=formula, suite=suite, save=apply, on_progress=update)
+    from tallymark.cli.remote_run import name_file
+    from tallymark.service.suite_runs import RunOptions
+    from tallymark.suites.rechecks import rescore as rescore_here
+    from tallymark.suites.suite_file import load_suite
+
+    with show_progress("rescoring") as update, open_work(tally) as work:
+        before, other = tally.runs.load(run, traces=True), None
+        if suite is not None:
+            options = work.fill_in(RunOptions())
+            other = work.app.runs.resolve_like(before.record, load_suite(suite), options)
+        after = rescore_here(before, formula=formula, suite=other, on_progress=update)
+        if not apply:
+            return before, after, None
+        if not tally.is_remote:
+            return before, after, work.app.runs.save_as_new(after).id
+        text = None if suite is None else suite.read_text(encoding="utf-8")
+        with name_file(suite) if suite is not None else nullcontext():
+            kept = tally.runs.rescore(before.record.id, formula=formula, suite=text)
+        return before, after, kept.saved_as
 
 
-def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
+def _tell_run(before: Run, after: Run, saved: str | None, as_json: bool, quiet: bool) -> None:
     from tallymark.cli.report_files import print_runs
     from tallymark.runs.reports.summary_report import summary_lines
 
-    before, after, saved = found.before, found.after, found.saved_as
     if as_json:
         notes = list(after.rescore_notes)
         print_runs({"before": before, "after": after, "saved_as": saved, "notes": notes})
@@ -172,7 +193,8 @@ def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
         say(f"{name}: {format_score(after.score)}, before {format_score(before.score)}; {kept}")
         return
     say(*summary_lines(after))
-    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})", wrap=True)
+    by = before.record.score_formula
+    say(f"\nBefore: {format_score(before.score)} (formula: {by})", wrap=True)
     say(f"{kept[0].upper()}{kept[1:]}", wrap=True)
 
 

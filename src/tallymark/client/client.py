@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         AsyncKeys,
         AsyncLimits,
         AsyncRules,
+        AsyncRuns,
         AsyncScores,
         AsyncSettings,
         AsyncTenants,
@@ -70,6 +71,7 @@ class AsyncClient(AsyncBase):
     keys: AsyncKeys
     limits: AsyncLimits
     rules: AsyncRules
+    runs: AsyncRuns
     scores: AsyncScores
     settings: AsyncSettings
     tenants: AsyncTenants

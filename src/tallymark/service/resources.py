@@ -15,6 +15,7 @@ from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
+from tallymark.service.runs import Runs
 from tallymark.service.server_limits import Limits
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.template_values import Settings
@@ -39,6 +40,7 @@ class Resources:
     keys: Keys
     limits: Limits
     rules: Rules
+    runs: Runs
     scores: Scores
     settings: Settings
     tenants: Tenants

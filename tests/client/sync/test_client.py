@@ -23,10 +23,12 @@ from tallymark.traces import Trace
 from tallymark.wire.attempts import Standing
 
 METHODS = {
-    "POST /runs": "runs.execute runs.keep",
+    "POST /runs": "runs.create",
     "GET /runs": "runs.list",
     "GET /runs/{run}": "runs.get",
     "GET /runs/{run}/cases": "runs.cases",
+    "GET /runs/{run}/cases/{case}": "runs.get_case",
+    "GET /suites": "runs.suites",
     "GET /runs/{run}/events": "runs.events",
     "POST /runs/{run}/cancel": "runs.cancel",
     "PATCH /runs/{run}": "runs.rename",
@@ -142,7 +144,7 @@ METHODS = {
     "POST /webhooks/{webhook}/ping": "webhooks.ping",
     "GET /webhooks/{webhook}/deliveries": "webhooks.deliveries",
     "POST /webhooks/{webhook}/deliveries/{delivery}/replay": "webhooks.replay",
-    "POST /runs/{run}/gates": "webhooks.tell_gate",
+    "POST /runs/{run}/gates": "runs.report_failed_gate",
 }
 """Every route, and the methods that use it."""
 NOT_IN_CLIENT: dict[str, str] = {}
@@ -184,7 +186,7 @@ def test_every_route_has_a_method(server: Server) -> None:
 def test_runs_are_kept_listed_and_read(server: Server) -> None:
     client = connect(server, "rita")
     results = [{"case": name, "status": "passed"} for name in "abc"]
-    kept = client.runs.keep({"suite": "letters", "model": "echo/me", "results": results})
+    kept = client.runs.create(run={"suite": "letters", "model": "echo/me", "results": results})
     assert kept.run.score == 100
     assert [each.id for each in client.runs.list(suite="letters")] == [kept.run.id]
     assert client.runs.get(kept.run.id).suite == "letters"
@@ -319,7 +321,7 @@ def test_a_call_may_have_a_time_of_its_own() -> None:
     http = httpx2.Client(transport=httpx2.MockTransport(answer), timeout=60)
     client = Client("http://tally.test", "tly_x", http=http)
     client.with_options(timeout=3, idempotency_key="k").settings.set_var("CITY", "Paris")
-    assert list(client.runs.list(timeout=4)) == []
+    assert list(client.with_options(timeout=4).runs.list()) == []
     client.settings.vars()
     assert seen == [("PUT", 3, "k"), ("GET", 4, None), ("GET", 60, None)]
 

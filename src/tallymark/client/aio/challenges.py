@@ -10,7 +10,8 @@ import msgspec
 
 from tallymark.challenges.challenge_folder import pack
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.exchange import Call, CallOptions, Event, leave_out_none, write_path
+from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
+from tallymark.service.operations import Event
 from tallymark.wire import attempts, versus
 from tallymark.wire import challenges as wire
 from tallymark.wire.accounts import JobState, OneJob

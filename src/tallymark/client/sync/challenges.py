@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias, Unpack
 import msgspec
 
 from tallymark.challenges.challenge_folder import pack
-from tallymark.client.exchange import Call, CallOptions, Event, leave_out_none, write_path
+from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
 from tallymark.client.sync.resource import Resource
+from tallymark.service.operations import Event
 from tallymark.wire import attempts, versus
 from tallymark.wire import challenges as wire
 from tallymark.wire.accounts import JobState, OneJob
