@@ -78,7 +78,7 @@ class CiEnd:
         """A comment where one is wanted, and a word to webhooks where a gate failed."""
         try:
             if failures:
-                self.tally.webhooks.tell_gate(runs[0].record.id, [*failures])
+                self.tally.webhooks.report_failed_gate(runs[0].record.id, [*failures])
             if self.comment:
                 _write_comment(runs, against, failures)
         except TallymarkError as error:

@@ -544,6 +544,6 @@ class AsyncWebhooks:
     async def replay(
         self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
     ) -> tallymark.store.webhooks.deliveries.Delivery: ...
-    async def tell_gate(
+    async def report_failed_gate(
         self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
     ) -> int: ...

@@ -178,7 +178,7 @@ class Webhooks(Resource):
         return self.store.deliveries.replay(webhook, delivery)
 
     @operation("POST /runs/{run}/gates", REPORTERS, rate="write", status=202, noun="webhooks")
-    def tell_gate(self, run: Id, failures: Failures) -> int:
+    def report_failed_gate(self, run: Id, failures: Failures) -> int:
         """Announce that a run failed a gate, and why; returns the number of webhooks."""
         record = self.store.brief_run(run)
         reasons = [clean_line(each, 2000) for each in failures]

@@ -144,7 +144,7 @@ METHODS = {
     "POST /webhooks/{webhook}/ping": "webhooks.ping",
     "GET /webhooks/{webhook}/deliveries": "webhooks.deliveries",
     "POST /webhooks/{webhook}/deliveries/{delivery}/replay": "webhooks.replay",
-    "POST /runs/{run}/gates": "runs.report_failed_gate",
+    "POST /runs/{run}/gates": "webhooks.report_failed_gate",
 }
 """Every route, and the methods that use it."""
 NOT_IN_CLIENT: dict[str, str] = {}
