@@ -18,7 +18,7 @@ from tallymark.service.resources import RESOURCES
 
 STUB = Path(__file__).parents[1] / "src" / "tallymark" / "client" / "async_resources.pyi"
 NOTE = """# Written by `make client` from the operations in service/: change those.
-# ruff: noqa: A002, I001
+# ruff: noqa: I001
 """
 
 

@@ -28,7 +28,6 @@ from tallymark.http import (
     agents,
     attempts,
     boards,
-    challenges,
     events,
     exports,
     health,
@@ -50,14 +49,12 @@ from tallymark.service.runs import Runs
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
-from tallymark.wire.challenges import NewChallenge, Rescore
 from tallymark.wire.parts import Ok
 
 PREFIX = "/api/v1"
 SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
-    challenges,
     boards,
     attempts,
     versus,
@@ -67,7 +64,7 @@ _ROUTERS = (
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-_READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
+_READ_BY_HAND = (Report, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
 
 

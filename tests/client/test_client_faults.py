@@ -110,7 +110,7 @@ def test_reports_and_runs_are_kept_once(field: Field, fault: Fault) -> None:
     async def main() -> None:
         async with AsyncClient(field.proxy.url, ADMIN_KEY) as client:
             field.proxy.plan(fault, fault)
-            await client.challenges.publish({"name": name, "scoring_formula": "rating"})
+            await client.challenges.add(name, scoring_formula="rating")
             field.proxy.plan(fault, fault)
             await client.challenges.report(name, "bob", {"succeeded": True, "rating": 5})
             field.proxy.plan(fault, fault)

@@ -158,6 +158,8 @@ ROUTES = (
     ),
     Row("GET", "/challenges", EVERYBODY),
     Row("GET", "/challenges/speed", EVERYBODY),
+    Row("GET", "/challenges/speed/files", ORGANISERS),
+    Row("POST", "/challenges/check", ORGANISERS, does=False),
     Row(
         "PATCH",
         "/challenges/secret",

@@ -20,7 +20,8 @@ POSTS = [
     for row in ROUTES
     if row.method == "POST"
     and not re.search(
-        r"/(sides|what-if|formula|cancel|retry|settle)(/|$)|speed/resume|^/traces$", row.path
+        r"/(sides|what-if|formula|cancel|retry|settle|check)(/|$)|speed/resume|^/traces$",
+        row.path,
     )
 ]
 USED_OFTEN = {"keys": ("last_used_at", "used_address")}

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk, open_resources
+from tallymark.cli.app_session import (
+    Db,
+    InsecureLocal,
+    Server,
+    find_server,
+    open_desk,
+    open_resources,
+)
 from tallymark.cli.engine_option import EngineName, Workers, choose_where
 from tallymark.cli.progress import show_progress
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
 from tallymark.cli.workplace import open_work
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.errors import InvalidInput, NotFound, WorkFailed
 from tallymark.text import (
     Table,
     clean_line,
@@ -29,12 +36,14 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
+    from tallymark.challenges.rescoring import BoardPlace, Move, Rescoring
     from tallymark.desk.desk import Desk
     from tallymark.runs.run import Run
     from tallymark.service.resources import Resources
 
 _MOVES_SHOWN = 20
+_LOOK_S = 0.5
+"""Between two looks at a job."""
 _HOW_TO_APPLY = "--apply --reason TEXT does it"
 _NOTHING_DONE = f"Nothing was changed; {_HOW_TO_APPLY}."
 
@@ -114,20 +123,13 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
             f"rescoring {name} needs a reason, which the log keeps", hint="add --reason TEXT"
         )
     from tallymark.challenges.agent_names import label_agent
-    from tallymark.desk.judging import JudgedHere
 
+    choice = choose_where(engine, workers, is_remote=find_server(db, server) is not None)
+    with show_progress("rescoring") as update:
+        known: dict[str, Any] = {"engine": choice, "on_progress": update}
+        with open_resources(db, server, insecure_local=insecure_local, **known) as tally:
+            found = _rescore_challenge(tally, name, folder, scoring, reason if apply else None)
     with open_desk(db, server) as desk:
-        choice = choose_where(engine, workers, is_remote=bool(desk.there))
-        how = JudgedHere(insecure_local=insecure_local, engine=choice)
-        with show_progress("rescoring") as update:
-            found = desk.challenges.rescore(
-                name,
-                reason=reason if apply else None,
-                folder=folder,
-                scoring=scoring,
-                how=how,
-                on_progress=update,
-            )
         names = desk.boards.names(each.agent for each in found.moves)
     labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
@@ -142,10 +144,44 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     say(*_describe_rescoring(found, labels, applied=apply), wrap=True)
 
 
+def _rescore_challenge(
+    tally: Resources,
+    name: str,
+    folder: Path | None,
+    scoring: Mapping[str, Any],
+    reason: str | None,
+) -> Rescoring:
+    """Rescore a challenge, or without a reason preview that; a job of a server is waited for."""
+    how: dict[str, Any] = {"preview": reason is None, "reason": reason}
+    if folder is None:
+        done = tally.challenges.rescore(name, **scoring, **how)
+    else:
+        from tallymark.challenges.challenge_file import load_challenge
+        from tallymark.challenges.challenge_folder import pack
+
+        load_challenge(folder)  # a mistake is shown with its place here
+        done = tally.challenges.rescore_files(name, pack(folder), **how)
+    if done.rescoring is not None:
+        return done.rescoring
+    import time
+
+    import msgspec
+
+    from tallymark.challenges.rescoring import Rescoring
+
+    job = tally.jobs.get(done.job or "")
+    while job.state in ("queued", "running"):
+        time.sleep(_LOOK_S)
+        job = tally.jobs.get(job.id)
+    if job.state != "done":
+        raise WorkFailed(job.error or f"job {job.id} is {job.state.replace('_', ' ')}")
+    return msgspec.convert(job.result["rescoring"], Rescoring)
+
+
 def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
     """Why no challenge is called so; None where one is."""
     try:
-        desk.challenges.find(name)
+        desk.tally.challenges.get(name)
     except InvalidInput as error:
         return error
     return None

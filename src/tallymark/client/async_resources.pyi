@@ -2,10 +2,13 @@
 # ruff: noqa: I001
 import collections.abc
 import msgspec
+import tallymark.challenges.challenge
+import tallymark.challenges.challenge_report
 import tallymark.challenges.tracks
 import tallymark.runs.record
 import tallymark.runs.reviews
 import tallymark.service.audit
+import tallymark.service.challenges
 import tallymark.service.cursors
 import tallymark.service.formulas
 import tallymark.service.jobs
@@ -127,6 +130,94 @@ class AsyncKeys:
 
 class AsyncLimits:
     async def get(self) -> tallymark.service.server_limits.ServerLimits: ...
+
+class AsyncChallenges:
+    async def publish(
+        self,
+        packed: bytes,
+        force: tallymark.service.challenges.Force = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def add(
+        self,
+        name: tallymark.service.challenges.Name,
+        title: typing.Annotated[str, msgspec.Meta(max_length=500)] | None = ...,
+        goal: typing.Annotated[str, msgspec.Meta(max_length=100000)] = ...,
+        difficulty: tallymark.challenges.challenge.Tier = ...,
+        visibility: tallymark.challenges.challenge.Visibility = ...,
+        scoring_strategy: tallymark.challenges.challenge.StrategyName = ...,
+        scoring_plugin_id: str | None = ...,
+        scoring_entrypoint: str | None = ...,
+        scoring_config: dict[str, typing.Any] | None = ...,
+        scoring_formula: tallymark.service.challenges.Formula | None = ...,
+        metrics: tallymark.service.challenges.Metrics | None = ...,
+        attempts: typing.Annotated[int, msgspec.Meta(ge=1)] | None = ...,
+        attempts_per_day: typing.Annotated[int, msgspec.Meta(ge=1)] | None = ...,
+        force: tallymark.service.challenges.Force = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def check(
+        self, packed: bytes
+    ) -> tallymark.challenges.challenge_report.ChallengeReport: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.challenges.Challenge]: ...
+    async def get(
+        self, name: tallymark.service.challenges.Name
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def change(
+        self,
+        name: tallymark.service.challenges.Name,
+        reason: tallymark.service.challenges.Reason,
+        closed: bool | None = ...,
+        frozen: bool | None = ...,
+        visibility: tallymark.challenges.challenge.Visibility | None = ...,
+        new_name: typing.Annotated[str, msgspec.Meta(description="Its new name and address.")]
+        | None = ...,
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def delete(
+        self, name: tallymark.service.challenges.Name, reason: tallymark.service.challenges.Reason
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def files(
+        self,
+        name: tallymark.service.challenges.Name,
+        version: typing.Annotated[str, msgspec.Meta(max_length=64)] | None = ...,
+    ) -> tallymark.service.challenges.ChallengeFiles: ...
+    async def rescore(
+        self,
+        name: tallymark.service.challenges.Name,
+        strategy: tallymark.challenges.challenge.StrategyName | None = ...,
+        plugin: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = ...,
+        formula: tallymark.service.challenges.Formula | None = ...,
+        config: dict[str, typing.Any] | None = ...,
+        weights: dict[str, float] | None = ...,
+        preview: tallymark.service.challenges.Preview = ...,
+        reason: typing.Annotated[str, msgspec.Meta(max_length=2000)] | None = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+        queue: tallymark.service.challenges.Queue = ...,
+    ) -> tallymark.service.challenges.Rescored: ...
+    async def rescore_files(
+        self,
+        name: tallymark.service.challenges.Name,
+        packed: bytes,
+        preview: tallymark.service.challenges.Preview = ...,
+        reason: typing.Annotated[str, msgspec.Meta(max_length=2000)] | None = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+        queue: tallymark.service.challenges.Queue = ...,
+    ) -> tallymark.service.challenges.Rescored: ...
+    async def pauses(
+        self,
+        challenge: tallymark.service.challenges.Name | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.challenge.PluginPause]: ...
+    async def resume(
+        self,
+        name: tallymark.service.challenges.Name,
+        agent: tallymark.service.challenges.Handle | None = ...,
+    ) -> tallymark.service.challenges.Resumed: ...
 
 class AsyncRules:
     async def add(

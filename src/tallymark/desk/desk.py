@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tallymark.client.addresses import Address
     from tallymark.desk.attempts import AttemptDesk
     from tallymark.desk.boards import BoardDesk
-    from tallymark.desk.challenges import ChallengeDesk
     from tallymark.desk.organising import OrganiserDesk
     from tallymark.desk.tables import TableDesk
     from tallymark.desk.versus import VersusDesk
@@ -48,10 +47,6 @@ class Desk(Protocol):
     @property
     def tally(self) -> Resources:
         """Operations in the same place."""
-
-    @property
-    def challenges(self) -> ChallengeDesk:
-        """Challenges, and whom plugins are paused for."""
 
     @property
     def attempts(self) -> AttemptDesk:
@@ -90,13 +85,6 @@ class LocalDesk:
         from tallymark.service.tenant import TenantServices  # noqa: PLC0415
 
         return Resources(TenantServices(self.app, ServiceSettings(own=True)))
-
-    @cached_property
-    def challenges(self) -> ChallengeDesk:
-        """Challenges, and whom plugins are paused for."""
-        from tallymark.desk.challenges import LocalChallenges  # noqa: PLC0415
-
-        return LocalChallenges(self.app)
 
     @cached_property
     def attempts(self) -> AttemptDesk:
@@ -140,13 +128,6 @@ class RemoteDesk:
     def __init__(self, client: Client, there: str) -> None:
         self.client, self.there = client, there
         self.tally = client
-
-    @cached_property
-    def challenges(self) -> ChallengeDesk:
-        """Challenges, and whom plugins are paused for."""
-        from tallymark.desk.challenges import RemoteChallenges  # noqa: PLC0415
-
-        return RemoteChallenges(self.client)
 
     @cached_property
     def attempts(self) -> AttemptDesk:

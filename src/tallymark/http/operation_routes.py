@@ -61,9 +61,11 @@ def _make_route(path: str, endpoints: Mapping[tuple[str, bool], _Endpoint]) -> R
     async def answer(request: Request) -> Response:
         packed = _is_packed(request)
         chosen = endpoints.get((request.method, packed)) or endpoints[request.method, not packed]
+        request.scope["route"] = route  # FastAPI names its own routes alone
         return await chosen.answer(request)
 
-    return Route(path, answer, methods=[method for method, _ in endpoints])
+    route = Route(path, answer, methods=[method for method, _ in endpoints])
+    return route
 
 
 def _is_packed(request: Request) -> bool:

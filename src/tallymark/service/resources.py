@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
 from tallymark.service.audit import Audit
+from tallymark.service.challenges import Challenges
 from tallymark.service.formulas import Formulas
 from tallymark.service.jobs import Jobs
 from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
@@ -39,6 +40,7 @@ class Resources:
     jobs: Jobs
     keys: Keys
     limits: Limits
+    challenges: Challenges
     rules: Rules
     runs: Runs
     scores: Scores
@@ -70,7 +72,11 @@ RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)
 
 
 @contextmanager
-def open_local(db: str | None, tenant: str = "default") -> Iterator[Resources]:
+def open_local(
+    db: str | None, tenant: str = "default", settings: ServiceSettings | None = None
+) -> Iterator[Resources]:
     """Open the operations over a database, for its owner."""
     with closing(App(db, tenant)) as app:
-        yield Resources(TenantServices(app, ServiceSettings(own=True)))
+        services = TenantServices(app, settings or ServiceSettings(own=True))
+        with closing(services):
+            yield Resources(services)

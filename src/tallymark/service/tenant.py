@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tallymark.service.competition import Competition
     from tallymark.service.jobs import JobService
     from tallymark.service.limits import Allowance
-    from tallymark.service.publishing import Publishing
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
     from tallymark.service.trace_intake import TraceIntake
@@ -84,24 +83,11 @@ class TenantServices:
             policy=settings.policy,
             judge_model=settings.judge_model,
             clock=self.clock,
-            find_reach=self._find_reach,
+            find_reach=self.find_reach,
         )
 
-    @cached_property
-    def publishing(self) -> Publishing:
-        """Challenges and tracks that are sent."""
-        from tallymark.service.publishing import Publishing  # noqa: PLC0415
-
-        settings = self.settings
-        return Publishing(
-            self.store,
-            policy=settings.policy,
-            judge_model=settings.judge_model,
-            clock=self.clock,
-            find_reach=self._find_reach,
-        )
-
-    def _find_reach(self) -> Reach | None:
+    def find_reach(self) -> Reach | None:
+        """What models may use that a challenge names."""
         settings = self.settings
         if settings.own:
             return None  # the owner's own store, on their own machine

@@ -20,7 +20,6 @@ import msgspec
 from msgspec import Meta
 
 from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
-from tallymark.models.reach import Reach
 from tallymark.service.callers import ORGANISERS, REPORTERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.jobs import name_owner
@@ -34,6 +33,7 @@ from tallymark.store.webhooks.webhooks import make_secret
 from tallymark.text import clean_line, format_number, shorten
 
 if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
     from tallymark.store import Store
 
 MOST_TRIES = 100
@@ -253,6 +253,8 @@ class WebhookSender:
 
 def make_reach(may: frozenset[str], *, own: bool) -> Reach:
     """Say which addresses may be reached; one's own server also reaches private ones."""
+    from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+
     return Reach(may=may | ({"private-addresses"} if own else frozenset()))
 
 

@@ -15,6 +15,7 @@ import pytest
 from scripts.make_sync_client import CLIENT, FILES, write_sync
 from tests.http.conftest import Server, furnish, listening, run_server
 
+from tallymark.challenges.challenge_folder import pack
 from tallymark.client import AsyncClient, Client
 from tallymark.client.exchange import Call
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, WorkFailed
@@ -35,12 +36,14 @@ METHODS = {
     "DELETE /runs/{run}": "runs.delete",
     "POST /runs/{run}/rescore": "runs.rescore",
     "GET /compare": "runs.compare",
-    "POST /challenges": "challenges.publish",
+    "POST /challenges": "challenges.publish challenges.add",
+    "POST /challenges/check": "challenges.check",
     "GET /challenges": "challenges.list",
     "GET /challenges/{name}": "challenges.get",
     "PATCH /challenges/{name}": "challenges.change",
     "DELETE /challenges/{name}": "challenges.delete",
-    "POST /challenges/{name}/rescore": "challenges.rescore",
+    "POST /challenges/{name}/rescore": "challenges.rescore challenges.rescore_files",
+    "GET /challenges/{name}/files": "challenges.files",
     "GET /challenges/{name}/leaderboard": "challenges.board challenges.standings",
     "POST /challenges/{name}/what-if": "challenges.what_if",
     "GET /challenges/{name}/events": "challenges.events",
@@ -234,7 +237,7 @@ def test_refusals_are_errors_of_the_library(
     server: Server, who: str, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind):
-        connect(server, who).challenges.publish({"name": "mine"})
+        connect(server, who).challenges.add("mine")
 
 
 def test_what_is_not_there_says_so(server: Server) -> None:
@@ -388,7 +391,7 @@ def test_a_folder_is_published(server: Server, tmp_path: Path) -> None:
     )
     (folder / "truth.json").write_text('{"sum": 1}')
     client = connect(server, "alice")
-    assert client.challenges.publish(folder).name == "sums2"
+    assert client.challenges.publish(pack(folder)).name == "sums2"
     assert client.challenges.change("sums2", frozen=True, reason="a test").frozen is not None
 
 
