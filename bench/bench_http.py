@@ -21,7 +21,7 @@ from bench.measurement import OURS, Bench, Promise, Side, Sides
 
 from tallymark.models import Message, Model, Pace, Request, answer_with_retries, open_model
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_file import load_suite
 
 LATENCY = 0.05

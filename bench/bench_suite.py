@@ -26,7 +26,7 @@ TALLYMARK = """
 import sys, time
 from pathlib import Path
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_file import load_suite
 import numpy, sqlalchemy.dialects.sqlite, tallymark.models.echo, tallymark.runs.intervals
 folder, count = Path(sys.argv[1]), int(sys.argv[2])

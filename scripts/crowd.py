@@ -25,6 +25,7 @@ from scripts.server_process import ADMIN_KEY, TALLY
 
 from mcp import Client as McpClient
 from mcp import MCPError
+from tallymark.challenges.challenge_folder import pack
 from tallymark.client import AsyncClient, Client
 from tallymark.errors import TallymarkError
 from tallymark.traces import Span
@@ -126,7 +127,7 @@ def keep_and_report(crowd: Crowd, number: int) -> None:
         async with AsyncClient(crowd.proxy.url, ADMIN_KEY) as client:
             key = f"run-{number}"
             await crowd.ainsist(
-                lambda: client.runs.keep({**run, "results": results}, idempotency_key=key)
+                lambda: client.runs.create(run={**run, "results": results}, idempotency_key=key)
             )
             key = f"report-{number}"
             await crowd.ainsist(
@@ -228,5 +229,5 @@ def write_files(folder: Path) -> None:
 
 def publish(admin: Client, folder: Path) -> None:
     """The challenge whose answers are judged, and one that takes reports."""
-    admin.challenges.publish(folder / "sums", force=True)
-    admin.challenges.publish({"name": "speed", "scoring_formula": "rating"})
+    admin.challenges.publish(pack(folder / "sums"), force=True)
+    admin.challenges.add("speed", scoring_formula="rating")

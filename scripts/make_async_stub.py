@@ -9,14 +9,16 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from tallymark.service.resources import RESOURCES
 
 STUB = Path(__file__).parents[1] / "src" / "tallymark" / "client" / "async_resources.pyi"
 NOTE = """# Written by `make client` from the operations in service/: change those.
-# ruff: noqa: A002, I001
+# ruff: noqa: I001
 """
 
 
@@ -28,14 +30,11 @@ def write_stub() -> str:
         qualify = _Qualifier(sys.modules[kind.__module__], modules)
         lines.append(f"class Async{kind.__name__}:")
         for name, each in kind.operations().items():
-            signature = inspect.signature(each.run)
-            arguments = "".join(
-                f", {key}: {qualify.write(arg.annotation)}"
-                + ("" if arg.default is arg.empty else " = ...")
-                for key, arg in list(signature.parameters.items())[1:]
-            )
-            result = qualify.write(signature.return_annotation)
-            lines.append(f"    async def {name}(self{arguments}) -> {result}: ...")
+            lines.append(f"    async def {name}{qualify.write_signature(each.run)}: ...")
+        for name, method in vars(kind).items():
+            if hasattr(method, "event_path"):
+                signature = qualify.write_signature(method).replace(".Iterator[", ".AsyncIterator[")
+                lines.append(f"    def {name}{signature}: ...")
     imports = [f"import {module}" for module in sorted(modules)]
     text = NOTE + "\n".join([*imports, *lines, ""])
     for words in (["check", "--fix", "-q", "--select", "I"], ["format", "-q"]):
@@ -63,6 +62,15 @@ class _Qualifier(ast.NodeTransformer):
         }
         self._module = module
         self._modules = modules
+
+    def write_signature(self, method: Callable[..., Any]) -> str:
+        signature = inspect.signature(method)
+        arguments = "".join(
+            f", {key}: {self.write(arg.annotation)}"
+            + ("" if arg.default is arg.empty else " = ...")
+            for key, arg in list(signature.parameters.items())[1:]
+        )
+        return f"(self{arguments}) -> {self.write(signature.return_annotation)}"
 
     def write(self, annotation: str) -> str:
         return ast.unparse(self.visit(ast.parse(annotation, mode="eval")))

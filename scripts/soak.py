@@ -684,7 +684,7 @@ def prepare(db: str) -> str:
 
 def load(db: str, admin: Client, count: int) -> None:
     """Attempts that are there beforehand, and rescored."""
-    admin.challenges.publish({"name": "large", "scoring_formula": "tokens_total"})
+    admin.challenges.add("large", scoring_formula="tokens_total")
     with open_store(db) as store:
         given = (msgspec.structs.replace(each, challenge="large") for each in make_attempts(count))
         store.attempts.load("large", given, at=0.0, rated=False)

@@ -77,8 +77,8 @@ def test_a_server_loads_the_sdk_of_tools_with_the_first_call_of_one() -> None:
 
 def test_a_command_on_a_database_loads_nothing_that_speaks_to_servers(tmp_path: Path) -> None:
     given = (str(tmp_path / "tally.db"), None)
-    code = "from tallymark.cli.app_session import open_desk"
-    code += f"\nwith open_desk(*{given!r}) as desk: desk.runs"
+    code = "from tallymark.cli.app_session import open_resources"
+    code += f"\nwith open_resources(*{given!r}) as tally: tally.runs"
     assert not {"httpx2", "pydantic"} & loaded_by(code)
 
 

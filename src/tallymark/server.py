@@ -19,6 +19,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tallymark.connections import ConnectionLimits, make_limits
@@ -27,14 +28,12 @@ from tallymark.http import (
     agents,
     attempts,
     boards,
-    challenges,
     events,
     exports,
     health,
     otlp,
     problems,
     reports,
-    runs,
     versus,
 )
 from tallymark.http.api_route import ApiRoute
@@ -46,18 +45,16 @@ from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
 from tallymark.service.resources import RESOURCES
+from tallymark.service.runs import Runs
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
 from tallymark.wire.attempts import Report
-from tallymark.wire.challenges import NewChallenge, Rescore
 from tallymark.wire.parts import Ok
 
 PREFIX = "/api/v1"
 SHUTDOWN_S = 8
 """Requests that are being served have so long to end after SIGTERM."""
 _ROUTERS = (
-    runs,
-    challenges,
     boards,
     attempts,
     versus,
@@ -67,7 +64,7 @@ _ROUTERS = (
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-_READ_BY_HAND = (Report, NewChallenge, Rescore, Ok)
+_READ_BY_HAND = (Report, Ok)
 """What handlers read or answer by themselves: FastAPI does not know of them."""
 
 
@@ -87,12 +84,41 @@ class _Doors:
         await (self._pages if is_page else self._api)(scope, receive, send)
 
 
+class _OperationRoutes:
+    """Dispatches to the routes of operations, and everything else to the remaining FastAPI app."""
+
+    def __init__(self, routes: list[Route], api: FastAPI, others: ASGIApp) -> None:
+        self._routes = routes
+        self._api = api
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            for route in self._routes:
+                match, found = route.matches(scope)
+                if match is Match.FULL:
+                    scope.update(found, app=self._api, route=route)
+                    await route.handle(scope, receive, send)
+                    return
+        await self._others(scope, receive, send)
+
+
+def _make_operation_routes(service: Service) -> list[Route]:
+    # The document of formulas has runs at /api/runs.
+    return [
+        *make_routes(service, RESOURCES.values(), PREFIX),
+        *make_routes(service, [Runs], "/api"),
+        *(each.make_route() for each in _PLAIN_ROUTES),
+    ]
+
+
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
     api = make_api(service)
     quick = QuickRoutes(api, api, PREFIX, [reports.QUICK, boards.QUICK])
     tools = mcp.Endpoint(service, find_bound(mcp.PATH))
-    wrapped: ASGIApp = _Doors(quick, Starlette(routes=make_site(service)), tools)
+    operations = _OperationRoutes(_make_operation_routes(service), api, quick)
+    wrapped: ASGIApp = _Doors(operations, Starlette(routes=make_site(service)), tools)
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,
@@ -124,10 +150,9 @@ def make_api(service: Service) -> FastAPI:
     app.state.service = service
     for each in _ROUTERS:
         app.include_router(each.router, prefix=PREFIX)
-    app.router.routes[:0] = make_routes(service, RESOURCES.values())
-    # Where the document of formulas has runs.
-    app.include_router(runs.router, prefix="/api", include_in_schema=False)
-    app.router.routes += [*health.ROUTES, *(each.make_route() for each in _PLAIN_ROUTES)]
+    # Requests to these are dispatched before; here they say which methods a path has.
+    app.router.routes[:0] = _make_operation_routes(service)
+    app.router.routes += health.ROUTES
     problems.install(app)
     app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app

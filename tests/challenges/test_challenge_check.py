@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.challenges.challenge_folders import folder_with
 from tests.sandbox.backends import SAFE
@@ -94,12 +95,12 @@ def test_a_good_challenge_passes(tmp_path: Path) -> None:
     report = check_challenge(made(tmp_path, CHALLENGE))
     assert report.ok
     assert {each.level for each in report.findings} == {"ok"}
-    assert (report.name, report.version) == ("atlas", check_challenge(tmp_path).version)
+    assert (report.challenge, report.version) == ("atlas", check_challenge(tmp_path).version)
 
 
 def test_a_report_is_data(tmp_path: Path) -> None:
     report = check_challenge(made(tmp_path, CHALLENGE), samples=2)
-    data = json.loads(json.dumps(report.to_dict()))
+    data = msgspec.to_builtins(report)
     assert data["ok"] is True
     assert data["findings"][0] == {
         "level": "ok",
@@ -111,7 +112,7 @@ def test_a_report_is_data(tmp_path: Path) -> None:
 def test_every_mistake_of_the_file_is_a_problem(tmp_path: Path) -> None:
     wrong = CHALLENGE.replace("attempts: 5", "atempts: 5").replace("goal:", "gaol:")
     report = check_challenge(made(tmp_path, wrong))
-    assert (report.ok, report.name) == (False, None)
+    assert (report.ok, report.challenge) == (False, None)
     assert len(report.problems) == 2
     assert "did you mean 'attempts'" in found(report, "problem", "file")
 
@@ -488,8 +489,8 @@ def test_findings_tell_problems_from_warnings() -> None:
         CheckFinding("warning", "b", ""),
         CheckFinding("problem", "c", ""),
     )
-    report = ChallengeReport("folder", None, None, findings)
-    assert (report.ok, [each.what for each in report.problems]) == (False, ["c"])
+    report = ChallengeReport(folder="folder", ok=False, findings=findings)
+    assert [each.what for each in report.problems] == ["c"]
 
 
 GUARD = """

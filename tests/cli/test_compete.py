@@ -16,6 +16,7 @@ import pytest
 from scripts.server_process import ADMIN_KEY, require_as_logged, serve
 from tests.cli.tally_process import TALLY, Tally
 
+from tallymark.challenges.challenge_folder import pack
 from tallymark.client import Client
 from tallymark.store import open_store
 
@@ -47,7 +48,7 @@ def publish(tally: Player, name: str, form: str = "json", **more: str) -> None:
     (folder / "truth.json").write_text('{"sum": 42}', encoding="utf-8")
     (folder / "numbers.txt").write_text("6 7\n", encoding="utf-8")
     (folder / "judge.py").write_text(JUDGE, encoding="utf-8")
-    tally.admin.challenges.publish(folder, force=True)
+    tally.admin.challenges.publish(pack(folder), force=True)
 
 
 JUDGE = """
@@ -350,7 +351,7 @@ def test_what_cannot_be_begun_costs_no_attempt(
 
 def test_red_against_blue_is_not_competed_in(tally: Player) -> None:
     example = Path(__file__).parents[2] / "examples/challenges/red-blue-guard"
-    tally.admin.challenges.publish(example)
+    tally.admin.challenges.publish(pack(example))
     done = tally("compete", "red-blue-guard", "--program", "true", "--agent", "lea")
     assert done.returncode == 2
     assert "red against blue" in done.stderr

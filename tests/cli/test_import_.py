@@ -38,8 +38,7 @@ def test_what_is_written_runs(tally: Tally) -> None:
     assert done.stdout == f"wrote {name}: 2 evals; run it with: tally run {name}\n"
     assert tally("validate", name).returncode == 0
     (run,) = tally.json("run", name)["runs"]
-    counts = run["counts"]
-    assert (counts["passed"], counts["failed"], counts["errors"]) == (0, 1, 1)
+    assert (run["passed"], run["failed"], run["errors"]) == (0, 1, 1)
     assert run["model"] == "echo/prompt"
 
 

@@ -110,11 +110,11 @@ def test_reports_and_runs_are_kept_once(field: Field, fault: Fault) -> None:
     async def main() -> None:
         async with AsyncClient(field.proxy.url, ADMIN_KEY) as client:
             field.proxy.plan(fault, fault)
-            await client.challenges.publish({"name": name, "scoring_formula": "rating"})
+            await client.challenges.add(name, scoring_formula="rating")
             field.proxy.plan(fault, fault)
             await client.challenges.report(name, "bob", {"succeeded": True, "rating": 5})
             field.proxy.plan(fault, fault)
-            await client.runs.keep({**RUN, "suite": name})
+            await client.runs.create(run={**RUN, "suite": name})
 
     asyncio.run(main())
     assert field.count_runs(name) == 1
@@ -133,7 +133,7 @@ def test_what_cannot_be_had_is_one_sentence(field: Field) -> None:
 
 def test_a_list_that_breaks_off_goes_on_where_it_was(field: Field) -> None:
     for number in range(5):
-        field.admin.runs.keep({**RUN, "suite": "pages", "model": f"echo/{number}"})
+        field.admin.runs.create(run={**RUN, "suite": "pages", "model": f"echo/{number}"})
     with Client(field.proxy.url, ADMIN_KEY) as client:
         field.proxy.plan("truncate", None, "drop after", "busy")
         found = [each.model for each in client.runs.list(suite="pages")]
@@ -251,10 +251,10 @@ def test_a_short_storm_doubles_and_loses_nothing(field: Field) -> None:
         for number in range(8):
             run = {**RUN, "suite": "storm", "model": f"echo/{number}"}
             try:
-                client.runs.keep(run, idempotency_key=f"storm-{number}")
+                client.runs.create(run=run, idempotency_key=f"storm-{number}")
             except TallymarkError as error:
                 assert len(str(error).splitlines()) == 1
                 field.proxy.calm()
-                client.runs.keep(run, idempotency_key=f"storm-{number}")
+                client.runs.create(run=run, idempotency_key=f"storm-{number}")
                 field.proxy.rage(rng, 0.4)
     assert field.count_runs("storm") == 8

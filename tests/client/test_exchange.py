@@ -178,7 +178,7 @@ def test_a_list_that_goes_in_circles_ends() -> None:
     body = {"items": [], "next": "again"}
     with (
         ask(lambda _: httpx2.Response(200, json=body)) as client,
-        pytest.raises(WorkFailed, match="gives the same page again and again"),
+        pytest.raises(WorkFailed, match="returns the same page again and again"),
     ):
         list(client.runs.list())
 
@@ -200,7 +200,4 @@ def test_who_reads_on_gets_large_pages() -> None:
 
     with ask(answer) as client:
         assert list(client.runs.cases("r")) == []
-        assert asked == [(None, None), ("b", "1000"), ("c", "1000")]
-        asked.clear()
-        assert list(client.runs.cases("r", traces=True)) == []
-        assert asked == [(None, "100"), ("b", "100"), ("c", "100")]
+        assert asked == [(None, "100"), ("b", "1000"), ("c", "1000")]

@@ -89,6 +89,8 @@ ROUTES = (
     Row("GET", "/runs", TEAM),
     Row("GET", "/runs/{run}", TEAM),
     Row("GET", "/runs/{run}/cases", TEAM),
+    Row("GET", "/runs/{run}/cases/a", TEAM),
+    Row("GET", "/suites", TEAM),
     Row("GET", "/runs/{run}/events", TEAM, does=False),
     Row("POST", "/runs/{run}/cancel", ORGANISERS, does=False),
     Row(
@@ -156,6 +158,8 @@ ROUTES = (
     ),
     Row("GET", "/challenges", EVERYBODY),
     Row("GET", "/challenges/speed", EVERYBODY),
+    Row("GET", "/challenges/speed/files", ORGANISERS),
+    Row("POST", "/challenges/check", ORGANISERS, does=False),
     Row(
         "PATCH",
         "/challenges/secret",

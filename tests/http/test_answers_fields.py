@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel
 from tests.challenges.versus.versus_contest import a_challenge
 from tests.http.conftest import Server, publish
 
-from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.challenge_folder import pack_files
-from tallymark.http.answers import list_defaults
 from tallymark.server import PREFIX, make_api
-from tallymark.wire import attempts, challenges, runs, versus
+from tallymark.wire import attempts, versus
 
 WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
     "/agents": ("/agents", attempts.AgentState),
@@ -25,8 +22,6 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
         "/attempts/{scored}/submission",
         attempts.SubmissionState,
     ),
-    "/challenges": ("/challenges", challenges.ChallengeState),
-    "/challenges/{name}": ("/challenges/speed", challenges.ChallengeState),
     "/challenges/{name}/attempts": ("/challenges/speed/attempts", attempts.AttemptState),
     "/challenges/{name}/submissions": ("/challenges/duel/submissions", versus.SideItem),
     "/challenges/{name}/submissions/{submission}": (
@@ -34,9 +29,6 @@ WITH_FIELDS: dict[str, tuple[str, type[BaseModel]]] = {
         versus.WholeSide,
     ),
     "/challenges/{name}/leaderboard": ("/challenges/speed/leaderboard", attempts.Standing),
-    "/runs": ("/runs", runs.Run),
-    "/runs/{run}": ("/runs/latest", runs.Run),
-    "/runs/{run}/cases": ("/runs/latest/cases", runs.Case),
 }
 
 
@@ -94,16 +86,3 @@ def test_an_empty_list_refuses_what_a_full_one_does(server: Server, address: str
     publish(server, name="empty", scoring_formula="rating")
     assert server.v1("ada", "GET", f"{address}?fields=score").json()["items"] == []
     assert server.v1("ada", "GET", f"{address}?fields=scroe").status_code == 400
-
-
-def test_what_a_challenge_leaves_out_is_told_as_it_counts() -> None:
-    told = list_defaults(challenges.ChallengeState)
-    usual = msgspec.structs.fields(Challenge)
-    defaults = {
-        each.name: msgspec.to_builtins(each.default)
-        for each in usual
-        if each.default is not msgspec.NODEFAULT and each.name in told
-    }
-    assert {name: told[name] for name in defaults} == {
-        name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()
-    }

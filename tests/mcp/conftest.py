@@ -16,7 +16,9 @@ from starlette.types import ASGIApp
 from tests.http.conftest import Server, publish, run_server
 
 from mcp import Client
+from tallymark.challenges.challenge_folder import pack
 from tallymark.server import make_server
+from tallymark.service.resources import Resources
 
 ADDRESS = "http://tally.test/mcp"
 QUIZ = """
@@ -47,7 +49,9 @@ class Hall:
         folder.mkdir()
         (folder / "challenge.yaml").write_text(QUIZ.format(name=name), encoding="utf-8")
         (folder / "truth.json").write_text('{"number": 42}', encoding="utf-8")
-        self.server.service.tenant("default").publishing.publish(folder, force=True)
+        Resources(self.server.service.tenant("default")).challenges.publish(
+            pack(folder), force=True
+        )
         return name
 
     def enter(self, who: str, quiz: str) -> str:

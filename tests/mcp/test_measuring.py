@@ -36,14 +36,15 @@ def test_a_suite_is_run_once_under_its_key_and_compared(hall: Hall) -> None:
     assert first["finished"]
     run = first["runs"][0]
     assert (run["status"], run["passed"], run["failed"]) == ("completed", 1, 1)
-    assert hall.ask("alice", "run_suite", **asked)["runs"][0]["run"] == run["run"]
-    second = hall.ask("alice", "run_suite", suite=SUITE, models=["echo/b"])["runs"][0]["run"]
+    assert hall.ask("alice", "run_suite", **asked)["runs"][0]["id"] == run["id"]
+    second = hall.ask("alice", "run_suite", suite=SUITE, models=["echo/b"])["runs"][0]["id"]
     assert len(hall.ask("victor", "list_runs")["runs"]) == 2
-    told = hall.ask("victor", "compare_runs", runs=[run["run"], second])["comparisons"][0]
-    assert (told["first"], told["second"], told["verdict"]) == (run["run"], second, "inconclusive")
+    told = hall.ask("victor", "compare_runs", runs=[run["id"], second])["comparisons"][0]
+    assert (told["first"]["id"], told["second"]["id"]) == (run["id"], second)
+    assert told["verdict"]["outcome"] == "inconclusive"
     missed = hall.ask("victor", "read_run", run=second)["not_passed"]
     assert [(each["case"], each["status"]) for each in missed] == [("bye", "failed")]
-    assert missed[0]["reason"]
+    assert missed[0]["checks"][0]["reason"]
 
 
 def test_runs_are_not_an_agents_business(hall: Hall) -> None:

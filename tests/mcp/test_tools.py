@@ -21,13 +21,16 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.http.conftest import Server, listening, run_server
 
+from tallymark.challenges.challenge_folder import pack
+from tallymark.service.resources import Resources
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "challenges" / "log-detective"
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     with run_server(str(tmp_path / "tally.db"), workers=1) as running:
-        running.service.tenant("default").publishing.publish(EXAMPLE, force=True)
+        Resources(running.service.tenant("default")).challenges.publish(pack(EXAMPLE), force=True)
         yield running
 
 

@@ -40,7 +40,7 @@ def run(
         for case, marks in cases.items()
         for epoch, mark in enumerate(marks)
     ]
-    return Run(RunRecord(id=name, suite="s", model="m", formula=formula), results)
+    return Run(RunRecord(id=name, suite="s", model="m", score_formula=formula), results)
 
 
 def parts(run: Run) -> tuple[RunRecord, Sequence[CaseResult]]:

@@ -96,7 +96,8 @@ def test_a_run_that_is_not_kept_has_its_interval_when_asked() -> None:
     assert (found.record.score_low, found.record.score_high) == (None, None)
     assert found.interval == pytest.approx((2.5, 97.5), abs=0.01)
     assert "95 % Interval: 2.50 to 97.50" in found.render()
-    ends = found.to_dict()["score_interval"]
+    told = found.to_dict()
+    ends = {"low": told["score_low"], "high": told["score_high"]}
     assert ends == pytest.approx({"low": 2.5, "high": 97.5}, abs=0.01)
 
 
@@ -128,4 +129,4 @@ def test_any_json_writer_takes_a_run() -> None:
     (check,) = result["checks"]
     assert check["metadata"]["nan"] is None
     assert (check["name"], check["version"]) == ("odd", odd.origin.version)
-    assert read["counts"]["passed"] == 1
+    assert read["passed"] == 1

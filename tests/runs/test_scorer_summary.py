@@ -73,7 +73,9 @@ def test_formulas_may_ask_for_it(formula: str, score: float) -> None:
     told = outcome(counted.formula(formula), counted)
     assert told["score"] == pytest.approx(score)
     assert (told["score_low"], told["score_high"]) == (None, None)
-    run = Run(RunRecord(id="r", suite="s", model="m", formula=formula, score=score), [], counted)
+    run = Run(
+        RunRecord(id="r", suite="s", model="m", score_formula=formula, score=score), [], counted
+    )
     assert "none is known for th" in (run.no_interval or "")
 
 

@@ -243,7 +243,7 @@ def test_runs_that_another_tool_lost_are_what_their_results_come_to(
     new: Store, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.parquet"
-    record = RunRecord(id="r1", suite="s", model="m", created_at=7.5, formula="total_cost")
+    record = RunRecord(id="r1", suite="s", model="m", created_at=7.5, score_formula="total_cost")
     kinds: list[Any] = ["passed", "failed", "error", "passed"]
     given = [a_result(str(n), status=kind, cost=0.25) for n, kind in enumerate(kinds)]
     write_table(path, RESULTS, [RunResult(record, each) for each in given])
@@ -251,7 +251,7 @@ def test_runs_that_another_tool_lost_are_what_their_results_come_to(
     found = new.run("r1")
     assert (found.suite, found.model, found.created_at) == ("s", "m", 7.5)
     assert (found.passed, found.failed, found.errors, found.total) == (2, 1, 1, 4)
-    assert (found.status, found.formula, found.tags) == (
+    assert (found.status, found.score_formula, found.tags) == (
         "partial_failure",
         "success_pct",
         {"sent": True},

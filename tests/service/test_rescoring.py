@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from tests.web.page_samples import fill_contests
 
-from tallymark.challenges.rescore_plan import Rescoring
+from tallymark.challenges.rescoring import Rescoring
 from tallymark.errors import Conflict
-from tallymark.service import rescoring, workers
+from tallymark.service import challenges, workers
 from tallymark.service.callers import Caller
-from tallymark.service.rescoring import (
-    NewRule,
-    apply_rescoring,
-    is_large,
-    preview_rescoring,
-    queue_rescoring,
-)
+from tallymark.service.challenges import Challenges
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
 
 ORGANISER = Caller("default", "organiser", "organiser olga", owner="olga")
-WEIGHTS = NewRule(changes={"weights": {"correctness": 0.1, "speed": 0.9}})
+WEIGHTS = {"correctness": 0.1, "speed": 0.9}
 
 
 @pytest.fixture
@@ -39,57 +34,73 @@ def services(tmp_path: Path) -> Iterator[TenantServices]:
     service.close()
 
 
+@pytest.fixture
+def organiser(services: TenantServices) -> Challenges:
+    return Challenges(services, ORGANISER)
+
+
+@pytest.fixture
+def _queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything but arithmetic is large."""
+    monkeypatch.setattr(challenges, "MOST_AT_ONCE", 0)
+
+
+def wait(services: TenantServices, job: str | None) -> Any:
+    assert job is not None
+    return asyncio.run(services.jobs.await_end(job))
+
+
+@pytest.mark.usefixtures("_queued")
 def test_weights_are_rescored_by_a_worker_as_they_would_be_at_once(
-    services: TenantServices,
+    services: TenantServices, organiser: Challenges
 ) -> None:
-    job = queue_rescoring(services, ORGANISER, "maze", WEIGHTS, reason="speed matters")
-    done = asyncio.run(services.jobs.await_end(job.id))
-    assert (done.state, done.error) == ("done", None)
-    weights = {
-        each.key: each.weight for each in services.store.challenges.get("maze").scoring.dimensions
-    }
-    assert weights == {"correctness": 0.1, "speed": 0.9}
+    done = organiser.rescore("maze", weights=WEIGHTS, reason="speed matters")
+    assert done.rescoring is None
+    job = wait(services, done.job)
+    assert (job.state, job.error) == ("done", None)
+    dimensions = organiser.get("maze").scoring.dimensions
+    assert {each.key: each.weight for each in dimensions} == WEIGHTS
     entry = services.store.audit_log.entries(event="rescored")[0]
     assert entry.note is not None
     assert entry.note["reason"] == "speed matters"
 
 
 def test_a_preview_by_a_worker_changes_nothing_and_tells_who_moves(
-    services: TenantServices,
+    services: TenantServices, organiser: Challenges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule = NewRule(changes={"formula": "tokens_total", "strategy": "custom"})
-    at_once = preview_rescoring(services, "frugal", rule)
-    job = queue_rescoring(services, ORGANISER, "frugal", rule, apply=False)
-    done = asyncio.run(services.jobs.await_end(job.id))
-
-    assert msgspec.convert(done.result["rescoring"], Rescoring).moves == at_once.moves
-    assert at_once.moved == 2
-    assert services.store.challenges.get("frugal").scoring.formula == "1000 - tokens_total"
-
-
-def test_what_was_looked_at_and_changed_since_is_not_rescored(services: TenantServices) -> None:
-    looked_at = services.store.challenges.get("frugal").version
-    first = NewRule(changes={"formula": "tokens_total", "strategy": "custom"})
-    apply_rescoring(services, "frugal", first, based_on=looked_at)
-    second = NewRule(changes={"formula": "2", "strategy": "custom"})
-    with pytest.raises(Conflict, match="changed 'frugal' since you looked"):
-        apply_rescoring(services, "frugal", second, based_on=looked_at)
-    job = queue_rescoring(services, ORGANISER, "frugal", second, based_on=looked_at)
-    assert asyncio.run(services.jobs.await_end(job.id)).state == "failed"
+    at_once = organiser.rescore("maze", weights=WEIGHTS, preview=True).rescoring
+    assert at_once is not None
+    monkeypatch.setattr(challenges, "MOST_AT_ONCE", 0)
+    assert organiser.rescore("maze", weights=WEIGHTS, preview=True, queue=False).job is None
+    job = wait(services, organiser.rescore("maze", weights=WEIGHTS, preview=True).job)
+    assert msgspec.convert(job.result["rescoring"], Rescoring).moves == at_once.moves
+    dimensions = organiser.get("maze").scoring.dimensions
+    assert {each.key: each.weight for each in dimensions} != WEIGHTS
 
 
-def test_arithmetic_is_never_large_and_scoring_many_again_is(
-    services: TenantServices, monkeypatch: pytest.MonkeyPatch
+def test_what_was_looked_at_and_changed_since_is_not_rescored(
+    services: TenantServices, organiser: Challenges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not is_large(services, "maze", WEIGHTS)
-    monkeypatch.setattr(rescoring, "MOST_AT_ONCE", 2)
-    assert is_large(services, "maze", WEIGHTS)
-    rule = NewRule(changes={"formula": "tokens_total", "strategy": "custom"})
-    assert not is_large(services, "frugal", rule)
+    looked_at = organiser.get("maze").version
+    organiser.rescore("maze", weights=WEIGHTS, reason="a", based_on=looked_at)
+    how: Any = {"weights": {"correctness": 0.2, "speed": 0.8}, "based_on": looked_at}
+    with pytest.raises(Conflict, match="changed 'maze' since you looked"):
+        organiser.rescore("maze", reason="b", **how)
+    monkeypatch.setattr(challenges, "MOST_AT_ONCE", 0)
+    assert wait(services, organiser.rescore("maze", reason="b", **how).job).state == "failed"
 
 
+@pytest.mark.usefixtures("_queued")
+def test_arithmetic_is_done_at_once_however_much_it_is(organiser: Challenges) -> None:
+    done = organiser.rescore("frugal", formula="tokens_total", strategy="custom", preview=True)
+    assert done.rescoring is not None
+    assert done.rescoring.moved == 2
+    assert organiser.get("frugal").scoring.formula == "1000 - tokens_total"
+
+
+@pytest.mark.usefixtures("_queued")
 def test_a_job_tells_how_far_it_is(
-    services: TenantServices, monkeypatch: pytest.MonkeyPatch
+    services: TenantServices, organiser: Challenges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = []
     queue = type(services.store.job_queue)
@@ -101,6 +112,6 @@ def test_a_job_tells_how_far_it_is(
 
     monkeypatch.setattr(queue, "note_progress", look)
     monkeypatch.setattr(workers, "_NOTED_EVERY", 0.0)
-    asyncio.run(services.jobs.await_end(queue_rescoring(services, ORGANISER, "maze", WEIGHTS).id))
+    wait(services, organiser.rescore("maze", weights=WEIGHTS, reason="x").job)
     seen = [each.result for each in told if each is not None]
     assert {"progress": {"done": 0, "of": 4}} in seen

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from tests.models.provider_server import ProviderServer, Reply
-from tests.service.test_runs import Silent
+from tests.service.test_suite_runs import Silent
 
 from tallymark.runs.run import Run
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_file import load_suite
 
 ROOT = next(p for p in Path(__file__).parents if (p / "pyproject.toml").is_file())

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.test_runs import Silent
+from tests.service.test_suite_runs import Silent
 
 from tallymark.errors import InvalidInput
 from tallymark.runs.comparison import compare
 from tallymark.runs.run import Run
 from tallymark.scoring import EvalContext, Score, Scorer, load_scorer, scorer
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites import ScoredTraces, Suite, Test, run
 from tallymark.suites.suite_file import load_suite
 from tallymark.traces import Span, Trace

@@ -61,7 +61,16 @@ def test_what_tally_run_prints_is_taken_as_it_is(sent: dict[str, Any], app: App)
     assert run.score == before["score"]
     assert run.record.metrics == pytest.approx(before["metrics"])
     again = json.loads(json_report([run]))["runs"][0]
-    for name in ("results", "counts", "score_formula", "score_interval", "suite", "model"):
+    for name in (
+        "results",
+        "passed",
+        "failed",
+        "errors",
+        "score_formula",
+        "score_low",
+        "suite",
+        "model",
+    ):
         assert again[name] == before[name], name
 
 
@@ -80,11 +89,11 @@ def test_runs_that_come_together_share_a_group(sent: dict[str, Any], store: Stor
 
 def test_a_score_that_was_made_up_is_not_believed(sent: dict[str, Any], store: Store) -> None:
     (run,) = sent["runs"]
-    run |= {"score": 1e6, "success_pct": 100.0, "counts": {"passed": 3, "failed": 0, "errors": 0}}
+    run |= {"score": 1e6, "passed": 3, "failed": 0, "errors": 0}
     run["metrics"] |= {"success_pct": 100.0}
     (kept,) = SentRuns(store).keep(sent)
     told = {each.field: (each.sent, each.computed) for each in kept.differences}
-    assert set(told) == {"score", "counts.passed", "counts.failed", "metrics.success_pct"}
+    assert set(told) == {"score", "passed", "failed", "metrics.success_pct"}
     assert told["score"] == (1e6, kept.record.score)
     assert store.run(kept.record.id).score == kept.record.score != 1e6
 
@@ -152,7 +161,7 @@ def test_what_never_ran_is_known_by_the_senders_metrics(sent: dict[str, Any], st
 
 
 def test_a_suite_that_comes_with_a_run_is_never_run_here(sent: dict[str, Any], app: App) -> None:
-    from tallymark.service.runs import RunOptions
+    from tallymark.service.suite_runs import RunOptions
 
     definition = json.dumps({"evals": [{"name": "ho"}], "score": {"undefined": 7}})
     run = sent["runs"][0] | {"definition": definition, "status": "cancelled", "total": 9}
@@ -187,7 +196,7 @@ def repeat(run: dict[str, Any]) -> None:
         (change(score_formula="1 / nothing"), "score_formula: column 5: "),
         (change(started_at=-1.0), "started_at: a time in seconds since 1970 is taken"),
         (change(epochs=0), "epochs and total: out of range"),
-        (change(counts={"missing": 10**12}), "counts: out of range"),
+        (change(total=10**12), "epochs and total: out of range"),
         (change(results="none"), "results: expected `array`, got `str`"),
         (change_result(latency=-1.0), "results[1].latency: a number from 0 on is taken"),
         (change_result(input_tokens=2**70), "results[1].input_tokens: "),
@@ -213,7 +222,7 @@ def test_what_is_no_document_of_runs_is_refused(store: Store, document: Any) -> 
 
 
 def test_such_a_run_does_not_go_on_here(sent: dict[str, Any], app: App) -> None:
-    from tallymark.service.runs import RunOptions
+    from tallymark.service.suite_runs import RunOptions
 
     (kept,) = SentRuns(app.store).keep(sent)
     with pytest.raises(InvalidInput, match="was sent finished, and is not gone on with here"):

@@ -12,7 +12,7 @@ from tests.engine.serial_engine import SerialChoice, SerialEngine
 
 from tallymark.runs.run import Run
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_suite
 

@@ -205,7 +205,7 @@ def test_a_private_address_is_refused_also_when_it_was_allowed_before(
 def test_a_gate_that_failed_is_told_with_its_reasons(webhooks: Webhooks) -> None:
     webhooks.store.create_run(FULL_RUN)
     made = webhooks.add("https://example.com", events=["gate.failed"], suite=FULL_RUN.suite)
-    assert webhooks.tell_gate(FULL_RUN.id, ["it scored 1, under 2"]) == 1
+    assert webhooks.report_failed_gate(FULL_RUN.id, ["it scored 1, under 2"]) == 1
     (waiting,) = webhooks.deliveries(made.webhook.id)
     assert json.loads(waiting.body)["data"]["failures"] == ["it scored 1, under 2"]
 

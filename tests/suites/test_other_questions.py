@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.service.test_runs import Silent
+from tests.service.test_suite_runs import Silent
 
 from tallymark.runs.reports import summary
 from tallymark.runs.run import Run
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_suite
 

@@ -71,7 +71,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema_dimension: str | None = None
 
 
-class Evaluator(msgspec.Struct, frozen=True, kw_only=True):
+class Evaluator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a submission is judged: the type, and that type's own options, already checked."""
 
     type: str
@@ -104,7 +104,7 @@ class ScoringRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     timeout_ms: int = round(DEFAULT_PLUGIN_TIMEOUT_S * 1000)
 
 
-class VersusJudge(msgspec.Struct, frozen=True, kw_only=True):
+class VersusJudge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who says whether a defence was breached: a script, a model, or a scorer by its name."""
 
     type: JudgeType
@@ -118,8 +118,8 @@ class Versus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     judge: VersusJudge
 
 
-class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One challenge. `version` is the hash of its folder: equal versions score alike."""
+class PublicChallenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of a challenge that competitors may know. Equal versions score alike."""
 
     name: str
     title: str
@@ -128,7 +128,7 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     difficulty: Tier = "contender"
     kind: Literal["solo", "versus"] = "solo"
     rated: Rated | None = None
-    """Which of an agent's attempts are matches; None leaves it to `match_rule`."""
+    """Which of an agent's attempts are matches."""
     time_limit_s: float = 3600.0
     attempts: int | None = None
     """How many attempts an agent may make in all; None means as many as it likes."""
@@ -143,17 +143,25 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submission: Submission = Submission()
     evaluator: Evaluator
     scoring: ScoringRule = ScoringRule()
-    generate: str | None = None
-    """A script of the folder that makes the data and the truth from a seed, in the sandbox."""
     public: tuple[str, ...] = ()
     """Files of the folder that competitors get."""
-    reference: str | None = None
-    """The file of an answer that ought to do well; for `tally challenge check` alone."""
     versus: Versus | None = None
     visibility: Visibility = "private"
     """Who may read it on a server without a key: anybody, or nobody."""
     one_per: OnePer = "agent"
     """What the board shows: every agent, or of each owner the best one."""
+
+
+class Challenge(PublicChallenge, frozen=True, kw_only=True, omit_defaults=True):
+    """One challenge as its `challenge.yaml` defines it. `version` is the hash of its folder.
+
+    None as `rated` leaves it to `match_rule`.
+    """
+
+    generate: str | None = None
+    """A script of the folder that makes the data and the truth from a seed, in the sandbox."""
+    reference: str | None = None
+    """The file of an answer that ought to do well; for `tally challenge check` alone."""
 
     @property
     def match_rule(self) -> Rated | None:
@@ -161,14 +169,39 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         solo = self.kind == "solo"
         return MatchTerms(rated=self.rated, generate=self.generate).rule if solo else None
 
+    @property
+    def generated(self) -> bool:
+        """Whether every attempt gets data of its own, made from a seed."""
+        return self.generate is not None
+
+    def find_terms(self) -> dict[str, Any]:
+        """Return the fields of `PublicChallenge`, without options, which may hold the truth."""
+        versus = self.versus
+        if versus is not None:
+            versus = msgspec.structs.replace(versus, judge=VersusJudge(type=versus.judge.type))
+        return {
+            **{name: getattr(self, name) for name in PublicChallenge.__struct_fields__},
+            "rated": self.match_rule,  # the rule depends on `generate`, which is hidden
+            "evaluator": Evaluator(type=self.evaluator.type),
+            "versus": versus,
+        }
+
     def to_public(self) -> dict[str, Any]:
-        """What a competitor may know: no evaluator options, which may hold the truth."""
-        # The rule goes by `generate` too, which is not told.
-        told = msgspec.structs.replace(self, rated=self.match_rule)
-        document: dict[str, Any] = msgspec.to_builtins(told)
-        document["evaluator"] = {"type": self.evaluator.type}
-        if self.versus is not None:
-            document["versus"]["judge"] = {"type": self.versus.judge.type}
-        for private in ("reference", "generate"):
-            document.pop(private, None)
+        """Return the terms as JSON."""
+        document: dict[str, Any] = msgspec.to_builtins(PublicChallenge(**self.find_terms()))
         return document
+
+
+class PluginPause(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose attempts a plugin does not score any more."""
+
+    challenge: str
+    agent: str
+    plugin: str
+    """As the challenge calls it."""
+    code_hash: str
+    deadly: int
+    """Its attempts that ended the plugin's process."""
+    since: float
+    reason: str
+    """How the last of them ended."""

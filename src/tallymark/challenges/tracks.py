@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
@@ -21,7 +21,9 @@ from tallymark.documents.reader import Reader, open_document
 from tallymark.documents.shapes import ChoiceShape, Key, ListShape, RecordShape, TextShape
 from tallymark.documents.source import Source
 from tallymark.errors import FormulaError
-from tallymark.formula import Formula
+
+if TYPE_CHECKING:
+    from tallymark.formula import Formula
 
 Missing = Literal["skip", "zero", "last"]
 _COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
@@ -50,6 +52,8 @@ class Track(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def formula(self) -> Formula | None:
         """The formula, where that is what combines."""
+        from tallymark.formula import Formula  # noqa: PLC0415 (few tracks have one)
+
         if self.combine in _COMBINE:
             return None
         return Formula.parse(self.combine, names=self.challenges)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -107,20 +108,41 @@ def open_desk(db: str | None, server: str | None) -> Iterator[Desk]:
 
 
 @contextmanager
-def open_resources(db: str | None, server: str | None) -> Iterator[Resources]:
-    """Open the operations over a database, or those of a server."""
+def open_resources(
+    db: str | None, server: str | None, *, insecure_local: bool = False, **settings: Any
+) -> Iterator[Resources]:
+    """Open the operations over a database, or those of a server.
+
+    `settings` are fields of `ServiceSettings` for a database.
+    """
     address = find_server(db, server)
     if address is None:
+        from tallymark.sandbox.policy import choose_policy
         from tallymark.service.resources import open_local
+        from tallymark.service.settings import ServiceSettings
 
         tell_store(db)
-        with open_local(db) as resources:
+        policy = choose_policy(insecure_local=True) if insecure_local else None
+        known = ServiceSettings(own=True, policy=policy, **settings)
+        with open_local(db, settings=known) as resources:
             yield resources
     else:
+        if insecure_local:
+            hint = "leave it out, or work on a database: --db"
+            raise InvalidInput(
+                "--insecure-local is not for a server, which judges in its own way", hint=hint
+            )
         from tallymark.client import Client
 
         with Client(address.url, address.key) as client:
             yield client
+
+
+def name_server(tally: Resources, server: str | None) -> str | None:
+    """Return what is added to a command so that it asks the same server; None without one."""
+    if not tally.is_remote:
+        return None
+    return "" if server is None else f" --server {shlex.quote(server)}"
 
 
 @contextmanager

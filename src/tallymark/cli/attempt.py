@@ -380,7 +380,7 @@ def _name_result(attempt: Attempt) -> str:
 
 def _note_freeze(desk: Desk, challenge: str, live: bool) -> list[str]:
     """One line for who sees less than there is."""
-    since = None if live else desk.challenges.find(challenge).state.get("frozen")
+    since = None if live else desk.tally.challenges.get(challenge).frozen
     if since is None:
         return []
     still = f"The board is frozen since {format_moment(since)} UTC"

@@ -11,7 +11,7 @@ from tallymark.errors import InvalidInput
 from tallymark.text import say, shorten_line
 
 if TYPE_CHECKING:
-    from tallymark.desk.desk import Desk
+    from tallymark.service.resources import Resources
     from tallymark.suites.chosen_cases import CaseChoice
     from tallymark.suites.suite_definition import SuiteDefinition
 
@@ -31,7 +31,7 @@ FailedOf = Annotated[
 
 
 def read_choice(
-    desk: Desk,
+    tally: Resources,
     only: list[str] | None,
     tag: list[str] | None,
     failed_of: str | None,
@@ -45,7 +45,9 @@ def read_choice(
 
     run, failed = None, list[str]()
     if failed_of is not None:
-        run, failed = desk.runs.find_failed(failed_of)
+        run = tally.runs.get(failed_of).id
+        missed = (tally.runs.cases(run, status) for status in ("failed", "error"))
+        failed = sorted({each.case for found in missed for each in found})
         if not failed:
             say(f"tally: nothing failed in the run {run}, so there is nothing to run", err=True)
             if as_json:

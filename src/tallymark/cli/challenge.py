@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_desk
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_resources
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput, NotReady
@@ -23,8 +23,7 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge
-    from tallymark.desk.challenges import ChallengeAct
+    from tallymark.service.challenges import Challenge
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -84,7 +83,9 @@ def check(
         raise InvalidInput(f"there is no folder {folder}", hint="name one with a challenge.yaml")
     report = check_challenge(folder, policy=chosen, judge_model=judge_model)
     if as_json:
-        print_json(report.to_dict())
+        import msgspec
+
+        print_json(msgspec.to_builtins(report))
     else:
         shown = [each for each in report.findings if not quiet or each.level == "problem"]
         for each in shown:
@@ -111,18 +112,21 @@ def publish(
 
     It is checked first, and one that is not ready is refused.
     """
+    from tallymark.challenges.challenge_file import load_challenge
+    from tallymark.challenges.challenge_folder import pack
     from tallymark.challenges.evaluators import find_evaluator
 
-    with open_desk(db, server) as desk:
+    load_challenge(folder)  # a mistake is shown with its place here
+    with open_resources(db, server) as tally:
         try:
-            challenge = desk.challenges.publish(folder, force=force)
+            challenge = tally.challenges.publish(pack(folder), force)
         except NotReady as error:
             for each in error.problems:
                 say(f"tally: {each}", err=True)
             say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
             raise typer.Exit(error.exit_code) from None
     if as_json:
-        print_json(challenge.to_public())
+        _print_record(challenge)
         return
     say(f"Published {challenge.name} (version {challenge.version[:12]}).")
     if challenge.kind == "versus":
@@ -139,21 +143,23 @@ def publish(
 @app.command("list")
 def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List the published challenges."""
-    with open_desk(db, server) as desk:
-        found = desk.challenges.list()
+    with open_resources(db, server) as tally:
+        found = list(tally.challenges.list())
     if as_json:
-        print_json({"challenges": [each.challenge.to_public() | each.state for each in found]})
+        import msgspec
+
+        print_json({"challenges": msgspec.to_builtins(found)})
     elif found:
         heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "STATE", "CLOSES (UTC)", "SCORED BY")
         rows = [
             (
-                each.challenge.name,
-                each.challenge.title,
-                each.challenge.difficulty,
-                each.challenge.kind,
-                ", ".join(each.state) or "open",
-                format_moment(closes) if (closes := each.challenge.closes_at) else "-",
-                _describe_scoring(each.challenge),
+                each.name,
+                each.title,
+                each.difficulty,
+                each.kind,
+                each.state,
+                format_moment(each.closes_at) if each.closes_at else "-",
+                _describe_scoring(each),
             )
             for each in found
         ]
@@ -173,17 +179,17 @@ def show(
     """Show a published challenge: its goal, its limits and how it is scored."""
     from tallymark.challenges.constraints import list_bounds
 
-    with open_desk(db, server) as desk:
-        challenge, state = desk.challenges.find(name)
+    with open_resources(db, server) as tally:
+        challenge = tally.challenges.get(name)
     if as_json:
-        print_json(challenge.to_public() | state)
+        _print_record(challenge)
         return
     taken = challenge.submission
     rows = [
         ("difficulty", challenge.difficulty),
         ("time limit", f"{format_number(challenge.time_limit_s)} s"),
         ("attempts", _describe_quota(challenge)),
-        ("rated", _RATED[challenge.match_rule]),
+        ("rated", _RATED[challenge.rated]),
         ("submit", f"{taken.format}, at most {taken.max_bytes:,} bytes"),
         ("judged by", (challenge.versus.judge if challenge.versus else challenge.evaluator).type),
         ("scored by", _describe_scoring(challenge)),
@@ -197,7 +203,7 @@ def show(
         rows.append(("opens", f"{format_moment(challenge.opens_at)} UTC"))
     closes = challenge.closes_at
     rows.append(("closes", f"{format_moment(closes)} UTC" if closes else "no date is set"))
-    rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
+    rows += [(word, f"since {format_moment(at)} UTC") for word, at in _list_state(challenge)]
     goal = wrap_paragraphs(challenge.goal.strip())
     say(f"{challenge.title} ({challenge.name})", "", *goal, "")
     say(*(line for row in align(rows, [False, False]) for line in wrap_lines(row, indent=4)))
@@ -214,7 +220,8 @@ def close(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: take no more entries; what is open may still be submitted in its time."""
-    _act("close", name, reason, (db, server), as_json)
+    with open_resources(db, server) as tally:
+        _tell_state(tally.challenges.change(name, reason, closed=True), as_json)
 
 
 @app.command()
@@ -226,7 +233,8 @@ def reopen(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: take entries again."""
-    _act("reopen", name, reason, (db, server), as_json)
+    with open_resources(db, server) as tally:
+        _tell_state(tally.challenges.change(name, reason, closed=False), as_json)
 
 
 @app.command()
@@ -238,7 +246,8 @@ def freeze(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: show the public the board as it is now; attempts go on."""
-    _act("freeze", name, reason, (db, server), as_json)
+    with open_resources(db, server) as tally:
+        _tell_state(tally.challenges.change(name, reason, frozen=True), as_json)
 
 
 @app.command()
@@ -250,7 +259,8 @@ def unfreeze(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: show the public the live board again."""
-    _act("unfreeze", name, reason, (db, server), as_json)
+    with open_resources(db, server) as tally:
+        _tell_state(tally.challenges.change(name, reason, frozen=False), as_json)
 
 
 @app.command()
@@ -262,10 +272,10 @@ def delete(
     server: Server = None,
 ) -> None:
     """For organisers: delete a challenge that nobody has tried; the log keeps that it was there."""
-    with open_desk(db, server) as desk:
-        title = desk.challenges.find(name).challenge.title
+    with open_resources(db, server) as tally:
+        title = tally.challenges.get(name).title
         if confirm(f"Delete the challenge {name}, {title}?", yes=yes):
-            desk.challenges.delete(name, reason)
+            tally.challenges.delete(name, reason)
             say(f"deleted {name}")
 
 
@@ -280,24 +290,31 @@ def rename(
     server: Server = None,
 ) -> None:
     """For organisers: give a challenge another name; attempts, board and log stay with it."""
-    with open_desk(db, server) as desk:
-        desk.challenges.rename(name, new, reason)
+    with open_resources(db, server) as tally:
+        tally.challenges.change(name, reason, new_name=new)
     say(
         f"{name} is now called {new}; write that into its challenge.yaml before you publish again",
         wrap=True,
     )
 
 
-def _act(
-    act: ChallengeAct, name: str, reason: str, where: tuple[str | None, str | None], as_json: bool
-) -> None:
-    with open_desk(*where) as desk:
-        state = desk.challenges.act(act, name, reason).state
+def _tell_state(challenge: Challenge, as_json: bool) -> None:
     if as_json:
-        print_json({"challenge": name, "closed": None, "frozen": None, **state})
-    else:
-        said = [f"{word} since {format_moment(at)} UTC" for word, at in state.items()]
-        say(f"{name}: {' and '.join(said) or 'open, its board live'}")
+        _print_record(challenge)
+        return
+    words = [f"{word} since {format_moment(at)} UTC" for word, at in _list_state(challenge)]
+    say(f"{challenge.name}: {' and '.join(words) or 'open, its board live'}")
+
+
+def _list_state(challenge: Challenge) -> list[tuple[str, float]]:
+    times = {"closed": challenge.closed, "frozen": challenge.frozen}
+    return [(word, at) for word, at in times.items() if at is not None]
+
+
+def _print_record(challenge: Challenge) -> None:
+    import msgspec
+
+    print_json(msgspec.to_builtins(challenge))
 
 
 def _describe_quota(challenge: Challenge) -> str:

@@ -13,10 +13,9 @@ from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.text import say
 
 if TYPE_CHECKING:
-    from tallymark.desk.desk import Desk
-    from tallymark.desk.runs import RunDesk
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.run import Run
+    from tallymark.service.resources import Resources
 
 Baseline = Annotated[
     str | None,
@@ -32,6 +31,8 @@ Comment = Annotated[
 ]
 BRANCH = "branch:"
 """Before the name of a branch, as a baseline: the newest run of the suite for it."""
+_LOOKED_THROUGH = 200
+"""Runs of a suite, the newest first, in search of a branch's."""
 _JOBS = ("GITHUB_ACTIONS", "GITLAB_CI")
 
 
@@ -49,13 +50,16 @@ def read_labels() -> dict[str, str]:
     }
 
 
-def find_branch_run(runs: RunDesk, wanted: str, suite: str) -> str | None:
+def find_branch_run(tally: Resources, wanted: str, suite: str) -> str | None:
     """The newest run of a suite for a branch that came to an end; None says that there is none."""
     branch = wanted.removeprefix(BRANCH)
     if not branch:
         raise InvalidInput("--baseline branch: names no branch", hint="as in branch:main")
-    if (found := runs.find_of_branch(suite, branch)) is not None:
-        return found
+    newest = tally.runs.list(suite, limit=_LOOKED_THROUGH).items
+    for each in newest:
+        ended = each.status in ("completed", "partial_failure")
+        if ended and each.tags.get("branch") == branch:
+            return each.id
     said = f"there is no run of {suite} for the branch {branch} yet: nothing to compare with"
     say(f"tally: {said}", err=True)
     return None
@@ -65,7 +69,7 @@ def find_branch_run(runs: RunDesk, wanted: str, suite: str) -> str | None:
 class CiEnd:
     """Tells others how runs ended. What goes wrong with that is said, and changes no verdict."""
 
-    desk: Desk
+    tally: Resources
     comment: bool
 
     def tell(
@@ -74,7 +78,7 @@ class CiEnd:
         """A comment where one is wanted, and a word to webhooks where a gate failed."""
         try:
             if failures:
-                self.desk.tally.webhooks.tell_gate(runs[0].record.id, [*failures])
+                self.tally.webhooks.report_failed_gate(runs[0].record.id, [*failures])
             if self.comment:
                 _write_comment(runs, against, failures)
         except TallymarkError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, open_resources
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import check_reports, write_reports
 from tallymark.cli.run_ending import (
@@ -59,10 +59,10 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     gates = Gates(None, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
     check_reports(report or [])
-    with open_desk(db, server) as desk:
+    with open_resources(db, server) as tally:
         rule = RegressionRule(alpha, tolerance, strict)
         with show_progress("comparing"):
-            loaded = [desk.runs.load(run, traces=bool(report)) for run in runs]
+            loaded = [tally.runs.load(run, traces=bool(report)) for run in runs]
             ids = [run.record.id for run in loaded]
             if twice := next((each for each in ids if ids.count(each) > 1), None):
                 say(f"tally: warning: {twice} is compared with itself", err=True)

@@ -26,7 +26,7 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.challenge import PublicChallenge
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
     from tallymark.challenges.versus.pairings import Side
@@ -112,16 +112,16 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
 def _show_named(desk: Desk, name: str, page: _BoardPage) -> Shown:
     """A challenge, or where there is none of that name, a track."""
     try:
-        challenge, state = desk.challenges.find(name)
+        challenge = desk.tally.challenges.get(name)
     except NotFound:
         with suppress(NotFound):
             return _show_track(desk, name, page)
         raise
     show = _show_versus if challenge.kind == "versus" else _show_board
     document, parts = show(desk, challenge, page)
-    if not page.live and "frozen" in state:
-        document["frozen_at"] = state["frozen"]
-        parts.append(f"\nFrozen since {format_moment(state['frozen'])} UTC.")
+    if not page.live and challenge.frozen is not None:
+        document["frozen_at"] = challenge.frozen
+        parts.append(f"\nFrozen since {format_moment(challenge.frozen)} UTC.")
     return document, parts
 
 
@@ -141,7 +141,7 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _show_board(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
+def _show_board(desk: Desk, challenge: PublicChallenge, page: _BoardPage) -> Shown:
     import msgspec
 
     from tallymark.challenges.strategies import STRATEGIES
@@ -204,7 +204,7 @@ def _make_board_table(
     return Table(heads, rows, right=right, drop=drop)
 
 
-def _show_versus(desk: Desk, challenge: Challenge, page: _BoardPage) -> Shown:
+def _show_versus(desk: Desk, challenge: PublicChallenge, page: _BoardPage) -> Shown:
     import msgspec
 
     both: tuple[Side, Side] = ("red", "blue")

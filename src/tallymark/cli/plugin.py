@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
+from tallymark.cli.app_session import Db, InsecureLocal, Server, open_resources
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
@@ -68,8 +68,8 @@ def paused(
     """List the agents whose attempts ended a plugin's process too often to be scored."""
     import msgspec
 
-    with open_desk(db, server) as desk:
-        found = desk.challenges.list_paused()
+    with open_resources(db, server) as tally:
+        found = list(tally.challenges.pauses())
     if as_json:
         print_json({"paused": msgspec.to_builtins(found)})
         return
@@ -95,13 +95,10 @@ def resume(
     """Let a plugin score paused agents again, and score what waited for it."""
     import msgspec
 
-    from tallymark.desk.judging import JudgedHere
-
-    how = JudgedHere(insecure_local=insecure_local)
-    with open_desk(db, server) as desk:
-        done, again = desk.challenges.resume(challenge, agent, how)
+    with open_resources(db, server, insecure_local=insecure_local) as tally:
+        done = tally.challenges.resume(challenge, agent)
     if as_json:
-        print_json(msgspec.to_builtins(done) | {"paused_again": again})
+        print_json(msgspec.to_builtins(done))
         return
     unscored = f", {done.undefined:,} without a score:" if done.undefined else ""
     say(
@@ -111,8 +108,8 @@ def resume(
         say(f"  {each.attempt} of {each.agent}: {each.reason}")
     if done.undefined > _SHOWN:
         say(f"  and {done.undefined - _SHOWN:,} more")
-    if again:
-        say(f"Paused again: {list_some(again)}; see `tally plugin paused`", wrap=True)
+    if done.paused_again:
+        say(f"Paused again: {list_some(done.paused_again)}; see `tally plugin paused`", wrap=True)
 
 
 def _check_reference(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.errors import InvalidInput, Place, Problem, TallymarkError, WorkFailed
 from tallymark.text import format_count, format_money, format_share, say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tallymark.cli.run import PlainWatch
-    from tallymark.desk.desk import Desk
-    from tallymark.desk.runs import StartedRuns
     from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run
-    from tallymark.service.runs import RunOptions
+    from tallymark.service.resources import Resources
+    from tallymark.service.suite_runs import RunOptions
     from tallymark.suites.suite_definition import SuiteDefinition
 
 
@@ -30,52 +30,76 @@ def refuse_for_remote(given: Mapping[str, object]) -> None:
             raise InvalidInput(f"--remote does not go with {option}", hint=hint)
 
 
-def run_there(
-    desk: Desk,
-    definition: SuiteDefinition,
+def run_there(  # noqa: PLR0913, PLR0917 (all that a run needs)
+    tally: Resources,
+    there: str,
     suite: Path,
+    definition: SuiteDefinition,
     models: list[str],
     options: RunOptions,
     watch: PlainWatch,
 ) -> list[Run]:
-    """Has the suite run, tells how far it is, and gives the runs when they are over."""
+    """Have the server run the suite, show its progress, and return the runs when they are over."""
     limits = options.limits
-    wish = {
-        "epochs": limits.epochs,
-        "limit": limits.cases,
-        "threads": limits.threads,
-        "timeout": limits.timeout,
-        "budget": limits.budget,
-        "judge": options.judge,
-        "vars": dict(options.values) or None,
-    }
-    told = {name: value for name, value in wish.items() if value is not None}
-    started = desk.runs.start(suite, models, name=definition.name, wish=told)
+    with name_file(suite):
+        started = tally.runs.create(
+            suite=suite.read_text(encoding="utf-8"),
+            models=models,
+            name=definition.name,
+            limit=limits.cases,
+            epochs=limits.epochs,
+            threads=limits.threads,
+            timeout=limits.timeout,
+            budget=limits.budget,
+            judge=options.judge,
+            vars=dict(options.values) or None,
+        )
+    shown = f"tally show {started.run.id}{there}"
     try:
-        return [_follow(desk, started, record, watch) for record in started.records]
+        return [_follow(tally, tally.runs.read_record(each.id), watch) for each in started.runs]
     except KeyboardInterrupt:
-        for record in started.records:
-            _cancel(started, record)
-        shown = f"tally show {started.records[0].id}{desk.there}"
+        for record in started.runs:
+            _cancel(tally, record)
         say(f"\ntally: stopped, and stopped there; what is done: {shown}", err=True)
         raise typer.Exit(130) from None
     except WorkFailed as error:
-        shown = f"tally show {started.records[0].id}{desk.there}"
         raise WorkFailed(str(error), hint=f"the run may go on there: {shown}") from None
 
 
-def _follow(desk: Desk, started: StartedRuns, record: RunRecord, watch: PlainWatch) -> Run:
+@contextmanager
+def name_file(path: Path) -> Iterator[None]:
+    """Name the file where a server names a line of the suite that was sent."""
+    try:
+        yield
+    except TallymarkError as error:
+        error.problems = tuple(_place(each, path) for each in error.problems)
+        raise
+
+
+def _place(problem: Problem, path: Path) -> Problem:
+    place = problem.place
+    if place is None or place.line is None:
+        return problem
+    at = Place(str(path), place.line, place.column, place.length, place.text)
+    return Problem(problem.message, at, problem.hint)
+
+
+def _follow(tally: Resources, record: RunRecord, watch: PlainWatch) -> Run:
     from tallymark.runs.tally import Tally
 
     watch.started(record, Tally(), None)
     try:
-        for now in started.follow(record.id):
-            watch.progressed(_count(now), _describe(now))
-        done = desk.runs.load(record.id, traces=True)
-        tally = Tally()
+        status = "queued"
+        while status in ("queued", "running"):
+            # A proxy may end the stream before the run has ended.
+            for event in tally.runs.events(record.id):
+                watch.progressed(_count(event.data), _describe(event.data))
+            status = tally.runs.get(record.id).status
+        done = tally.runs.load(record.id, traces=True)
+        counted = Tally()
         for result in done.results:
-            tally.add(result)
-            watch.moved(result, tally)
+            counted.add(result)
+            watch.moved(result, counted)
     finally:
         watch.ended(record)
     return done
@@ -94,9 +118,9 @@ def _describe(now: Mapping[str, Any]) -> str:
     return ", ".join(parts) or now["status"]
 
 
-def _cancel(started: StartedRuns, record: RunRecord) -> None:
+def _cancel(tally: Resources, record: RunRecord) -> None:
     try:
-        started.cancel(record.id)
+        tally.runs.cancel(record.id)
     except InvalidInput:  # it is over
         return
     except WorkFailed as error:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, Server, open_desk
+from tallymark.cli.app_session import (
+    Db,
+    InsecureLocal,
+    Server,
+    find_server,
+    open_desk,
+    open_resources,
+)
 from tallymark.cli.engine_option import EngineName, Workers, choose_where
 from tallymark.cli.progress import show_progress
 from tallymark.cli.run_ending import Quiet
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.cli.workplace import open_work
+from tallymark.errors import InvalidInput, NotFound, WorkFailed
 from tallymark.text import (
     Table,
     clean_line,
@@ -27,11 +36,14 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallymark.challenges.rescore_plan import BoardPlace, Move, Rescoring
+    from tallymark.challenges.rescoring import BoardPlace, Move, Rescoring
     from tallymark.desk.desk import Desk
-    from tallymark.desk.runs import Rescored
+    from tallymark.runs.run import Run
+    from tallymark.service.resources import Resources
 
 _MOVES_SHOWN = 20
+_LOOK_S = 0.5
+"""Between two looks at a job."""
 _HOW_TO_APPLY = "--apply --reason TEXT does it"
 _NOTHING_DONE = f"Nothing was changed; {_HOW_TO_APPLY}."
 
@@ -90,17 +102,18 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     if not (plugin or config or folder):
         with open_desk(db, server) as desk:
             missing = _find_missing(desk, name)
-            if missing is not None:
-                if reason is not None:
-                    raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
+        if missing is not None:
+            if reason is not None:
+                raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
+            with open_resources(db, server) as tally:
                 try:
-                    rescored = _rescore_run(desk, name, formula, suite, apply)
+                    before, after, saved = _rescore_run(tally, name, formula, suite, apply)
                 except NotFound:
                     if "did you mean" in missing.render():  # a challenge, misspelt
                         raise missing from None
                     raise
-                _tell_run(rescored, as_json, quiet)
-                return
+                _tell_run(before, after, saved, as_json, quiet)
+            return
     if suite:
         raise InvalidInput("--suite is for runs, not for challenges", hint="give --folder DIR")
     if (folder is None) == (not scoring):
@@ -110,20 +123,13 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
             f"rescoring {name} needs a reason, which the log keeps", hint="add --reason TEXT"
         )
     from tallymark.challenges.agent_names import label_agent
-    from tallymark.desk.judging import JudgedHere
 
+    choice = choose_where(engine, workers, is_remote=find_server(db, server) is not None)
+    with show_progress("rescoring") as update:
+        known: dict[str, Any] = {"engine": choice, "on_progress": update}
+        with open_resources(db, server, insecure_local=insecure_local, **known) as tally:
+            found = _rescore_challenge(tally, name, folder, scoring, reason if apply else None)
     with open_desk(db, server) as desk:
-        choice = choose_where(engine, workers, is_remote=bool(desk.there))
-        how = JudgedHere(insecure_local=insecure_local, engine=choice)
-        with show_progress("rescoring") as update:
-            found = desk.challenges.rescore(
-                name,
-                reason=reason if apply else None,
-                folder=folder,
-                scoring=scoring,
-                how=how,
-                on_progress=update,
-            )
         names = desk.boards.names(each.agent for each in found.moves)
     labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
@@ -138,30 +144,81 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     say(*_describe_rescoring(found, labels, applied=apply), wrap=True)
 
 
+def _rescore_challenge(
+    tally: Resources,
+    name: str,
+    folder: Path | None,
+    scoring: Mapping[str, Any],
+    reason: str | None,
+) -> Rescoring:
+    """Rescore a challenge, or without a reason preview that; a job of a server is waited for."""
+    how: dict[str, Any] = {"preview": reason is None, "reason": reason}
+    if folder is None:
+        done = tally.challenges.rescore(name, **scoring, **how)
+    else:
+        from tallymark.challenges.challenge_file import load_challenge
+        from tallymark.challenges.challenge_folder import pack
+
+        load_challenge(folder)  # a mistake is shown with its place here
+        done = tally.challenges.rescore_files(name, pack(folder), **how)
+    if done.rescoring is not None:
+        return done.rescoring
+    import time
+
+    import msgspec
+
+    from tallymark.challenges.rescoring import Rescoring
+
+    job = tally.jobs.get(done.job or "")
+    while job.state in ("queued", "running"):
+        time.sleep(_LOOK_S)
+        job = tally.jobs.get(job.id)
+    if job.state != "done":
+        raise WorkFailed(job.error or f"job {job.id} is {job.state.replace('_', ' ')}")
+    return msgspec.convert(job.result["rescoring"], Rescoring)
+
+
 def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
     """Why no challenge is called so; None where one is."""
     try:
-        desk.challenges.find(name)
+        desk.tally.challenges.get(name)
     except InvalidInput as error:
         return error
     return None
 
 
 def _rescore_run(
-    desk: Desk, run: str, formula: str | None, suite: Path | None, apply: bool
-) -> Rescored:
+    tally: Resources, run: str, formula: str | None, suite: Path | None, apply: bool
+) -> tuple[Run, Run, str | None]:
+    """Score a run by another formula or suite here; return both, and the id of the new run."""
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"'
         raise InvalidInput("give --formula or --suite", hint=hint)
-    with show_progress("rescoring") as update:
-        return desk.runs.rescore(run, formula=formula, suite=suite, save=apply, on_progress=update)
+    from tallymark.cli.remote_run import name_file
+    from tallymark.service.suite_runs import RunOptions
+    from tallymark.suites.rechecks import rescore as rescore_here
+    from tallymark.suites.suite_file import load_suite
+
+    with show_progress("rescoring") as update, open_work(tally) as work:
+        before, other = tally.runs.load(run, traces=True), None
+        if suite is not None:
+            options = work.fill_in(RunOptions())
+            other = work.app.runs.resolve_like(before.record, load_suite(suite), options)
+        after = rescore_here(before, formula=formula, suite=other, on_progress=update)
+        if not apply:
+            return before, after, None
+        if not tally.is_remote:
+            return before, after, work.app.runs.save_as_new(after).id
+        text = None if suite is None else suite.read_text(encoding="utf-8")
+        with name_file(suite) if suite is not None else nullcontext():
+            kept = tally.runs.rescore(before.record.id, formula=formula, suite=text)
+        return before, after, kept.saved_as
 
 
-def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
+def _tell_run(before: Run, after: Run, saved: str | None, as_json: bool, quiet: bool) -> None:
     from tallymark.cli.report_files import print_runs
     from tallymark.runs.reports.summary_report import summary_lines
 
-    before, after, saved = found.before, found.after, found.saved_as
     if as_json:
         notes = list(after.rescore_notes)
         print_runs({"before": before, "after": after, "saved_as": saved, "notes": notes})
@@ -172,7 +229,8 @@ def _tell_run(found: Rescored, as_json: bool, quiet: bool) -> None:
         say(f"{name}: {format_score(after.score)}, before {format_score(before.score)}; {kept}")
         return
     say(*summary_lines(after))
-    say(f"\nBefore: {format_score(before.score)} (formula: {before.record.formula})", wrap=True)
+    by = before.record.score_formula
+    say(f"\nBefore: {format_score(before.score)} (formula: {by})", wrap=True)
     say(f"{kept[0].upper()}{kept[1:]}", wrap=True)
 
 

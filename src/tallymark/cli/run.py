@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, name_server, open_resources
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
 from tallymark.cli.ci_job import BRANCH, Baseline, CiEnd, Comment, find_branch_run, read_labels
 from tallymark.cli.engine_option import EngineName, Workers, choose_for_cases
@@ -35,19 +35,20 @@ from tallymark.cli.run_ending import (
     Verbose,
     hand_over,
 )
+from tallymark.cli.workplace import open_work
 from tallymark.errors import InvalidInput
 from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallymark.desk.desk import Desk
-    from tallymark.desk.workplace import Work
+    from tallymark.cli.workplace import Work
     from tallymark.formula import Formula
     from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.runs.run import Run
     from tallymark.runs.tally import Tally
-    from tallymark.service.runs import RunOptions
+    from tallymark.service.resources import Resources
+    from tallymark.service.suite_runs import RunOptions
     from tallymark.suites.suite_definition import SuiteDefinition
 
 EPILOG = EXIT_CODES
@@ -60,7 +61,7 @@ _SPENDS = re.compile("(?!echo[/:])").match
 """A model that may cost something; an echo never does."""
 
 
-def run(  # noqa: PLR0913, PLR0917 (the options of a command)
+def run(  # noqa: PLR0913, PLR0915, PLR0917 (the options of a command)
     suite: Annotated[
         Path | None, typer.Argument(metavar="SUITE", help="A suite in YAML.", show_default=False)
     ] = None,
@@ -133,7 +134,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     With --server it runs here and is kept there; with --remote it also runs there.
     """
     from tallymark.runs.gates import find_shortfall
-    from tallymark.service.runs import RunOptions
+    from tallymark.service.suite_runs import RunOptions
     from tallymark.suites.suite_evaluation import RunLimits
 
     if (suite is None) == (resume is None):
@@ -185,12 +186,12 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     # Programs that are stopped with a run are no news, though asyncio would tell.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
-    with open_desk(db, server) as desk, desk.runs.open_work() as work:
+    with open_resources(db, server) as tally, open_work(tally) as work:
         if baseline is not None and baseline.startswith(BRANCH):
-            baseline = find_branch_run(desk.runs, baseline, _find_suite(desk, suite, resume))
-        before = desk.runs.load(baseline) if baseline is not None else None
+            baseline = find_branch_run(tally, baseline, _find_suite(tally, suite, resume))
+        before = tally.runs.load(baseline) if baseline is not None else None
         if only or tag or failed_of:
-            choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
+            choice = read_choice(tally, only, tag, failed_of, as_json=as_json)
             options = replace(options, choice=choice)
         load = partial(_load, suite or Path(), model or [], options, gates)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
@@ -200,18 +201,27 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
             if remote:
                 from tallymark.cli.remote_run import run_there
 
-                runs = run_there(desk, load(), suite or Path(), model or [], options, watch)
+                target = _name_remote(tally, server), suite or Path()
+                runs = run_there(tally, *target, load(), model or [], options, watch)
             else:
                 work.check()
                 runs = _run_suite(work, load, resume, model or [], options, watch)
         kept = remote or hand_over(work, runs)
         short = [None if fail_under is None else find_shortfall(run, fail_under) for run in runs]
-        there = desk.there if kept else None
+        there = name_server(tally, server) if kept else None
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         refusals = [[] if each is None else [each] for each in short]
-        end.tell(runs, refusals, also=CiEnd(desk, comment).tell)
+        end.tell(runs, refusals, also=CiEnd(tally, comment).tell)
     if not kept:
         raise typer.Exit(3)
+
+
+def _name_remote(tally: Resources, server: str | None) -> str:
+    there = name_server(tally, server)
+    if there is None:
+        hint = "name one with --server or TALLY_SERVER, or leave --remote out"
+        raise InvalidInput("--remote runs a suite at a server", hint=hint)
+    return there
 
 
 def _run_suite(
@@ -245,10 +255,10 @@ def _run_suite(
         raise typer.Exit(130) from None
 
 
-def _find_suite(desk: Desk, suite: Path | None, resume: str | None) -> str:
+def _find_suite(tally: Resources, suite: Path | None, resume: str | None) -> str:
     """What the suite is called that will run."""
     if suite is None:
-        return desk.runs.load(resume or "").record.suite
+        return tally.runs.get(resume or "").suite
     from tallymark.suites.suite_file import load_suite
 
     return load_suite(suite).name
@@ -348,7 +358,7 @@ class PlainWatch:
 
         already = f", {tally.finished:,} done before" if tally.finished else ""
         # With epochs, a case has several results.
-        counted = format_count(record.total, "result" if record.repeats else "case")
+        counted = format_count(record.total, "result" if record.may_repeat else "case")
         what = f"{record.suite} against {name_model(record)}, {counted}{already}"
         say(f"{record.id}: {what}", err=True)
 

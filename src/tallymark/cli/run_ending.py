@@ -16,7 +16,7 @@ from tallymark.text import StyledLine, Table, clean_line, complete_command, say,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tallymark.desk.workplace import Work
+    from tallymark.cli.workplace import Work
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Limit, Server, open_desk
+from tallymark.cli.app_session import Db, Limit, Server, open_resources
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput
@@ -50,23 +52,25 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
         _refuse_options(context, command)
         return
     since = None if days is None else time.time() - days * 86_400
-    from tallymark.desk.runs import RunQuery
-
-    query = RunQuery(
-        suite=suite,
-        model=model,
-        status=status,
-        group=group,
-        since=since,
-        min_score=min_score,
-        sort=sort,
-        ascending=ascending,
-        limit=limit,
-    )
-    with open_desk(db, server) as desk:
-        found = desk.runs.find(query)
+    order: Literal["asc", "desc"] = "asc" if ascending else "desc"
+    with open_resources(db, server) as tally:
+        found = list(
+            islice(
+                tally.runs.list(
+                    suite,
+                    model,
+                    status=status,
+                    group=group,
+                    since=since,
+                    min_score=min_score,
+                    sort=sort,
+                    order=order,
+                ),
+                limit,
+            )
+        )
     if as_json:
-        print_json({"runs": [_make_document(record) for record in found]})
+        print_json({"runs": msgspec.to_builtins(found)})
     elif found:
         say(_make_table(found))
     elif any(each is not None for each in (suite, model, status, group, days, min_score)):
@@ -97,11 +101,11 @@ def delete(
     server: Server = None,
 ) -> None:
     """Delete runs that have ended, with their results; the log keeps that they were there."""
-    with open_desk(db, server) as desk:
-        for record in [desk.runs.get(each) for each in run]:
+    with open_resources(db, server) as tally:
+        for record in [tally.runs.get(each) for each in run]:
             called = f"{record.id}, {record.suite} with {record.model}"
             if confirm(f"Delete the run {called}?", yes=yes):
-                desk.runs.delete(record.id, reason)
+                tally.runs.delete(record.id, reason)
                 say(f"deleted {called}")
 
 
@@ -114,18 +118,9 @@ def rename(
     server: Server = None,
 ) -> None:
     """Give a run that has ended a name."""
-    with open_desk(db, server) as desk:
-        found = desk.runs.rename(run, name, reason)
+    with open_resources(db, server) as tally:
+        found = tally.runs.rename(run, name, reason)
     say(f"{found.id} is now called {_read_name(found)}")
-
-
-def _make_document(record: RunRecord) -> dict[str, Any]:
-    """What is known of a run without its results."""
-    from msgspec.structs import asdict
-
-    known = asdict(record)
-    del known["definition"]
-    return known | {"score_formula": known.pop("formula")}
 
 
 def _describe_passed(record: RunRecord) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, name_server, open_resources
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice
 from tallymark.cli.engine_option import EngineName, Workers
 from tallymark.cli.progress import show_progress
@@ -33,6 +33,7 @@ from tallymark.cli.run_ending import (
     hand_over,
 )
 from tallymark.cli.streams import read_text
+from tallymark.cli.workplace import open_work
 from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import CutShort, InvalidInput, TraceError
 from tallymark.text import format_count, format_number, say
@@ -185,12 +186,12 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     if any(suites) != all(suites):
         raise InvalidInput("give either traces or suites in Python files, not both")
     # What a user's code prints must not get into our JSON document.
-    with open_desk(db, server) as desk, desk.runs.open_work() as work:
+    with open_resources(db, server) as tally, open_work(tally) as work:
         app = work.app
         if not no_keep:
             work.check()
-        before = desk.runs.load(baseline) if baseline is not None else None
-        choice = read_choice(desk, only, tag, failed_of, as_json=as_json)
+        before = tally.runs.load(baseline) if baseline is not None else None
+        choice = read_choice(tally, only, tag, failed_of, as_json=as_json)
         options = _ScoreOptions(
             paths, scorer or [], formula, output, format, read_field_map(fields or ()), expected,
             threshold, timeout, fail_under, limit, choice, skip_broken, function, not no_keep,
@@ -200,7 +201,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             outcome = _run_suites(options, app) if all(suites) else _score_stored(options, app)
         kept = not options.keep or hand_over(work, outcome.runs)
-        there = desk.there if kept else None
+        there = name_server(tally, server) if kept else None
         if before is not None and gates.fail_on_regression:
             outcome.gates[0] += _find_no_model(before.record, outcome.runs)
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)

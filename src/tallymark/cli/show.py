@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_desk
+from tallymark.cli.app_session import Db, Server, name_server, open_resources
 from tallymark.cli.progress import show_progress
 from tallymark.cli.report_files import ReportPaths, check_reports, print_runs, write_reports
 from tallymark.cli.run_ending import Quiet
@@ -38,9 +38,10 @@ def show(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Show a run: its score, how it came about, and its cases."""
     check_reports(report or [])
-    with open_desk(db, server) as desk:
+    with open_resources(db, server) as tally:
+        there = name_server(tally, server)
         with show_progress("loading"):
-            loaded = desk.runs.load(run, traces=bool(report) or as_json)
+            loaded = tally.runs.load(run, traces=bool(report) or as_json)
         if case is not None:
             _show_case(loaded, _find_case(loaded, case), as_json=as_json)
         elif as_json:
@@ -48,9 +49,9 @@ def show(  # noqa: PLR0913, PLR0917 (the options of a command)
         elif quiet:
             from tallymark.runs.reports.summary_report import closing_line
 
-            say(closing_line([loaded], desk.there))
+            say(closing_line([loaded], there))
         else:
-            _show_run(loaded, limit, desk.there or "")
+            _show_run(loaded, limit, there or "")
         write_reports(report or [], [loaded])
 
 
@@ -77,12 +78,12 @@ def _find_case(run: Run, name: str) -> CaseView:
 
 
 def _show_case(run: Run, case: CaseView, *, as_json: bool) -> None:
+    from tallymark.runs.problems import show_result
     from tallymark.runs.reports.case_report import case_lines
-    from tallymark.runs.reports.json_report import describe_case
     from tallymark.scoring.score import make_json_safe
 
     if as_json:
-        results = [make_json_safe(describe_case(each)) for each in case.results]
+        results = [make_json_safe(show_result(each)) for each in case.results]
         print_json({"run": run.record.id, "case": case.name, "results": results})
     else:
         say(*case_lines(run, case))

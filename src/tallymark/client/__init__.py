@@ -2,7 +2,7 @@
 
 from tallymark.client.aio.attempts import AsyncOpenAttempt
 from tallymark.client.client import AsyncClient, Client
-from tallymark.client.exchange import Event
 from tallymark.client.sync.attempts import OpenAttempt
+from tallymark.service.operations import Event
 
 __all__ = ["AsyncClient", "AsyncOpenAttempt", "Client", "Event", "OpenAttempt"]

@@ -1,9 +1,14 @@
 # Written by `make client` from the operations in service/: change those.
-# ruff: noqa: A002, I001
+# ruff: noqa: I001
+import collections.abc
 import msgspec
+import tallymark.challenges.challenge
+import tallymark.challenges.challenge_report
 import tallymark.challenges.tracks
+import tallymark.runs.record
 import tallymark.runs.reviews
 import tallymark.service.audit
+import tallymark.service.challenges
 import tallymark.service.cursors
 import tallymark.service.formulas
 import tallymark.service.jobs
@@ -12,6 +17,7 @@ import tallymark.service.operations
 import tallymark.service.reviews
 import tallymark.service.rule_definitions
 import tallymark.service.rules
+import tallymark.service.runs
 import tallymark.service.server_limits
 import tallymark.service.template_values
 import tallymark.service.traces
@@ -129,6 +135,94 @@ class AsyncKeys:
 class AsyncLimits:
     async def get(self) -> tallymark.service.server_limits.ServerLimits: ...
 
+class AsyncChallenges:
+    async def publish(
+        self,
+        packed: bytes,
+        force: tallymark.service.challenges.Force = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def add(
+        self,
+        name: tallymark.service.challenges.Name,
+        title: typing.Annotated[str, msgspec.Meta(max_length=500)] | None = ...,
+        goal: typing.Annotated[str, msgspec.Meta(max_length=100000)] = ...,
+        difficulty: tallymark.challenges.challenge.Tier = ...,
+        visibility: tallymark.challenges.challenge.Visibility = ...,
+        scoring_strategy: tallymark.challenges.challenge.StrategyName = ...,
+        scoring_plugin_id: str | None = ...,
+        scoring_entrypoint: str | None = ...,
+        scoring_config: dict[str, typing.Any] | None = ...,
+        scoring_formula: tallymark.service.challenges.Formula | None = ...,
+        metrics: tallymark.service.challenges.Metrics | None = ...,
+        attempts: typing.Annotated[int, msgspec.Meta(ge=1)] | None = ...,
+        attempts_per_day: typing.Annotated[int, msgspec.Meta(ge=1)] | None = ...,
+        force: tallymark.service.challenges.Force = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def check(
+        self, packed: bytes
+    ) -> tallymark.challenges.challenge_report.ChallengeReport: ...
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.challenges.Challenge]: ...
+    async def get(
+        self, name: tallymark.service.challenges.Name
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def change(
+        self,
+        name: tallymark.service.challenges.Name,
+        reason: tallymark.service.challenges.Reason,
+        closed: bool | None = ...,
+        frozen: bool | None = ...,
+        visibility: tallymark.challenges.challenge.Visibility | None = ...,
+        new_name: typing.Annotated[str, msgspec.Meta(description="Its new name and address.")]
+        | None = ...,
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def delete(
+        self, name: tallymark.service.challenges.Name, reason: tallymark.service.challenges.Reason
+    ) -> tallymark.service.challenges.Challenge: ...
+    async def files(
+        self,
+        name: tallymark.service.challenges.Name,
+        version: typing.Annotated[str, msgspec.Meta(max_length=64)] | None = ...,
+    ) -> tallymark.service.challenges.ChallengeFiles: ...
+    async def rescore(
+        self,
+        name: tallymark.service.challenges.Name,
+        strategy: tallymark.challenges.challenge.StrategyName | None = ...,
+        plugin: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = ...,
+        formula: tallymark.service.challenges.Formula | None = ...,
+        config: dict[str, typing.Any] | None = ...,
+        weights: dict[str, float] | None = ...,
+        preview: tallymark.service.challenges.Preview = ...,
+        reason: typing.Annotated[str, msgspec.Meta(max_length=2000)] | None = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+        queue: tallymark.service.challenges.Queue = ...,
+    ) -> tallymark.service.challenges.Rescored: ...
+    async def rescore_files(
+        self,
+        name: tallymark.service.challenges.Name,
+        packed: bytes,
+        preview: tallymark.service.challenges.Preview = ...,
+        reason: typing.Annotated[str, msgspec.Meta(max_length=2000)] | None = ...,
+        based_on: tallymark.service.challenges.BasedOn | None = ...,
+        queue: tallymark.service.challenges.Queue = ...,
+    ) -> tallymark.service.challenges.Rescored: ...
+    async def pauses(
+        self,
+        challenge: tallymark.service.challenges.Name | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.challenge.PluginPause]: ...
+    async def resume(
+        self,
+        name: tallymark.service.challenges.Name,
+        agent: tallymark.service.challenges.Handle | None = ...,
+    ) -> tallymark.service.challenges.Resumed: ...
+
 class AsyncRules:
     async def add(
         self, rule: tallymark.service.rule_definitions.RuleDocument
@@ -182,6 +276,131 @@ class AsyncRules:
         name: tallymark.service.rules.Name,
         number: typing.Annotated[int, msgspec.Meta(ge=1, le=2**53)],
     ) -> tallymark.service.rules.Backfill: ...
+
+class AsyncRuns:
+    async def create(
+        self,
+        run: typing.Annotated[
+            dict[str, typing.Any],
+            msgspec.Meta(
+                description="A finished run, as `tally run --json` prints it: record and `results`. With an id of yours in `keep_as` it may be sent again, or in parts: `more` says that others follow."
+            ),
+        ]
+        | None = ...,
+        suite: typing.Annotated[
+            str | dict[str, typing.Any],
+            msgspec.Meta(description="The suite, as YAML text or as JSON."),
+        ]
+        | None = ...,
+        models: typing.Annotated[
+            collections.abc.Sequence[tallymark.service.runs.Model], msgspec.Meta(max_length=20)
+        ] = ...,
+        name: typing.Annotated[
+            str, msgspec.Meta(min_length=1, max_length=500, description="Of an unnamed suite.")
+        ]
+        | None = ...,
+        limit: typing.Annotated[int, msgspec.Meta(ge=1, description="Maximum number of cases.")]
+        | None = ...,
+        epochs: typing.Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = ...,
+        threads: typing.Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = ...,
+        timeout: typing.Annotated[float, msgspec.Meta(gt=0, le=1000000.0, description="Seconds.")]
+        | None = ...,
+        budget: typing.Annotated[
+            float, msgspec.Meta(gt=0, description="US dollars, judges included.")
+        ]
+        | None = ...,
+        judge: tallymark.service.runs.Model | None = ...,
+        vars: typing.Annotated[dict[str, str], msgspec.Meta(max_length=1000)] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> tallymark.service.runs.StartedRuns: ...
+    async def list(
+        self,
+        suite: tallymark.service.runs.Text | None = ...,
+        model: tallymark.service.runs.Text | None = ...,
+        status: tallymark.runs.record.RunStatus | None = ...,
+        group: typing.Annotated[str, msgspec.Meta(max_length=100)] | None = ...,
+        since: typing.Annotated[float, msgspec.Meta(description="Seconds since 1970.")]
+        | None = ...,
+        min_score: float | None = ...,
+        text: typing.Annotated[
+            str, msgspec.Meta(max_length=500, description="Part of the id, suite, model or tags.")
+        ]
+        | None = ...,
+        sort: tallymark.service.runs.Sort = ...,
+        order: typing.Literal["asc", "desc"] = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.runs.record.RunRecord]: ...
+    async def get(
+        self,
+        run: tallymark.service.runs.RunId,
+        whole: typing.Annotated[
+            bool, msgspec.Meta(description="With the definition of the suite and all metrics.")
+        ] = ...,
+    ) -> tallymark.runs.record.RunDetails: ...
+    async def cases(
+        self,
+        run: tallymark.service.runs.RunId,
+        status: tallymark.runs.record.CaseStatus | None = ...,
+        traces: typing.Annotated[
+            bool, msgspec.Meta(description="With the trace of the agent.")
+        ] = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.runs.record.CaseResult]: ...
+    async def get_case(
+        self,
+        run: tallymark.service.runs.RunId,
+        case: typing.Annotated[str, msgspec.Meta(max_length=2000)],
+        epoch: typing.Annotated[int, msgspec.Meta(ge=0, le=2**31)] = ...,
+    ) -> tallymark.runs.record.CaseResult: ...
+    async def cancel(
+        self, run: tallymark.service.runs.RunId
+    ) -> tallymark.runs.record.RunRecord: ...
+    async def rename(
+        self,
+        run: tallymark.service.runs.RunId,
+        name: typing.Annotated[
+            str, msgspec.Meta(min_length=1, max_length=200, description="Beside its id.")
+        ],
+        reason: tallymark.service.runs.Reason = ...,
+    ) -> tallymark.runs.record.RunRecord: ...
+    async def delete(
+        self, run: tallymark.service.runs.RunId, reason: tallymark.service.runs.Reason = ...
+    ) -> tallymark.runs.record.RunRecord: ...
+    async def rescore(
+        self,
+        run: tallymark.service.runs.RunId,
+        formula: tallymark.service.runs.Formula | None = ...,
+        suite: str | dict[str, typing.Any] | None = ...,
+        preview: typing.Annotated[
+            bool, msgspec.Meta(description="Show it and store nothing.")
+        ] = ...,
+    ) -> tallymark.service.runs.RescoredRun: ...
+    async def compare(
+        self,
+        run: typing.Annotated[
+            collections.abc.Sequence[tallymark.service.runs.RunId],
+            msgspec.Meta(min_length=2, max_length=6),
+        ],
+        formula: tallymark.service.runs.Formula | None = ...,
+        alpha: typing.Annotated[float, msgspec.Meta(ge=0.005, le=0.5)] = ...,
+        tolerance: typing.Annotated[
+            str,
+            msgspec.Meta(
+                max_length=40, description="Points of the score, or % of the first run's."
+            ),
+        ] = ...,
+        strict: bool = ...,
+    ) -> tallymark.service.runs.ComparedRuns: ...
+    async def suites(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.runs.SuiteHistory]: ...
+    def events(
+        self, run: tallymark.service.runs.RunId, after: int | None = ...
+    ) -> collections.abc.AsyncIterator[tallymark.service.operations.Event]: ...
 
 class AsyncScores:
     async def list(
@@ -422,6 +641,6 @@ class AsyncWebhooks:
     async def replay(
         self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
     ) -> tallymark.store.webhooks.deliveries.Delivery: ...
-    async def tell_gate(
+    async def report_failed_gate(
         self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
     ) -> int: ...

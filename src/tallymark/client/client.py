@@ -5,24 +5,30 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Self, Unpack
 
+from tallymark.client.aio.challenges import AsyncChallenges as AsyncPlay
 from tallymark.client.aio.client import AsyncClient as AsyncBase
 from tallymark.client.aio.sender import AsyncSender
+from tallymark.client.sync.challenges import Challenges as Play
 from tallymark.client.sync.client import Client as Base
 from tallymark.client.sync.sender import Sender
+from tallymark.service.challenges import Challenges
 from tallymark.service.resources import RESOURCES, Resources
 
 if TYPE_CHECKING:
     import httpx2
 
+    from tallymark.client.aio.connection import AsyncConnection
     from tallymark.client.async_resources import (
         AsyncAccounts,
         AsyncAudit,
+        AsyncChallenges,
         AsyncFormulas,
         AsyncInvitations,
         AsyncJobs,
         AsyncKeys,
         AsyncLimits,
         AsyncRules,
+        AsyncRuns,
         AsyncScores,
         AsyncSettings,
         AsyncTenants,
@@ -31,6 +37,27 @@ if TYPE_CHECKING:
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
+    from tallymark.client.sync.connection import Connection
+
+
+class _Challenges(Challenges, Play):
+    """Operations on challenges, beside boards and attempts, which are not operations yet."""
+
+    def __init__(self, sender: Sender, connection: Connection) -> None:
+        Challenges.__init__(self, sender)
+        Play.__init__(self, connection)
+
+
+if TYPE_CHECKING:
+
+    class _AsyncChallenges(AsyncChallenges, AsyncPlay): ...
+
+else:
+
+    class _AsyncChallenges(Challenges, AsyncPlay):
+        def __init__(self, sender: AsyncSender, connection: AsyncConnection) -> None:
+            Challenges.__init__(self, sender)
+            AsyncPlay.__init__(self, connection)
 
 
 class Client(Base, Resources):
@@ -41,6 +68,8 @@ class Client(Base, Resources):
             print(rule.name, rule.counts.scored)
     """
 
+    challenges: _Challenges
+
     def __init__(
         self,
         server: str | None = None,
@@ -50,12 +79,12 @@ class Client(Base, Resources):
         http: httpx2.Client | None = None,
     ) -> None:
         Base.__init__(self, server, key, timeout=timeout, http=http)
-        Resources.__init__(self, Sender(self.connection))
+        _attach_blocking(self, Sender(self.connection))
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Make a client on the same connection whose calls have other options."""
         other = copy(self)
-        Resources.__init__(other, Sender(self.connection, options))
+        _attach_blocking(other, Sender(self.connection, options))
         return other
 
 
@@ -67,9 +96,11 @@ class AsyncClient(AsyncBase):
     formulas: AsyncFormulas
     invitations: AsyncInvitations
     jobs: AsyncJobs
+    challenges: _AsyncChallenges
     keys: AsyncKeys
     limits: AsyncLimits
     rules: AsyncRules
+    runs: AsyncRuns
     scores: AsyncScores
     settings: AsyncSettings
     tenants: AsyncTenants
@@ -95,6 +126,12 @@ class AsyncClient(AsyncBase):
         return other
 
 
+def _attach_blocking(client: Client, sender: Sender) -> None:
+    Resources.__init__(client, sender)
+    client.challenges = _Challenges(sender, client.connection)
+
+
 def _attach(client: AsyncClient, sender: AsyncSender) -> None:
     for name, kind in RESOURCES.items():
         setattr(client, name, kind(sender))
+    client.challenges = _AsyncChallenges(sender, client.connection)  # type: ignore[call-arg,arg-type]

@@ -35,6 +35,7 @@ from tallymark.errors import (
     TooMany,
     WorkFailed,
 )
+from tallymark.service.operations import Event
 from tallymark.text import clean_line
 from tallymark.traces import Span
 from tallymark.traces.otlp_document import write_otlp
@@ -246,15 +247,6 @@ def describe_failure(address: Address, error: Exception, tries: int) -> Tallymar
     return WorkFailed(
         f"{address} cannot be reached: {said}", hint="check the address, and that it runs"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened, as a server tells it."""
-
-    kind: str
-    seq: int
-    data: dict[str, Any]
 
 
 class EventReader:

@@ -11,9 +11,8 @@ import msgspec
 
 from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt, Metrics, read_public
-from tallymark.challenges.challenge import Challenge, Submission
+from tallymark.challenges.challenge import PublicChallenge, Submission
 from tallymark.challenges.kept_submission import KeptSubmission
-from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import AuditEntry
@@ -30,7 +29,7 @@ class EnteredAttempt(NamedTuple):
     """An open attempt, and what its competitor works with."""
 
     attempt: Attempt
-    challenge: Challenge
+    challenge: PublicChallenge
     data: Mapping[str, Any]
 
 
@@ -219,8 +218,8 @@ class RemoteAttempts:
         entered = self.client.challenges.enter(
             challenge, agent=_check(agent), memoryless=memoryless, **_name_once(key)
         )
-        known = RemoteChallenges(self.client).find(challenge)
-        return EnteredAttempt(read_attempt(entered.attempt), known.challenge, entered.data)
+        known = self.client.challenges.get(challenge)
+        return EnteredAttempt(read_attempt(entered.attempt), known, entered.data)
 
     def make_token(self, attempt: str, agent: str) -> str:
         """What makes spans the witnessed trajectory of an open attempt."""

@@ -7,12 +7,12 @@ does not know who answered:
 - `RemoteDesk` asks a server by `client/`, and turns what comes over the wire into the same values
   that the services give, so that the same code prints the same text.
 
-A subject is a file here (`runs.py`), with the protocol that commands see and both who answer, side
-by side, so that who changes one sees the other. To have a command speak to servers: give it the
-option `server: Server = None` beside `db`, add what it asks to its subject's protocol, write it for
-both, and give the command a row in `tests/cli/test_both_ways.py`. Where the API does not tell what
-the command shows, the API is extended; nothing is guessed here. What is refused is raised as the
-same error on both sides (`client/exchange.py`), so messages and exit codes need nothing.
+A subject is a file here (`boards.py`), with the protocol that commands see and both who answer,
+side by side, so that who changes one sees the other. To have a command speak to servers: give it
+the option `server: Server = None` beside `db`, add what it asks to its subject's protocol, write it
+for both, and give the command a row in `tests/cli/test_both_ways.py`. Where the API does not tell
+what the command shows, the API is extended; nothing is guessed here. What is refused is raised
+as the same error on both sides (`client/exchange.py`), so messages and exit codes need nothing.
 
 Neither side is loaded before somebody asks: a command on a database never loads HTTP.
 """
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from tallymark.client.addresses import Address
     from tallymark.desk.attempts import AttemptDesk
     from tallymark.desk.boards import BoardDesk
-    from tallymark.desk.challenges import ChallengeDesk
     from tallymark.desk.organising import OrganiserDesk
-    from tallymark.desk.runs import RunDesk
     from tallymark.desk.tables import TableDesk
     from tallymark.desk.versus import VersusDesk
     from tallymark.service.app import App
@@ -49,14 +47,6 @@ class Desk(Protocol):
     @property
     def tally(self) -> Resources:
         """Operations in the same place."""
-
-    @property
-    def runs(self) -> RunDesk:
-        """Runs and their results."""
-
-    @property
-    def challenges(self) -> ChallengeDesk:
-        """Challenges, and whom plugins are paused for."""
 
     @property
     def attempts(self) -> AttemptDesk:
@@ -95,20 +85,6 @@ class LocalDesk:
         from tallymark.service.tenant import TenantServices  # noqa: PLC0415
 
         return Resources(TenantServices(self.app, ServiceSettings(own=True)))
-
-    @cached_property
-    def runs(self) -> RunDesk:
-        """Runs and their results."""
-        from tallymark.desk.runs import LocalRuns  # noqa: PLC0415 (who asks loads it)
-
-        return LocalRuns(self.app)
-
-    @cached_property
-    def challenges(self) -> ChallengeDesk:
-        """Challenges, and whom plugins are paused for."""
-        from tallymark.desk.challenges import LocalChallenges  # noqa: PLC0415
-
-        return LocalChallenges(self.app)
 
     @cached_property
     def attempts(self) -> AttemptDesk:
@@ -152,20 +128,6 @@ class RemoteDesk:
     def __init__(self, client: Client, there: str) -> None:
         self.client, self.there = client, there
         self.tally = client
-
-    @cached_property
-    def runs(self) -> RunDesk:
-        """Runs and their results."""
-        from tallymark.desk.runs import RemoteRuns  # noqa: PLC0415 (who asks loads it)
-
-        return RemoteRuns(self.client)
-
-    @cached_property
-    def challenges(self) -> ChallengeDesk:
-        """Challenges, and whom plugins are paused for."""
-        from tallymark.desk.challenges import RemoteChallenges  # noqa: PLC0415
-
-        return RemoteChallenges(self.client)
 
     @cached_property
     def attempts(self) -> AttemptDesk:

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import msgspec
 
 from tallymark.challenges.attempt import read_public
-from tallymark.desk.runs import read_record
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.runs.record import CaseResult
 from tallymark.service.exports import (
     KeptTrace,
     RunResult,
@@ -132,10 +130,10 @@ class RemoteTables:
         """All results of these runs, or of all."""
         known = self.client.runs
         for each in runs or [run.id for run in known.list(order="asc")]:
-            record = read_record(known.get(each, kept=True).record)
+            record = known.read_record(each)
             on_run(record)
-            for told in known.cases(record.id, traces=True):
-                yield RunResult(record, msgspec.convert(told.model_dump(), CaseResult))
+            for result in known.cases(record.id, traces=True):
+                yield RunResult(record, result)
 
     def traces(self, filter_: str) -> Iterator[KeptTrace]:
         """The traces that fit, with their spans."""

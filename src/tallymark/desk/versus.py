@@ -18,7 +18,6 @@ from tallymark.challenges.versus.pairings import (
     require_versus,
 )
 from tallymark.desk.answers import read_told
-from tallymark.desk.challenges import RemoteChallenges
 from tallymark.desk.judging import JudgedHere, refuse_judged_here
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class RemoteVersus:
 
     def find_form(self, challenge: str) -> Submission:
         """In which form attacks and defences are taken."""
-        known = RemoteChallenges(self.client).find(challenge).challenge
+        known = self.client.challenges.get(challenge)
         require_versus(known)
         return known.submission
 

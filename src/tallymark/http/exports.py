@@ -18,10 +18,10 @@ from tallymark.http.answers import Live, encode, list_defaults
 from tallymark.http.api_route import make_router
 from tallymark.http.problems import refuse
 from tallymark.http.reports import NDJSON
-from tallymark.http.runs import describe_record
-from tallymark.runs.reports.json_report import describe_case
+from tallymark.runs.problems import show_result
 from tallymark.service.callers import Caller
 from tallymark.service.exports import stream_scores, stream_traces
+from tallymark.service.runs import show_record
 from tallymark.service.tenant import TenantServices
 from tallymark.service.traces import describe_trace
 from tallymark.service.visibility import is_public, list_attempts, sees_live
@@ -103,13 +103,14 @@ class _Source(NamedTuple):
 def _read_runs(source: _Source) -> Iterator[dict[str, Any]]:
     after = None
     while found := source.services.store.runs(limit=_PAGE, after=after):
-        yield from map(describe_record, found)
+        yield from (msgspec.to_builtins(show_record(each)) for each in found)
         last = found[-1]
         after = (last.created_at, last.created_at, last.id)
 
 
 def _read_cases(source: _Source) -> Iterator[dict[str, Any]]:
-    yield from map(describe_case, source.services.store.results(source.chosen))
+    for result in source.services.store.results(source.chosen):
+        yield msgspec.to_builtins(show_result(result))
 
 
 def _read_attempts(source: _Source) -> Iterator[dict[str, Any]]:

@@ -40,7 +40,9 @@ _KEPT_HEADERS = ("content-type", "location", "cache-control")
 _REFUSALS = (TallymarkError, RequestProblem)
 
 
-def make_routes(service: Service, resources: Iterable[type[Resource]]) -> list[Route]:
+def make_routes(
+    service: Service, resources: Iterable[type[Resource]], prefix: str = PREFIX
+) -> list[Route]:
     """Build a route for each path, with all methods that it has.
 
     Of two operations of one method, the one with a body of bytes takes what is not JSON.
@@ -52,16 +54,18 @@ def make_routes(service: Service, resources: Iterable[type[Resource]]) -> list[R
             by_path.setdefault(made.path, {})[key] = _Endpoint(service, kind, made)
     # A fixed word comes before a name that would take it too.
     ordered = sorted(by_path, key=lambda path: [part.startswith("{") for part in path.split("/")])
-    return [_make_route(path, by_path[path]) for path in ordered]
+    return [_make_route(prefix + path, by_path[path]) for path in ordered]
 
 
 def _make_route(path: str, endpoints: Mapping[tuple[str, bool], _Endpoint]) -> Route:
     async def answer(request: Request) -> Response:
         packed = _is_packed(request)
         chosen = endpoints.get((request.method, packed)) or endpoints[request.method, not packed]
+        request.scope["route"] = route  # FastAPI names its own routes alone
         return await chosen.answer(request)
 
-    return Route(PREFIX + path, answer, methods=[method for method, _ in endpoints])
+    route = Route(path, answer, methods=[method for method, _ in endpoints])
+    return route
 
 
 def _is_packed(request: Request) -> bool:
@@ -101,7 +105,7 @@ class _Endpoint:
             arguments[IDEMPOTENCY_KEY] = key
         call = _Call(made, resource, arguments, request, dry=dry)
         with act_as(caller.actor), rehearse(really=dry):
-            if key is None or not made.changes or made.takes_key or dry:
+            if key is None or not made.changes or not made.keeps_answer or dry:
                 if made.is_async:
                     return await call.run_async()
                 return await service.run_in_thread(caller, call.run)

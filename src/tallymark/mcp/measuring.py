@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.mcp.competing import Key
 from tallymark.mcp.results import (
     Comparisons,
-    FailedCase,
     FormulaChecked,
     FormulaExplained,
-    RunComparison,
+    RunList,
     RunRead,
-    Runs,
-    ToldRun,
 )
-from tallymark.mcp.tool_server import Call, make_tool, open_call
-from tallymark.runs.comparison import compare_all
-from tallymark.runs.reports.json_report import describe_run
-from tallymark.runs.run import Run
-from tallymark.runs.tally import Tally
+from tallymark.mcp.tool_server import make_tool, open_call
+from tallymark.runs.record import CaseResult, CaseStatus
 from tallymark.service.callers import ORGANISERS, PUBLIC, TEAM
 from tallymark.service.formulas import Formulas
-from tallymark.service.jobs import WAIT_SECONDS, name_owner
-from tallymark.service.remote_runs import RunWish
-from tallymark.store.accounts.idempotent_answers import KeptAnswer
-from tallymark.text import clean_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tallymark.runs.record import CaseResult, RunRecord
+from tallymark.service.jobs import WAIT_SECONDS
+from tallymark.service.runs import Runs
 
 Ctx = Context[Any, Any]
 Formula = Annotated[
     str, Field(min_length=1, max_length=4096, examples=["success_pct - 100 * cost"])
 ]
 RunId = Annotated[str, Field(max_length=200, description="A run's id, or `latest`.")]
+_NOT_PASSED: tuple[CaseStatus, ...] = ("failed", "error")
 _WAITING = ("queued", "running")
 _MOST_CASES = 20
 _MOST_CHANGES = 50
+_MOST_TEXT = 1000
+"""Characters of a prompt and of an answer."""
 
 
 def check_formula(
@@ -95,49 +84,57 @@ async def run_suite(  # noqa: PLR0913, PLR0917 (what a run has; tools are called
     epochs: Annotated[int | None, Field(ge=1, le=1000)] = None,
     budget: Annotated[float | None, Field(gt=0, description="US dollars.")] = None,
     idempotency_key: Key = None,
-) -> Runs:
+) -> RunList:
     """Run an eval suite against one or more models and get the scores. It waits up to 30 seconds;
     what takes longer goes on, and read_run tells how it stands. compare_runs compares two.
     """
     with open_call(ctx, ORGANISERS, "work") as call:
-        wish = RunWish(epochs=epochs, limit=limit, budget=budget)
-        queued = await call.run(_submit_once, call, suite, models or [], wish, idempotency_key)
+        runs = Runs(call.services, call.caller)
+        create = partial(
+            runs.create_once,
+            idempotency_key,
+            suite=suite,
+            models=models or [],
+            limit=limit,
+            epochs=epochs,
+            budget=budget,
+        )
+        queued = await call.run(create)
         deadline = time.monotonic() + WAIT_SECONDS
         for job in queued.jobs:
             await call.services.jobs.await_end(job, max(0.0, deadline - time.monotonic()))
-        read = call.services.store.run
-        told = [_tell_run(await call.run(read, each, patient=True)) for each in queued.runs]
-        finished = all(each.status not in _WAITING for each in told)
+        found = [await call.run(runs.get, each.id, patient=True) for each in queued.runs]
+        finished = all(each.status not in _WAITING for each in found)
         step = "call read_run for what failed" if finished else "call read_run in a while"
-        return Runs(runs=told, finished=finished, next_step=step)
+        return RunList(runs=[_encode(each) for each in found], finished=finished, next_step=step)
 
 
 def list_runs(
     ctx: Ctx,
     suite: Annotated[str | None, Field(max_length=500, description="Of this suite alone.")] = None,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
-) -> Runs:
+) -> RunList:
     """List runs of eval suites, newest first, with their ids and scores."""
     with open_call(ctx, TEAM) as call:
-        found = call.services.store.runs(suite=suite, limit=limit)
-        told = [_tell_run(each) for each in found]
-        finished = all(each.status not in _WAITING for each in told)
-        return Runs(runs=told, finished=finished, next_step="call read_run or compare_runs")
+        found = Runs(call.services, call.caller).list(suite, limit=limit).items
+        finished = all(each.status not in _WAITING for each in found)
+        step = "call read_run or compare_runs"
+        return RunList(runs=[_encode(each) for each in found], finished=finished, next_step=step)
 
 
 def read_run(ctx: Ctx, run: RunId) -> RunRead:
     """Read one run: its status, score and counts, and the first cases that did not pass and why."""
     with open_call(ctx, TEAM) as call:
-        store = call.services.store
-        record = store.run(run)
+        runs = Runs(call.services, call.caller)
+        found = runs.get(run)
         missed = [
-            _tell_case(each)
-            for status in ("failed", "error")
-            for each in store.results_after(
-                record.id, after=None, limit=_MOST_CASES, status=status, with_traces=False
-            )
+            case
+            for status in _NOT_PASSED
+            for case in runs.cases(found.id, status, limit=_MOST_CASES).items
         ]
-        return RunRead(run=_tell_run(record), not_passed=missed[:_MOST_CASES])
+        return RunRead(
+            run=_encode(found), not_passed=[_encode(_cut(each)) for each in missed[:_MOST_CASES]]
+        )
 
 
 def compare_runs(
@@ -153,24 +150,12 @@ def compare_runs(
     difference of the scores is real or luck.
     """
     with open_call(ctx, TEAM, "work") as call:
-        loaded = [call.services.app.load_run(each) for each in runs]
-        found = compare_all(loaded, formula=formula)
-        told = []
-        for each in found:
-            plain: dict[str, Any] = msgspec.to_builtins(each.to_dict())
-            verdict = plain.pop("verdict")
-            plain["changes"] = plain["changes"][:_MOST_CHANGES]
-            told.append(
-                RunComparison(
-                    first=each.first.id,
-                    second=each.second.id,
-                    verdict=verdict["outcome"],
-                    passes=verdict["passes"],
-                    reason=verdict["reason"],
-                    details=plain,
-                )
-            )
-        return Comparisons(comparisons=told)
+        found = Runs(call.services, call.caller).compare(runs, formula)
+        return Comparisons(
+            comparisons=[
+                {**each, "changes": each["changes"][:_MOST_CHANGES]} for each in found.comparisons
+            ]
+        )
 
 
 TOOLS = (
@@ -183,41 +168,6 @@ TOOLS = (
 )
 
 
-class _Queued(msgspec.Struct, frozen=True):
-    """Runs, and the jobs that do them."""
-
-    runs: list[str]
-    jobs: list[str]
-
-
-def _submit_once(
-    call: Call, suite: str, models: Sequence[str], wish: RunWish, key: str | None
-) -> _Queued:
-    """Queued once however often it is called with the same key."""
-    answers, caller = call.services.store.idempotent_answers, call.caller
-    who = caller.asker
-    if key is not None:
-        asked = msgspec.json.encode(["run_suite", suite, models, wish])
-        known = answers.begin(who, key, hashlib.sha256(asked).hexdigest(), at=call.now)
-        if known is not None:
-            return msgspec.json.decode(known.body, type=_Queued)
-    try:
-        asked_as = None if key is None else answers.find_name(who, key)
-        found = call.services.remote_runs.submit(
-            suite, models, wish, owner=name_owner(caller), asked_as=asked_as
-        )
-    except BaseException as error:
-        if key is not None:
-            refused = isinstance(error, TallymarkError) and not isinstance(error, WorkFailed)
-            (answers.forget if refused else answers.leave)(who, key)
-        raise
-    queued = _Queued([record.id for record, _ in found], [job for _, job in found])
-    if key is not None:
-        body = msgspec.json.encode(queued)
-        answers.finish(who, key, KeptAnswer(status=202, headers={}, body=body))
-    return queued
-
-
 def _write_problem(problem: dict[str, Any]) -> str:
     place = problem.get("place") or problem
     where = f"column {place['column']}: " if place.get("column") else ""
@@ -225,16 +175,12 @@ def _write_problem(problem: dict[str, Any]) -> str:
     return f"{where}{problem['message']}{hint}"
 
 
-def _tell_run(record: RunRecord) -> ToldRun:
-    told = describe_run(Run(record, (), Tally()))
-    named = {name: told[name] for name in ToldRun.model_fields if name in told}
-    return ToldRun(run=record.id, **told["counts"], **named)
+def _encode(record: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(record)
+    return plain
 
 
-def _tell_case(result: CaseResult) -> FailedCase:
-    return FailedCase(case=result.case, status=result.status, reason=_find_reason(result))
-
-
-def _find_reason(result: CaseResult) -> str:
-    failed = (each.reason for each in result.checks if not each.passed)
-    return clean_line(result.error or next(failed, None) or "", 500)
+def _cut(case: CaseResult) -> CaseResult:
+    return msgspec.structs.replace(
+        case, input=case.input[:_MOST_TEXT], output=case.output[:_MOST_TEXT]
+    )

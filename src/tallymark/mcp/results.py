@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+import msgspec
+from pydantic import BaseModel, Field, WithJsonSchema
 
+from tallymark.runs.record import RunRecord
 from tallymark.wire.attempts import RatingChange, WeightedPart
 
 Seconds = float | None
@@ -230,62 +232,30 @@ class FormulaExplained(BaseModel):
     terms: list[dict[str, Any]] = Field(description="What each term contributes, and its share.")
 
 
-class ToldRun(BaseModel):
-    """A run, summed up."""
-
-    run: str = Field(description="Its id, which read_run and compare_runs take.")
-    suite: str
-    model: str
-    status: str
-    score: float | None
-    score_formula: str
-    score_error: str | None
-    success_pct: float | None
-    total_cost: float | None
-    passed: int
-    failed: int
-    errors: int
-    missing: int
-    error: str | None
+ShownRun = Annotated[
+    dict[str, Any],
+    WithJsonSchema(msgspec.json.schema_components([RunRecord])[1]["RunRecord"]),
+]
 
 
-class Runs(BaseModel):
+class RunList(BaseModel):
     """Runs of a suite, one for each model and prompt."""
 
-    runs: list[ToldRun]
+    runs: list[ShownRun]
     finished: bool
     next_step: str
-
-
-class FailedCase(BaseModel):
-    """A case that did not pass."""
-
-    case: str
-    status: str
-    reason: str
 
 
 class RunRead(BaseModel):
     """A run, and the first cases that did not pass."""
 
-    run: ToldRun
-    not_passed: list[FailedCase]
-
-
-class RunComparison(BaseModel):
-    """A run against the first."""
-
-    first: str
-    second: str
-    verdict: Literal["better", "worse", "not_worse", "inconclusive"]
-    passes: bool = Field(
-        description="False when worse, or when inconclusive and more than 1 % of the score is lost."
+    run: ShownRun
+    not_passed: list[dict[str, Any]] = Field(
+        description="Each with `case`, `status`, `error` and `checks` with the reason of each."
     )
-    reason: str
-    details: dict[str, Any]
 
 
 class Comparisons(BaseModel):
-    """Runs against the first of them."""
+    """Runs against the first of them: `verdict.outcome`, `verdict.reason` and `changes` of each."""
 
-    comparisons: list[RunComparison]
+    comparisons: list[dict[str, Any]]

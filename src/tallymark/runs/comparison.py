@@ -182,7 +182,7 @@ def compare(
     if not tallies[0].cases.keys() & tallies[1].cases.keys():
         message = f"the runs {records[0].id!r} and {records[1].id!r} have no case in common"
         raise InvalidInput(message, hint="compare runs of the same suite")
-    text = formula or records[0].formula
+    text = formula or records[0].score_formula
     names = (*tallies[1].evals, *tallies[1].scorers, *records[0].metrics, *records[1].metrics)
     parsed = tallies[0].formula(text, also=names)
     order = list(CHANGE_KINDS)
@@ -247,7 +247,9 @@ def compare_all(
 def score_alike(runs: Sequence[Run], formula: str) -> list[Run]:
     """The runs as one formula for all of them sees them."""
     names = {name for run in runs for name in (*run.tally.evals, *run.tally.scorers, *run.metrics)}
-    return [run if run.record.formula == formula else _score(run, formula, names) for run in runs]
+    return [
+        run if run.record.score_formula == formula else _score(run, formula, names) for run in runs
+    ]
 
 
 def _score(run: Run, formula: str, names: Collection[str]) -> Run:
@@ -377,7 +379,7 @@ def _list_cases(names: Sequence[str], most: int = 3) -> str:
 def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> ComparedRun:
     scored = tally.score(formula)
     # What is stored may be the suite's stand-in for an undefined score; the tally has none.
-    own = record.formula == formula.text and record.score is not None
+    own = record.score_formula == formula.text and record.score is not None
     total = tally.all
     return ComparedRun(
         id=record.id,
@@ -386,7 +388,7 @@ def _describe_run(record: RunRecord, tally: Tally, formula: Formula) -> Compared
         prompt=record.tags.get("prompt"),
         score=record.score if own else scored.score,
         score_error=record.score_error if own else scored.error,
-        own_formula=record.formula,
+        own_formula=record.score_formula,
         passed=total.passed,
         failed=total.ran - total.passed,
         errors=tally.errors,
@@ -464,8 +466,9 @@ def _list_warnings(
     first, second = records
     if first.definition_hash != second.definition_hash:
         yield "the suites differ: a case of the same name may not ask the same"
-    for own in dict.fromkeys(each.formula for each in records if each.formula != formula):
-        runs = " and ".join(each.id for each in records if each.formula == own)
+    formulas = dict.fromkeys(each.score_formula for each in records)
+    for own in (each for each in formulas if each != formula):
+        runs = " and ".join(each.id for each in records if each.score_formula == own)
         yield f"{runs} had the formula {own}; here both are scored by {formula}"
     if first.epochs != second.epochs:
         epochs = f"{first.epochs} and {second.epochs}"

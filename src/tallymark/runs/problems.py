@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from tallymark.runs.record import CaseResult, CheckResult, RunRecord
 from tallymark.text import clean_line, format_beside, format_value
 
@@ -11,6 +13,11 @@ from tallymark.text import clean_line, format_beside, format_value
 def name_case(result: CaseResult, most: int = 60) -> str:
     """What people call a case: its name or, without one, its number and what it asks."""
     return name_question(result.case, result.input, most)
+
+
+def show_result(result: CaseResult) -> CaseResult:
+    """A result as it is shown: with the name that people call its case."""
+    return replace(result, name=name_case(result))
 
 
 def name_question(case: str, prompt: str, most: int = 60) -> str:

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import msgspec
 
 from tallymark.judging.spending import JudgeSpending
+from tallymark.runs.repeats import Repeats
+from tallymark.runs.scorer_summary import ScorerSummary
 from tallymark.traces import Trace
 
 RunStatus = Literal[
@@ -53,11 +55,13 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """What judges took for it; None where none was asked."""
 
 
-class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One case, asked once."""
 
     case: str
     """The case's name, or `#3` for the third case when it has none."""
+    name: str = ""
+    """The case as people call it; filled in where a result is shown."""
     epoch: int = 0
     status: CaseStatus
     input: str = ""
@@ -102,7 +106,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return sum(known) if known else None
 
 
-class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One run, summed up: a suite against a model or an agent, or traces by scorers."""
 
     id: str
@@ -112,14 +116,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str | None = None
     """Shared by the runs of one command."""
     definition: str = ""
-    """The suite as JSON text, templates not filled in, so that no secret is in it."""
+    """The suite as JSON text, templates not filled in, so that no secret is in it; empty unless
+    it was asked for."""
     definition_hash: str = ""
     epochs: int = 1
     created_at: float = 0.0
     """Unix time in seconds, UTC; so are the next two."""
     started_at: float | None = None
     finished_at: float | None = None
-    formula: str = "success_pct"
+    score_formula: str = "success_pct"
     score: float | None = None
     score_error: str | None = None
     """Why there is no score, in words."""
@@ -138,6 +143,63 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
-    def repeats(self) -> bool:
+    def ran(self) -> int:
+        """Results that passed or failed."""
+        return self.passed + self.failed
+
+    @property
+    def finished(self) -> int:
+        """Results, errors included."""
+        return self.ran + self.errors
+
+    @property
+    def expected(self) -> int:
+        """Results that it has or should have."""
+        return max(self.total, self.finished)
+
+    @property
+    def seconds(self) -> float | None:
+        """Time from start to end."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars."""
+        return self.metrics.get("total_cost")
+
+    @property
+    def latency(self) -> float | None:
+        """Mean seconds."""
+        return self.metrics.get("avg_latency")
+
+    def explain_no_score(self) -> str:
+        """Why there is no score, in words."""
+        ran = self.passed or self.failed
+        reason = "it was not scored" if ran else "the run has no result yet"
+        return self.score_error or self.error or reason
+
+    @property
+    def may_repeat(self) -> bool:
         """Whether cases may be asked more than once: by the run, or by an eval of its suite."""
         return self.epochs > 1 or '"epochs":' in self.definition
+
+
+class RepeatedCases(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean, pass@k and pass^k of cases that were asked several times."""
+
+    all: Repeats | None
+    cases: dict[str, Repeats]
+
+
+class RunDetails(RunRecord, frozen=True, kw_only=True):
+    """A run with what was computed from its results."""
+
+    score_interval_error: str | None = None
+    """Reason why the score has no interval."""
+    scorers: dict[str, ScorerSummary] = msgspec.field(default_factory=dict)
+    explanation: dict[str, Any] | None = None
+    """The formula with the values of the run, and the contribution of each term."""
+    repeats: RepeatedCases | None = None
+    """None where every case was asked once."""

@@ -12,10 +12,12 @@ import math
 from collections.abc import Iterable
 from functools import cache
 from math import comb
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.runs.tally import CaseCounts
+if TYPE_CHECKING:
+    from tallymark.runs.tally import CaseCounts
 
 MOST_K = 10
 

@@ -11,6 +11,8 @@ from itertools import islice
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+from msgspec.structs import replace
+
 from tallymark.errors import FormulaError
 from tallymark.formula.tree import Name
 from tallymark.runs.problems import describe_unrun
@@ -339,7 +341,7 @@ class Run:
         metrics, formula = self.metrics, self._formula
         if formula is None:
             try:
-                formula = self.tally.formula(self.record.formula, also=metrics)
+                formula = self.tally.formula(self.record.score_formula, also=metrics)
             except FormulaError:
                 return None
         # An eval that never ran has no metrics at all.
@@ -409,7 +411,7 @@ class Run:
         if record.score_error is not None:
             return NoInterval("the suite set the score")
         try:
-            formula = self.tally.formula(record.formula, also=record.metrics)
+            formula = self.tally.formula(record.score_formula, also=record.metrics)
         except FormulaError:
             return NoInterval("the formula does not fit these results")
         return find_interval(formula, self.tally)
@@ -429,9 +431,8 @@ class Run:
 
     def explain_no_score(self) -> str:
         """Why there is no score, in words."""
-        empty = not (self.tally.finished or self.record.passed or self.record.failed)
-        unscored = "the run has no result yet" if empty else "it was not scored"
-        return self.record.score_error or self.record.error or unscored
+        passed = self.record.passed or self.tally.finished
+        return replace(self.record, passed=passed).explain_no_score()
 
     def render(self) -> str:
         """The summary for people, at most 80 columns where names allow."""
@@ -473,7 +474,7 @@ def outcome(
     low, high = getattr(found, "low", None), getattr(found, "high", None)
     total = tally.all
     return {
-        "formula": str(formula),
+        "score_formula": str(formula),
         "metrics": metrics,
         "score": undefined if scored.score is None else scored.score,
         "score_error": scored.error,

@@ -137,7 +137,11 @@ def make_json_safe(value: object, depth: int = 0) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, msgspec.Struct):
-        value = msgspec.structs.asdict(value)
+        fields = msgspec.structs.asdict(value)
+        if value.__struct_config__.omit_defaults:  # as msgspec writes it
+            defaults = {each.name: each for each in msgspec.structs.fields(value)}
+            fields = {key: item for key, item in fields.items() if item != _default(defaults[key])}
+        value = fields
     if isinstance(value, Mapping) and depth < _DEEPEST:
         return {
             make_json_safe(str(key)): make_json_safe(item, depth + 1) for key, item in value.items()
@@ -146,6 +150,10 @@ def make_json_safe(value: object, depth: int = 0) -> Any:
         return [make_json_safe(item, depth + 1) for item in value]
     number = scalar(value)
     return make_json_safe(_make_text(value) if number is value else number)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _make_text(value: object) -> str:

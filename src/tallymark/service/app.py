@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tallymark.runs.run import Run
     from tallymark.service.accounts import AccountService
     from tallymark.service.competition import Competition
-    from tallymark.service.runs import RunService
+    from tallymark.service.suite_runs import RunService
 
 
 @dataclass(eq=False)
@@ -71,7 +71,7 @@ class App:
     @cached_property
     def runs(self) -> RunService:
         """Runs of suites."""
-        from tallymark.service.runs import RunService  # noqa: PLC0415 (models and suites load slowly)
+        from tallymark.service.suite_runs import RunService  # noqa: PLC0415 (models and suites load slowly)
 
         return RunService(self)
 

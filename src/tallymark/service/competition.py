@@ -46,12 +46,12 @@ from tallymark.challenges.kept_submission import KeptSubmission, keep_submission
 from tallymark.challenges.plugins import SandboxedPlugin
 from tallymark.challenges.rescore_plan import (
     RescorePlan,
-    Rescoring,
     change_scoring,
     find_need,
     make_rescorer,
     origin_of_all,
 )
+from tallymark.challenges.rescoring import Rescoring
 from tallymark.challenges.trajectory import (
     Verification,
     read_trajectory,

@@ -135,7 +135,7 @@ def load_results(store: Store, path: Path) -> LoadedRuns:
 
 def _sum_up(run: RunRecord, tally: Tally) -> RunRecord:
     """A run by its results alone: nobody knows its suite and formula any more."""
-    told = outcome(tally.formula(run.formula), tally)
+    told = outcome(tally.formula(run.score_formula), tally)
     record = replace(run, total=tally.finished, **told)
     return replace(record, status=final_status(record, stopped=False))
 

@@ -49,7 +49,15 @@ from msgspec.inspect import (
     VarTupleType,
 )
 
-from tallymark.errors import BadRequest, InvalidInput, NotFound, Place, Problem, suggest
+from tallymark.errors import (
+    BadRequest,
+    InvalidInput,
+    NotFound,
+    Place,
+    Problem,
+    WorkFailed,
+    suggest,
+)
 from tallymark.service.callers import ORGANISERS, Caller, Role, check_role
 from tallymark.store.actors import act_as
 
@@ -83,15 +91,19 @@ class Page(msgspec.Struct, Generic[T], dict=True):
         page: Page[T] | None = self
         while page is not None:
             yield from page.items
-            page = page.load_next()
+            following = page.load_next()
+            _refuse_circle(page, following)
+            page = following
 
     async def __aiter__(self) -> AsyncIterator[T]:
         page: Page[T] | None = self
         while page is not None:
             for item in page.items:
                 yield item
-            following: Any = page.load_next()
-            page = None if following is None else await following
+            loaded: Any = page.load_next()
+            following = None if loaded is None else await loaded
+            _refuse_circle(page, following)
+            page = following
 
     def load_next(self) -> Page[T] | None:
         """Load the page that follows; None at the end, or where the call had a `limit`."""
@@ -99,10 +111,25 @@ class Page(msgspec.Struct, Generic[T], dict=True):
         return None if load is None or self.next is None else load(self.next)
 
 
+def _refuse_circle(page: Page[T], following: Page[T] | None) -> None:
+    if following is not None and following.next is not None and following.next == page.next:
+        raise WorkFailed("the server returns the same page again and again")
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event of a stream, such as a stored result of a run."""
+
+    kind: str
+    seq: int
+    data: dict[str, Any]
+
+
 class Sender(Protocol):
     """Sends calls to a server. An asynchronous one returns awaitables."""
 
     def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any: ...
+
+    def listen(self, path: str, after: int | None, *, ends: bool) -> Any: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +163,13 @@ class Operation:
     whole_body: str | None
     """The argument that is the whole body."""
     body_names: tuple[str, ...]
+    largest_page: int | None
+    """The largest `limit`, which pages after the first are asked for with."""
     takes_key: bool
-    """Whether the method takes the idempotency key and obeys it itself."""
+    """Whether the method takes the idempotency key."""
+    keeps_answer: bool
+    """Whether the answer to a request with a key is kept for the same request; otherwise the
+    method obeys the key itself."""
     answer: Any
     """Type of the answer; with a noun, a struct of one field."""
     record: Any
@@ -285,7 +317,7 @@ class Resource:
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
         self.caller = caller
         if hasattr(where, "send"):
-            self.sender = where
+            self.sender = cast("Sender", where)
         else:
             self.services = where
 
@@ -301,6 +333,15 @@ class Resource:
     def is_organiser(self) -> bool:
         """Whether the caller may see and do what organisers may."""
         return self.caller is None or self.caller.role in ORGANISERS
+
+    def listen(self, path: str, after: int | None, *, ends: bool) -> Iterator[Event]:
+        """Follow events of a server; `ends` says that the stream is over when the server ends it.
+
+        An asynchronous sender returns an asynchronous iterator.
+        """
+        if self.sender is None:
+            raise InvalidInput("only a server has events", hint="name one with --server")
+        return cast("Iterator[Event]", self.sender.listen(path, after, ends=ends))
 
     @classmethod
     def operations(cls) -> dict[str, Operation]:
@@ -333,6 +374,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     secret: str | None = None,
     make_secret: Callable[[], str] | None = None,
     find_max_bytes: Callable[..., int] | None = None,
+    keeps_answer: bool = False,
     reads: bool = False,
 ) -> Declare:
     """Declare an operation: its route, the roles that may call it, and how it is answered.
@@ -344,8 +386,9 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     the answer itself. `secret` names a field of
     the answer that is shown once and not kept for repeated requests; `make_secret` makes it at the
     client, as the parameter of the same name. `find_max_bytes` bounds the body by what is stored;
-    it is called with the resource and the names in the path. `reads` says that a POST changes
-    nothing.
+    it is called with the resource and the names in the path. `keeps_answer`
+    keeps the answer also for a method that takes the idempotency key. `reads` says that a POST
+    changes nothing.
     """
     method, path = route.split()
 
@@ -430,10 +473,31 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             body=body_type,
             whole_body=body,
             body_names=inside,
+            largest_page=next(
+                (
+                    getattr(_list_options(each.type)[0], "le", None)
+                    for each in known.fields
+                    if each.name == "limit"
+                ),
+                None,
+            ),
             takes_key=IDEMPOTENCY_KEY in signature.parameters,
+            keeps_answer=keeps_answer or IDEMPOTENCY_KEY not in signature.parameters,
             answer=result if noun is None else msgspec.defstruct(f"{name}Answer", [(noun, result)]),
             record=shown if is_record and (is_page or noun is not None) else None,
         )
+
+    return declare
+
+
+def event_stream(
+    path: str,
+) -> Callable[[Callable[P, Iterator[Event]]], Callable[P, Iterator[Event]]]:
+    """Declare a method that follows the events at a path; its route is written by hand."""
+
+    def declare(follow: Callable[P, Iterator[Event]]) -> Callable[P, Iterator[Event]]:
+        follow.event_path = path  # type: ignore[attr-defined]
+        return follow
 
     return declare
 
@@ -449,7 +513,8 @@ def _call(
         return result
 
     def load(cursor: str) -> Any:
-        return _call(made, resource, {**arguments, "cursor": cursor}, follow=True)
+        more = {**arguments, "cursor": cursor, "limit": made.largest_page or arguments["limit"]}
+        return _call(made, resource, more, follow=True)
 
     async def attach_later() -> Any:
         page = await result

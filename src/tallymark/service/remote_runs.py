@@ -19,7 +19,7 @@ from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.service.jobs import cancel_job, mark_cancelled
 from tallymark.service.remote_suites import RemoteRules
-from tallymark.service.runs import RunOptions, RunService, choose_part
+from tallymark.service.suite_runs import RunOptions, RunService, choose_part
 from tallymark.store.jobs.jobs import NewJob, derive_job_id
 from tallymark.suites.suite_evaluation import (
     DEFAULT_THREADS,
@@ -235,7 +235,7 @@ class RemoteRuns:
             definition_hash=definition.hash,
             epochs=wish.epochs or definition.epochs,
             created_at=self.clock(),
-            formula=str(suite.formula),
+            score_formula=str(suite.formula),
             total=total,
             # No folder: nothing of this machine belongs to the run.
             tags={**definition.tags, "limit": wish.limit, "epochs": wish.epochs, **prompt, **part},

@@ -16,16 +16,13 @@ from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNod
 from tallymark.documents.reader import open_document
 from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput, suggest
-from tallymark.models.model_kinds import KINDS, ModelReference
-from tallymark.models.reach import ALLOWANCES, Reach
 from tallymark.scoring import load_scorer
 from tallymark.scoring.scorer_reference import ScorerReference
-from tallymark.suites.suite_file import SuiteLoader
-from tallymark.suites.templates import has_templates
 from tallymark.text import format_count, format_number
 
 if TYPE_CHECKING:
     from tallymark.documents.reader import Reader
+    from tallymark.models.reach import Reach
     from tallymark.scoring import Scorer
     from tallymark.store import Store
     from tallymark.suites.suite_definition import SuiteDefinition
@@ -54,6 +51,8 @@ class RemoteRules:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RemoteRules:
         """As the variables of the process say; a wrong one is refused at the start."""
+        from tallymark.models.reach import ALLOWANCES  # noqa: PLC0415 (models load slowly)
+
         known = os.environ if environment is None else environment
         named = {each.strip() for each in known.get("TALLY_ALLOW", "").split(",") if each.strip()}
         for wrong in sorted(named - set(ALLOWANCES)):
@@ -80,6 +79,8 @@ class RemoteRules:
 
     def load_suite(self, text: str, *, name: str = "suite") -> SuiteDefinition:
         """A suite that was sent; InvalidInput has every mistake and refusal with its place."""
+        from tallymark.suites.suite_file import SuiteLoader  # noqa: PLC0415 (suites load slowly)
+
         if len(text.encode(errors="surrogatepass")) > self.most_bytes:
             most = f"{format_number(self.most_bytes / 1_000_000)} MB"
             raise InvalidInput(f"the suite has more than {most}", hint="split it up")
@@ -94,6 +95,8 @@ class RemoteRules:
 
     def load_scorer(self, ref: str, /, **options: Any) -> Scorer:
         """A scorer as a suite of somebody else may use it."""
+        from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+
         reference = ScorerReference.parse(ref)
         given = {**reference.options, **options}
         reach = Reach(may=self.may)
@@ -112,6 +115,8 @@ class RemoteRules:
 
     def find_reach(self, store: Store, own: Collection[str] = ()) -> Reach:
         """What models of a tenant may use: all its secrets are keys, and no variable of ours is."""
+        from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+
         keys = store.secrets_for_run(store.secret_names()) if store.exists else {}
         return Reach(keys, self.may, frozenset(own))
 
@@ -125,6 +130,8 @@ class RemoteRules:
 
     def _find_refused(self, reader: Reader) -> Iterator[tuple[Node, list[str], InvalidInput]]:
         """What is refused by its very writing, where it stands and under which keys."""
+        from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+
         reach = Reach(may=self.may)
         metadata = ["metadata"]
         for key in ("model", "judge"):
@@ -162,6 +169,9 @@ def _refuse(
 
 def _refuse_model(node: Node, reach: Reach) -> InvalidInput | None:
     """Only what is not allowed: what names no model is told when it is opened."""
+    from tallymark.models.model_kinds import KINDS, ModelReference  # noqa: PLC0415 (as above)
+    from tallymark.suites.templates import has_templates  # noqa: PLC0415 (as above)
+
     if not isinstance(node, ScalarNode) or has_templates(node.text):
         return None
     try:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
 from tallymark.service.audit import Audit
+from tallymark.service.challenges import Challenges
 from tallymark.service.formulas import Formulas
 from tallymark.service.jobs import Jobs
 from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
+from tallymark.service.runs import Runs
 from tallymark.service.server_limits import Limits
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.template_values import Settings
@@ -38,7 +40,9 @@ class Resources:
     jobs: Jobs
     keys: Keys
     limits: Limits
+    challenges: Challenges
     rules: Rules
+    runs: Runs
     scores: Scores
     settings: Settings
     tenants: Tenants
@@ -68,7 +72,11 @@ RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)
 
 
 @contextmanager
-def open_local(db: str | None, tenant: str = "default") -> Iterator[Resources]:
+def open_local(
+    db: str | None, tenant: str = "default", settings: ServiceSettings | None = None
+) -> Iterator[Resources]:
     """Open the operations over a database, for its owner."""
     with closing(App(db, tenant)) as app:
-        yield Resources(TenantServices(app, ServiceSettings(own=True)))
+        services = TenantServices(app, settings or ServiceSettings(own=True))
+        with closing(services):
+            yield Resources(services)

@@ -1,394 +1,534 @@
-"""`RunService`: the life of a run, from a suite and its models to stored and summed up results."""
+"""Stored runs: records and operations."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from urllib.parse import quote
 
-from msgspec.structs import replace
+import msgspec
+from msgspec import Meta
 
-from tallymark.errors import InvalidInput, Problem
-from tallymark.event_loops import run_to_end
-from tallymark.judging.judge_model import open_judge
-from tallymark.models import Model
-from tallymark.models.model_kinds import open_model
-from tallymark.models.reach import Reach
-from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
-from tallymark.runs.record import SENT_TAG, CaseResult, RunRecord
-from tallymark.runs.run import Run
-from tallymark.service.remote_suites import NOWHERE, RemoteRules
-from tallymark.suites.filled_suite import FilledSuite, resolve
-from tallymark.suites.rechecks import rescore
-from tallymark.suites.suite_definition import SuiteDefinition
-from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, count_planned
-from tallymark.suites.suite_file import load_stored
-from tallymark.suites.templates import find_unfilled, refuse_unknown
-from tallymark.text import format_count
+from tallymark.errors import InvalidInput, NotAllowed, NotFound, TallymarkError, WorkFailed
+from tallymark.runs.problems import describe_unrun, show_result
+from tallymark.runs.record import CaseResult, CaseStatus, RunDetails, RunRecord, RunStatus
+from tallymark.service.callers import ORGANISERS, REPORTERS, TEAM, check_role
+from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
+from tallymark.service.jobs import name_owner
+from tallymark.service.operations import Event, Page, Resource, event_stream, operation
+from tallymark.store.accounts.idempotent_answers import KeptAnswer
+from tallymark.store.rehearsals import is_rehearsal
 
 if TYPE_CHECKING:
-    from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.service.app import App
-    from tallymark.service.stop_signals import StopSignal
-    from tallymark.suites.chosen_cases import CaseChoice
+    from tallymark.runs.run import Run
+    from tallymark.service.remote_runs import RemoteRuns
+    from tallymark.store.runs.run_rows import RunFilter
 
-LEAST_CASES = 200
-"""Fewer are asked before workers have started."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What a user may say about a run besides its suite and models."""
-
-    limits: RunLimits = field(default_factory=RunLimits)
-    values: Mapping[str, str] = field(default_factory=dict)
-    """Of variables and secrets; they win over the store and the environment."""
-    named: tuple[str, ...] = ()
-    """Those of them that were given one by one: the suite must ask for each."""
-    judge: str | None = None
-    record: Path | None = None
-    cache: Path | None = None
-    choice: CaseChoice | None = None
-    """Which cases to ask."""
-    prompts: tuple[str, ...] = ()
-    """Which of the suite's prompts to ask with; all where none is named."""
-    stop: StopSignal | None = None
-    """How others end the run before its end."""
-    engine: EngineChoice | None = None
-    """Where many cases are asked; None is this process."""
-    ambient: Mapping[str, str] = field(default_factory=dict)
-    """Values for variables and secrets that count where nobody else has one: those of a `.env`."""
-    hidden: Mapping[str, str] = field(default_factory=dict)
-    """Keys of models that came from a file: they are taken out of all that is stored and shown."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Kept with the run: the branch and the commit that a CI job runs for."""
+RunId = Annotated[
+    str, Meta(max_length=200, description="An id, its beginning, a name, latest or latest~1.")
+]
+Text = Annotated[str, Meta(max_length=500)]
+Model = Annotated[str, Meta(min_length=1, max_length=500, description="As `-m` takes it.")]
+Formula = Annotated[str, Meta(min_length=1, max_length=4096)]
+Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
+Positive = Annotated[int, Meta(ge=1, le=2**53)]
+Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
+_ENDED = ("completed", "partial_failure", "failed", "cancelled")
+_FEW = 5_000
+"""Results that are read to describe a run in full."""
+_TRACES = 100
+"""Results on a page with traces."""
+_EARLIER = 3
+"""Runs among which the previous one is looked for."""
+_POINTS = 30
+"""Scores in the history of a suite."""
 
 
-@dataclass(frozen=True)
-class RunService:
-    """What commands and servers do with runs. The store is opened when it is first needed."""
+class Difference(msgspec.Struct, frozen=True):
+    """A number of a sent run that differs from the one computed from its results."""
 
-    app: App
-    rules: RemoteRules | None = None
-    """What a server keeps to when it runs the suites of others; None for one's own."""
-
-    def resolve_suite(self, definition: SuiteDefinition, options: RunOptions) -> FilledSuite:
-        """The suite with values for its templates; what is missing is said before a model is asked.
-
-        Each name is looked up in what the user gave, then in the store, then in the environment,
-        unless that is somebody else's.
-        """
-        by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
-        known_vars, known_secrets = (
-            self._find_values(definition, options) if definition.uses else ({}, {})
-        )
-        return resolve(
-            definition,
-            vars=known_vars,
-            secrets=known_secrets,
-            judge=options.judge,
-            open_judge=partial(
-                open_judge, record=options.record, cache=options.cache, reach=self._reach
-            ),
-            recorded=options.record is not None,
-            hidden=options.hidden,
-            **by_rules,
-        )
-
-    @cached_property
-    def _reach(self) -> Reach | None:
-        """What models may use that are asked for somebody else: all their secrets are keys."""
-        if self.rules is None:
-            return None
-        return self.rules.find_reach(self.app.store)
-
-    def resolve_like(
-        self, record: RunRecord, definition: SuiteDefinition, options: RunOptions
-    ) -> FilledSuite:
-        """The suite as it asks with the prompt of a run."""
-        named = record.tags.get("prompt")
-        asked = next((each for each in definition.prompts if each.name == named), None)
-        return self.resolve_suite(
-            definition if asked is None else definition.ask_with(asked), options
-        )
-
-    def _find_values(
-        self, definition: SuiteDefinition, options: RunOptions
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """What is known of variables, and of secrets."""
-        stored = self.app.store.vars() if self.app.store.exists else {}
-        kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
-        wanted = [name for name in definition.secret_names if name in kept]
-        sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
-        environment = {**options.ambient, **os.environ} if self.rules is None else {}
-        # What a suite has a value for is not taken from whatever the environment happens to hold.
-        own = definition.own_vars
-        unsaid = {name: value for name, value in environment.items() if name not in own}
-        return (
-            {**unsaid, **stored, **options.values},
-            {**environment, **sealed, **options.values},
-        )
-
-    def find_unfilled(self, definition: SuiteDefinition, options: RunOptions) -> list[Problem]:
-        """Each `{{name}}` of the suite that is sent as text, because no variable is called so."""
-        if not any(use.kind == "bare" for use in definition.uses):
-            return []
-        return list(find_unfilled(definition, self._find_values(definition, options)[0]))
-
-    def run(
-        self, definition: SuiteDefinition, models: list[str], options: RunOptions, watch: RunWatch
-    ) -> list[Run]:
-        """Runs a suite with each prompt against each model in turn; the runs share a group."""
-        asked = [definition]
-        if definition.prompts or options.prompts:
-            from tallymark.suites.chosen_cases import ask_with_each  # noqa: PLC0415 (few have any)
-
-            asked = ask_with_each(definition, options.prompts)
-        suites = [self.resolve_suite(each, options) for each in asked]
-        suite = suites[0]
-        chosen = models or list(suite.models)
-        if not chosen:
-            hint = "name one with -m, as in -m openai/gpt-5-mini, or in metadata.model"
-            raise InvalidInput("no model is named", hint=hint)
-        limits, part = options.limits, dict[str, Any]()
-        if options.choice is not None or limits.cases is not None:
-            limits, part = choose_part(definition, suite, options)
-        total = count_planned(suite, limits)
-        if not total:
-            raise InvalidInput("no case is selected", hint="raise --limit, or add evals")
-        # A wrong name must not leave a run behind, so all are opened first.
-        opened = [
-            (suite, each, self.open_model(each, suite, options))
-            for suite in suites
-            for each in chosen
-        ]
-        group = make_id("g")
-        runs = []
-        for suite, name, model in opened:
-            prompt = suite.definition.prompt
-            record = RunRecord(
-                id=make_id("r"),
-                suite=definition.name,
-                model=suite.redact(name),
-                status="running",
-                group=group,
-                definition=definition.to_json(),
-                definition_hash=definition.hash,
-                epochs=options.limits.epochs or definition.epochs,
-                created_at=time.time(),
-                started_at=time.time(),
-                formula=str(suite.formula),
-                total=total,
-                tags={
-                    **definition.tags,
-                    "folder": str(definition.folder.resolve()),
-                    "limit": options.limits.cases,
-                    "epochs": options.limits.epochs,
-                    **part,
-                    **options.labels,
-                    **({} if prompt is None else {"prompt": prompt}),
-                },
-            )
-            # Stored before anything is asked: a process that is killed leaves a run to resume.
-            self.app.store.create_run(record)
-            try:
-                runs.append(self._evaluate(record, suite, (name, model), limits, watch, options))
-            except KeyboardInterrupt as stopped:
-                if left := len(opened) - len(runs) - 1:
-                    stopped.add_note(f"{format_count(left, 'more run')} not started")
-                raise
-        return runs
-
-    def rescore_run(
-        self,
-        run: str,
-        *,
-        formula: str | None = None,
-        suite: FilledSuite | None = None,
-        on_progress: Callable[[int, int | None], None] | None = None,
-    ) -> tuple[Run, Run]:
-        """A run as it is and as another formula or suite sees it. No model is asked."""
-        # What a suite counts anew need not be counted as it was.
-        before = self.app.load_run(run) if suite is None else self.app.find_run(run)
-        return before, rescore(before, formula=formula, suite=suite, on_progress=on_progress)
-
-    def save_as_new(self, run: Run) -> RunRecord:
-        """Keeps a rescored run beside the one that it came from."""
-        record = run.record
-        tags = {**record.tags, "rescored_from": record.id}
-        new = replace(record, id=make_id("r"), created_at=time.time(), group=None, tags=tags)
-        self.app.store.create_run(new)
-        with self.app.store.open_writer(new.id) as writer:
-            for result in run.results:
-                writer.put(result)
-        return new
-
-    def resume(self, run: str, options: RunOptions, watch: RunWatch | None) -> Run:
-        """Asks again only what is missing or could not run; `latest` is one that can go on."""
-        record = self.app.store.run(self._find_unfinished() if run == "latest" else run)
-        if (door := record.tags.get("door")) is not None:
-            message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
-            raise InvalidInput(message, hint="start it again")
-        if not record.definition or record.tags.get(SENT_TAG):
-            message = f"the run {record.id} was sent finished, and is not gone on with here"
-            raise InvalidInput(message, hint="go on with it where it was started")
-        by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
-        folder = Path(record.tags.get("folder", "." if self.rules is None else NOWHERE))
-        definition = load_stored(record.definition, folder=folder, **by_rules)
-        if definition.hash != record.definition_hash:
-            message = f"the datasets of the suite have changed since the run {record.id} began"
-            raise InvalidInput(message, hint="put them back, or start a new run")
-        refuse_unknown(definition, options.named, "--var")
-        kept = record.tags
-        limits = replace_fields(options.limits, epochs=kept.get("epochs"), cases=kept.get("limit"))
-        options = replace_fields(options, limits=limits)
-        suite = self.resolve_like(record, definition, options)
-        if isinstance(kept.get("chosen"), dict):
-            limits, _ = choose_part(definition, suite, options, kept["chosen"])
-        # A name with a secret in it was stored redacted; the suite knows the real one.
-        hidden = {suite.redact(each): each for each in suite.models}
-        name = hidden.get(record.model, record.model)
-        model = self.open_model(name, suite, options)
-        self.app.store.claim_run(record.id)
-        # Only now: before, another may have been adding to them.
-        stored = self.app.store.counted_results(record.id)
-        earlier = [result for result in stored if result.status != "error"]
-        began = record.started_at or time.time()  # not yet, where it waited for a worker
-        record = replace(record, status="running", error=None, started_at=began)
-        return self._evaluate(record, suite, (name, model), limits, watch, options, earlier)
-
-    def _find_unfinished(self) -> str:
-        """The latest run that has something left to ask and that nobody works on."""
-        kept = self.app.store.runs(limit=None)
-        asked = [record for record in kept if not {"door", SENT_TAG} & record.tags.keys()]
-        for place, record in enumerate(asked):  # the newest first
-            # Errors of older runs are old news.
-            errors = not place and record.status not in ("running", "completed")
-            if errors or record.status in ("interrupted", "cancelled"):
-                return record.id
-        going = [record.id for record in kept if record.status == "running"]
-        others = "only those of suites in YAML that began here are gone on with, and none is kept"
-        none = others if kept else "none is kept"
-        ended = f"the latest, {asked[0].id}, is complete" if asked else none
-        hint = f"{going[0]} is still running" if going else ended
-        raise InvalidInput("there is no run to go on with", hint=hint)
-
-    def open_model(self, reference: str, suite: FilledSuite, options: RunOptions) -> Model:
-        """A model for a suite; nothing is asked yet."""
-        return open_model(
-            reference,
-            folder=suite.definition.folder,
-            pricing=suite.definition.pricing,
-            record=options.record,
-            cache=options.cache,
-            redact=suite.redact,
-            reach=self._reach,
-        )
-
-    def _evaluate(  # noqa: PLR0913, PLR0917 (all that a run goes on with)
-        self,
-        record: RunRecord,
-        suite: FilledSuite,
-        named: tuple[str, Model],
-        limits: RunLimits,
-        watch: RunWatch | None,
-        options: RunOptions,
-        earlier: Sequence[CaseResult] = (),
-    ) -> Run:
-        name, model = named
-        stop = options.stop
-        ongoing = OngoingRun(
-            record,
-            suite.formula,
-            undefined=suite.definition.undefined,
-            earlier=earlier,
-            keeper=self.app.store,
-            watch=watch,
-        )
-        done = {result.key for result in earlier}
-        if options.engine is not None and record.total - len(done) > LEAST_CASES:
-            self._ask_elsewhere(options.engine, ongoing, suite, name, limits, options, done)
-            return self._make_run(ongoing)
-        evaluation = SuiteEvaluation(
-            suite,
-            model,
-            limits,
-            done=done,
-            spent=ongoing.tally.all.cost,
-            judged=ongoing.tally.all.judges.total,
-        )
-        with ongoing:
-            if stop is None:
-                ongoing.ending = run_to_end(lambda: evaluation.run(ongoing.aadd))
-            else:
-                ongoing.ending = run_to_end(
-                    lambda: stop.run_until_set(evaluation.run(ongoing.aadd))
-                )
-        return self._make_run(ongoing)
-
-    def _ask_elsewhere(  # noqa: PLR0913, PLR0917 (all that a run goes on with)
-        self,
-        engine: EngineChoice,
-        ongoing: OngoingRun,
-        suite: FilledSuite,
-        model: str,
-        limits: RunLimits,
-        options: RunOptions,
-        done: Collection[tuple[str, int]],
-    ) -> None:
-        """Has the workers of an engine ask all cases."""
-        from tallymark.service.suite_blocks import CaseAsking, ask_on_engine  # noqa: PLC0415 (few do)
-
-        definition = suite.definition
-        known_vars, known_secrets = self._find_values(definition, options)
-        work = CaseAsking(
-            definition.to_json(),
-            definition.hash,
-            definition.folder.resolve(),
-            definition.prompt,
-            model,
-            limits,
-            {name: known_vars[name] for name in definition.used_vars if name in known_vars},
-            {
-                name: known_secrets[name]
-                for name in definition.secret_names
-                if name in known_secrets
-            },
-            options.judge,
-            options.hidden,
-        )
-        with ongoing:
-            ongoing.ending = ask_on_engine(engine, work, suite, ongoing, done)
-
-    def _make_run(self, ongoing: OngoingRun) -> Run:
-        record = ongoing.record
-        if ongoing.results is not None:
-            return ongoing.make_run(sort_by_suite(record, ongoing.results))
-        from tallymark.store.runs.stored_results import StoredResults  # noqa: PLC0415 (large runs)
-
-        return ongoing.make_run(StoredResults(self.app.store, record, ongoing.keys))
+    field: str
+    sent: float | None
+    computed: float | None
 
 
-def choose_part(
-    definition: SuiteDefinition,
-    suite: FilledSuite,
-    options: RunOptions,
-    kept: Mapping[str, Any] | None = None,
-) -> tuple[RunLimits, dict[str, Any]]:
-    """The limits with the cases that are chosen, and what the run keeps to choose them again."""
-    from tallymark.suites.chosen_cases import (  # noqa: PLC0415 (most runs are of all)
-        CaseChoice,
-        choose_cases,
-        restore_choice,
+class StartedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that were stored or queued: the first, all of them, and the jobs that run them."""
+
+    run: RunRecord
+    runs: list[RunRecord]
+    job: str | None = None
+    jobs: list[str] = []
+    differences: Annotated[
+        list[list[Difference]], Meta(description="Of each sent run: numbers computed otherwise.")
+    ] = []
+
+
+class RescoredRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run before and after rescoring."""
+
+    before: RunDetails
+    after: RunDetails
+    saved_as: Annotated[str | None, Meta(description="Id of the new run; null in a preview.")]
+    notes: Annotated[list[str], Meta(description="Where the other suite asks something else.")]
+
+
+class ComparedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs against the first of them."""
+
+    comparisons: list[dict[str, Any]]
+
+
+class SuiteHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """A suite with its newest run and the scores of the last ones."""
+
+    suite: str
+    runs: Annotated[int, Meta(description="Number of runs.")]
+    newest: Annotated[RunRecord, Meta(description="The newest that has ended, if any has.")]
+    scores: Annotated[list[float | None], Meta(description="Of the last runs, oldest first.")]
+    change: Annotated[float | None, Meta(description="Since the previous run of the same model.")]
+
+
+class Runs(Resource):
+    """Runs of suites and of scored traces."""
+
+    @operation(
+        "POST /runs",
+        REPORTERS,
+        rate="work",
+        status=lambda started: 202 if started.job else 201,
+        location=lambda started: None if started.job is None else f"/jobs/{started.job}",
+        keeps_answer=True,
     )
+    def create(  # noqa: PLR0913 (a declaration names all fields)
+        self,
+        run: Annotated[
+            dict[str, Any],
+            Meta(
+                description="A finished run, as `tally run --json` prints it: record and `results`."
+                " With an id of yours in `keep_as` it may be sent again, or in parts: `more` says"
+                " that others follow."
+            ),
+        ]
+        | None = None,
+        suite: Annotated[
+            str | dict[str, Any], Meta(description="The suite, as YAML text or as JSON.")
+        ]
+        | None = None,
+        models: Annotated[Sequence[Model], Meta(max_length=20)] = (),
+        *,
+        name: Annotated[str, Meta(min_length=1, max_length=500, description="Of an unnamed suite.")]
+        | None = None,
+        limit: Annotated[int, Meta(ge=1, description="Maximum number of cases.")] | None = None,
+        epochs: Annotated[int, Meta(ge=1, le=1000)] | None = None,
+        threads: Annotated[int, Meta(ge=1, le=1000)] | None = None,
+        timeout: Annotated[float, Meta(gt=0, le=1e6, description="Seconds.")] | None = None,
+        budget: Annotated[float, Meta(gt=0, description="US dollars, judges included.")]
+        | None = None,
+        judge: Model | None = None,
+        vars: Annotated[dict[str, str], Meta(max_length=1000)] | None = None,  # noqa: A002 (its name)
+        idempotency_key: str | None = None,
+    ) -> StartedRuns:
+        """Execute a suite, or store a run that was executed elsewhere.
 
-    choice = restore_choice(kept) if kept is not None else options.choice or CaseChoice()
-    limit = options.limits.cases
-    keys, part = choose_cases(definition, choice, limit, suite.formula)
-    limits = replace_fields(options.limits, chosen=keys)
-    return limits, {"chosen": part} if choice or part["cases"] < part["of"] else {}
+        A finished run is tallied and scored again from its results.
+        """
+        if (suite is None) == (run is None):
+            raise InvalidInput(
+                "give either 'suite', to execute it, or 'run', finished elsewhere",
+                hint="leave the other out",
+            )
+        named = self._name_request(idempotency_key)
+        if run is not None:
+            return self._keep(run, named)
+        from tallymark.service.remote_runs import RunWish  # noqa: PLC0415 (models are heavy)
+
+        if self.caller is not None and self.caller.role not in ORGANISERS:
+            raise NotAllowed("a reporter's key may send finished runs, not start any")
+        wish = RunWish(
+            epochs=epochs,
+            limit=limit,
+            threads=threads,
+            timeout=timeout,
+            budget=budget,
+            judge=judge,
+            vars=vars or {},
+        )
+        queued = self._remote.submit(
+            _write_suite(suite) or "",
+            models,
+            wish,
+            owner="" if self.caller is None else name_owner(self.caller),
+            name=name,
+            asked_as=named,
+        )
+        shown = [show_record(record) for record, _ in queued]
+        jobs = [job for _, job in queued]
+        return StartedRuns(run=shown[0], runs=shown, job=jobs[0], jobs=jobs)
+
+    @operation("GET /runs", TEAM)
+    def list(  # noqa: PLR0913 (the filters of a list)
+        self,
+        suite: Text | None = None,
+        model: Text | None = None,
+        *,
+        status: RunStatus | None = None,
+        group: Annotated[str, Meta(max_length=100)] | None = None,
+        since: Annotated[float, Meta(description="Seconds since 1970.")] | None = None,
+        min_score: float | None = None,
+        text: Annotated[
+            str, Meta(max_length=500, description="Part of the id, suite, model or tags.")
+        ]
+        | None = None,
+        sort: Sort = "created_at",
+        order: Literal["asc", "desc"] = "desc",
+        limit: Limit = 50,
+        cursor: Cursor | None = None,
+    ) -> Page[RunRecord]:
+        """List runs, newest first; those with very many metrics have only some of them."""
+        kind = str if sort in ("suite", "model", "status") else float | None
+        place = read_cursor(cursor, kind, float, str)
+        if not self.store.exists:
+            return Page(items=[])
+        found = self.store.runs(
+            sort=sort,
+            descending=order == "desc",
+            limit=limit + 1,
+            after=None if place is None else (place[0], place[1], place[2]),
+            suite=suite,
+            model=model,
+            status=status,
+            group=group,
+            since=since,
+            min_score=min_score,
+            text=text,
+        )
+        last = found[limit - 1] if len(found) > limit else None
+        more = None if last is None else write_cursor(getattr(last, sort), last.created_at, last.id)
+        return Page(items=[show_record(each) for each in found[:limit]], next=more)
+
+    @operation("GET /runs/{run}", TEAM, noun="run", etag=lambda *_, **__: None)
+    def get(
+        self,
+        run: RunId,
+        whole: Annotated[
+            bool, Meta(description="With the definition of the suite and all metrics.")
+        ] = False,
+    ) -> RunDetails:
+        """Get a run; one with very many results is described by its record alone."""
+        from tallymark.runs.reports.json_report import describe_run  # noqa: PLC0415 (formulas)
+        from tallymark.runs.run import Run  # noqa: PLC0415 (formulas)
+        from tallymark.runs.tally import Tally  # noqa: PLC0415 (formulas)
+        from tallymark.store.runs.stored_results import load_results  # noqa: PLC0415 (as above)
+
+        record = self.store.run(run) if whole else self._measure(self.store.brief_run(run))
+        if record.status in _ENDED and record.passed + record.failed + record.errors <= _FEW:
+            found = Run(record, *load_results(self.store, record))
+        else:
+            found = Run(record, (), Tally())
+        return msgspec.structs.replace(describe_run(found), definition=record.definition)
+
+    @operation("GET /runs/{run}/cases", TEAM)
+    def cases(
+        self,
+        run: RunId,
+        status: CaseStatus | None = None,
+        traces: Annotated[bool, Meta(description="With the trace of the agent.")] = False,
+        limit: Limit = 100,
+        cursor: Cursor | None = None,
+    ) -> Page[CaseResult]:
+        """List results of a run by case and epoch."""
+        after = read_cursor(cursor, str, int)
+        if traces:  # a page is one answer, which has a largest size
+            limit = min(limit, _TRACES)
+        found = self.store.results_after(
+            self.store.brief_run(run).id,
+            after=None if after is None else (after[0], after[1]),
+            limit=limit + 1,
+            status=status,
+            with_traces=traces,
+        )
+        last = found[limit - 1] if len(found) > limit else None
+        items = [show_result(each) for each in found[:limit]]
+        return Page(items=items, next=None if last is None else write_cursor(*last.key))
+
+    @operation("GET /runs/{run}/cases/{case}", TEAM, noun="case")
+    def get_case(
+        self,
+        run: RunId,
+        case: Annotated[str, Meta(max_length=2000)],
+        epoch: Annotated[int, Meta(ge=0, le=2**31)] = 0,
+    ) -> CaseResult:
+        """Get one result with the trace of the agent; epochs count from 0."""
+        record = self.store.brief_run(run)
+        found = next(self.store.pick_results(record.id, [(case, epoch)]), None)
+        if found is None:
+            message = f"the run {record.id} has no result of the case {case[:80]!r}"
+            raise NotFound(message if not epoch else f"{message}, epoch {epoch + 1}")
+        return show_result(found)
+
+    @operation("POST /runs/{run}/cancel", ORGANISERS, rate="write", noun="run")
+    def cancel(self, run: RunId) -> RunRecord:
+        """Stop a run that is queued or running; its results so far are kept."""
+        return show_record(self._remote.cancel(run))
+
+    @operation("PATCH /runs/{run}", ORGANISERS, rate="write", noun="run")
+    def rename(
+        self,
+        run: RunId,
+        name: Annotated[str, Meta(min_length=1, max_length=200, description="Beside its id.")],
+        reason: Reason = "",
+    ) -> RunRecord:
+        """Name a run that has ended; the name can be used in place of its id."""
+        return show_record(self.store.rename_run(run, name, at=self.now, reason=reason))
+
+    @operation("DELETE /runs/{run}", ORGANISERS, rate="write", noun="run")
+    def delete(self, run: RunId, reason: Reason = "") -> RunRecord:
+        """Delete a run that has ended, by its whole id, with its results and reviews."""
+        return show_record(self.store.remove_run(run, at=self.now, reason=reason))
+
+    @operation(
+        "POST /runs/{run}/rescore",
+        ORGANISERS,
+        rate="write",
+        query=("preview",),
+        status=lambda rescored: 200 if rescored.saved_as is None else 201,
+    )
+    def rescore(
+        self,
+        run: RunId,
+        formula: Formula | None = None,
+        suite: str | dict[str, Any] | None = None,
+        preview: Annotated[bool, Meta(description="Show it and store nothing.")] = False,
+    ) -> RescoredRun:
+        """Score a run by another formula or suite and store it as a new run; asks no model."""
+        from tallymark.runs.reports.json_report import describe_run  # noqa: PLC0415 (formulas)
+
+        if formula is None and suite is None:
+            raise InvalidInput("give 'formula' or 'suite'", hint="or both")
+        before, after = self._remote.rescore(run, formula=formula, suite=_write_suite(suite))
+        keep = not (preview or is_rehearsal())
+        return RescoredRun(
+            before=describe_run(before),
+            after=describe_run(after),
+            saved_as=self.services.app.runs.save_as_new(after).id if keep else None,
+            notes=[*after.rescore_notes],
+        )
+
+    @operation("GET /compare", TEAM, rate="work")
+    def compare(
+        self,
+        run: Annotated[Sequence[RunId], Meta(min_length=2, max_length=6)],
+        formula: Formula | None = None,
+        alpha: Annotated[float, Meta(ge=0.005, le=0.5)] = 0.05,
+        tolerance: Annotated[
+            str, Meta(max_length=40, description="Points of the score, or % of the first run's.")
+        ] = "1%",
+        strict: bool = False,
+    ) -> ComparedRuns:
+        """Compare runs with the first of them: changes, and whether the difference is real."""
+        from tallymark.runs.comparison import (  # noqa: PLC0415 (numpy is heavy)
+            RegressionRule,
+            compare_all,
+        )
+
+        rule = RegressionRule(alpha, tolerance, strict)
+        found = compare_all([self._load(each) for each in run], formula=formula, rule=rule)
+        return ComparedRuns(comparisons=[msgspec.to_builtins(each.to_dict()) for each in found])
+
+    @operation("GET /suites", TEAM)
+    def suites(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[SuiteHistory]:
+        """List suites that have runs, the one with the newest run first."""
+        if not self.store.exists:
+            return Page(items=[])
+        page = slice_page(self.store.suites(10_000), limit, cursor)
+        found = [self._describe_suite(each.suite, each.runs) for each in page.items]
+        return Page(items=found, next=page.next)
+
+    @event_stream("/runs/{run}/events")
+    def events(self, run: RunId, after: int | None = None) -> Iterator[Event]:
+        """Follow a run on a server until it ends."""
+        return self.listen(f"/runs/{quote(run, '')}/events", after, ends=True)
+
+    def load(self, run: str, *, traces: bool = False) -> Run:
+        """Load a run with its results.
+
+        Locally they stay in the store and are read while it is open.
+        """
+        if self.sender is None:
+            self._require_reader()
+            return self._load(run)
+        from tallymark.runs.ongoing_run import sort_by_suite  # noqa: PLC0415 (formulas)
+        from tallymark.runs.run import Run  # noqa: PLC0415 (formulas)
+
+        record = self.read_record(run)
+        found = list(self.cases(record.id, traces=traces))
+        return Run(record, sort_by_suite(record, found))
+
+    def read_record(self, run: str) -> RunRecord:
+        """Read the record of a run with its definition and all metrics."""
+        found = self.get(run, whole=True)
+        fields = {name: getattr(found, name) for name in RunRecord.__struct_fields__}
+        return RunRecord(**fields)
+
+    def brief(self, run: str, formula: str = "") -> RunRecord:
+        """Read a run as lists have it; of very many metrics, also those that a formula may mean."""
+        self._require_reader()
+        self.store.require()
+        return show_record(self.store.brief_run(run, metrics_for=formula))
+
+    def newest(
+        self, limit: int, suite: str | None = None, formula: str = ""
+    ) -> Sequence[RunRecord]:
+        """Read the newest runs, with the metrics that a formula may mean."""
+        self._require_reader()
+        if not self.store.exists:
+            return []
+        found = self.store.runs(suite=suite, limit=limit, metrics_for=formula)
+        return [show_record(each) for each in found]
+
+    def create_once(self, key: str | None, **given: Any) -> StartedRuns:
+        """Create runs for a caller in this process, once for each key."""
+        if key is None or self.caller is None:
+            return self.create(**given)
+        answers, asker = self.store.idempotent_answers, self.caller.asker
+        digest = hashlib.sha256(msgspec.json.encode(["runs", given])).hexdigest()
+        known = answers.begin(asker, key, digest, at=self.now)
+        if known is not None:
+            return msgspec.json.decode(known.body, type=StartedRuns)
+        try:
+            started = self.create(**given, idempotency_key=key)
+        except BaseException as error:
+            refused = isinstance(error, TallymarkError) and not isinstance(error, WorkFailed)
+            (answers.forget if refused else answers.leave)(asker, key)
+            raise
+        kept = KeptAnswer(status=202, headers={}, body=msgspec.json.encode(started))
+        answers.finish(asker, key, kept)
+        return started
+
+    def count(self, **filters: Any) -> int:
+        """Count the runs that fit filters of `list`."""
+        self._require_reader()
+        return self.store.count_runs(**cast("RunFilter", filters)) if self.store.exists else 0
+
+    def page(
+        self, limit: int, offset: int, sort: str, descending: bool, **filters: Any
+    ) -> Sequence[RunRecord]:
+        """Read a numbered page of the list."""
+        self._require_reader()
+        if not self.store.exists:
+            return []
+        wanted = cast("RunFilter", filters)
+        found = self.store.runs(
+            sort=sort, descending=descending, limit=limit, offset=offset, **wanted
+        )
+        return [show_record(each) for each in found]
+
+    def page_cases(
+        self, run: str, status: CaseStatus | None, text: str | None, limit: int, offset: int
+    ) -> Sequence[CaseResult]:
+        """Read a numbered page of the results whose case, input or output has a text."""
+        self._require_reader()
+        found = self.store.page_results(run, status=status, text=text, limit=limit, offset=offset)
+        return [show_result(each) for each in found]
+
+    def count_cases(self, run: str, status: CaseStatus | None, text: str | None) -> int:
+        """Count the results of `page_cases`."""
+        self._require_reader()
+        return self.store.count_results(run, status=status, text=text)
+
+    def find_neighbours(
+        self, run: str, case: str, epoch: int
+    ) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+        """Find the case and epoch before and after one."""
+        self._require_reader()
+        return self.store.neighbours(run, case, epoch)
+
+    def find_previous(self, record: RunRecord) -> RunRecord | None:
+        """Find the previous complete run of the same suite, model and prompt that has a score."""
+        self._require_reader()
+        if record.score is None or describe_unrun(record) is not None:
+            return None
+        earlier = self.store.runs(
+            suite=record.suite,
+            model=record.model,
+            after=(record.created_at, record.created_at, record.id),
+            limit=_EARLIER,
+        )
+        return next(
+            (
+                each
+                for each in earlier
+                if each.score is not None
+                and each.tags.get("prompt") == record.tags.get("prompt")
+                and describe_unrun(each) is None
+            ),
+            None,
+        )
+
+    def _describe_suite(self, suite: str, count: int) -> SuiteHistory:
+        records = self.store.runs(suite=suite, limit=_POINTS)
+        ended = [each for each in records if each.status not in ("queued", "running")]
+        newest, *others = ended or records
+        # The score of a run that was cut short is not the score of the suite.
+        whole = (each for each in others if describe_unrun(each) is None)
+        before = next((each for each in whole if each.model == newest.model), None)
+        change = None
+        if before is not None and before.score is not None and newest.score is not None:
+            change = newest.score - before.score
+        return SuiteHistory(
+            suite=suite,
+            runs=count,
+            newest=show_record(newest),
+            scores=[each.score for each in reversed(ended)],
+            change=change,
+        )
+
+    def _keep(self, run: Mapping[str, Any], named: str | None) -> StartedRuns:
+        from tallymark.service.sent_runs import SentRuns  # noqa: PLC0415 (formulas)
+
+        sent = SentRuns(self.store, lambda: self.now)
+        kept = sent.check(run) if is_rehearsal() else sent.keep(run, asked_as=named)
+        shown = [show_record(each.record) for each in kept]
+        return StartedRuns(
+            run=shown[0], runs=shown, differences=[[*each.differences] for each in kept]
+        )
+
+    def _name_request(self, key: str | None) -> str | None:
+        """The name that ids are derived from, so that a repeated request finds its own runs."""
+        if key is None or self.caller is None:
+            return None
+        return self.store.idempotent_answers.find_name(self.caller.asker, key)
+
+    def _measure(self, record: RunRecord) -> RunRecord:
+        """Add cost and latency so far to a run that has not ended."""
+        if record.status in _ENDED:
+            return record
+        cost, latency = self.store.measure_results(record.id)
+        metrics = record.metrics | {"total_cost": cost, "avg_latency": latency}
+        return msgspec.structs.replace(record, metrics=metrics)
+
+    def _load(self, run: str) -> Run:
+        return self.services.app.load_run(run)
+
+    def _require_reader(self) -> None:
+        if self.caller is not None:
+            check_role(self.caller, TEAM)
+
+    @property
+    def _remote(self) -> RemoteRuns:
+        from tallymark.service.remote_runs import RemoteRuns  # noqa: PLC0415 (models are heavy)
+
+        services = self.services
+        return RemoteRuns(services.app, services.settings.rules, services.clock)
+
+
+def show_record(record: RunRecord) -> RunRecord:
+    """A run as it is shown: without the definition, and with a reason where it has no score."""
+    error = record.score_error if record.score is not None else record.explain_no_score()
+    return msgspec.structs.replace(record, definition="", score_error=error)
+
+
+def _write_suite(suite: str | Mapping[str, Any] | None) -> str | None:
+    return suite if isinstance(suite, str | None) else msgspec.json.encode(suite).decode()

@@ -26,6 +26,7 @@ from tallymark.runs.ongoing_run import derive_id, make_id
 from tallymark.runs.record import NOTES_TAG, SENT_TAG, CaseResult, CheckResult, RunRecord
 from tallymark.runs.run import Run, final_status, outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.runs import Difference
 from tallymark.text import clean_line
 
 if TYPE_CHECKING:
@@ -49,14 +50,6 @@ _BEYOND = 2.0**63
 _COUNTED = ("passed", "failed", "errors")
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Where the sender said something else."""
-
-    field: str
-    sent: float | None
-    computed: float | None
-
-
 class SentRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is read of a run in the document of `tally run --json`; the rest is computed."""
 
@@ -64,11 +57,11 @@ class SentRun(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     results: list[CaseResult]
     score_formula: str | None = None
-    formula: str | None = None
-    """As a record calls it."""
     status: str | None = None
     score: float | None = None
-    counts: dict[str, int] = {}
+    passed: int | None = None
+    failed: int | None = None
+    errors: int | None = None
     metrics: dict[str, float | None] = {}
     epochs: int = 1
     total: int = 0
@@ -171,7 +164,7 @@ class SentRuns:
             known = self.store.run(record.id)
         except NotFound:
             return None
-        alike = ("suite", "model", "definition_hash", "formula", "started_at")
+        alike = ("suite", "model", "definition_hash", "score_formula", "started_at")
         if known.tags.get(SENT_TAG) != record.tags.get(SENT_TAG) or any(
             getattr(known, name) != getattr(record, name) for name in alike
         ):
@@ -229,12 +222,11 @@ def _count(record: RunRecord, results: Iterable[CaseResult]) -> Tally:
 
 def _sum_up(record: RunRecord, sent: SentRun, tally: Tally) -> RunRecord:
     """The record with what results come to."""
-    text = sent.score_formula or sent.formula or "success_pct"
+    text = sent.score_formula or "success_pct"
     # Names of what never ran: they have no value.
     formula = tally.formula(text, also=filter(_NAME, sent.metrics))
     told = outcome(formula, tally, undefined=_find_undefined(sent))
-    missing = max(0, sent.counts.get("missing", 0))
-    record = replace(record, **told, total=max(sent.total, tally.finished + missing))
+    record = replace(record, **told, total=max(sent.total, tally.finished))
     stopped = sent.more or sent.status in ("cancelled", "interrupted", "running", "queued")
     return replace(record, status=final_status(record, stopped=stopped))
 
@@ -282,8 +274,6 @@ def _find_problems(sent: SentRun) -> Iterator[str]:
         yield f"definition_hash and tags: at most {_MOST_NAME} characters and {_MOST_TAGS} tags"
     if not 1 <= sent.epochs <= 1_000_000 or not 0 <= sent.total <= 1_000_000_000:
         yield "epochs and total: out of range"
-    if not all(0 <= count <= 1_000_000_000 for count in sent.counts.values()):
-        yield "counts: out of range"
     yield from _find_problems_of_origin(sent)
     for name in ("started_at", "finished_at"):
         if not _is_measure(getattr(sent, name)):
@@ -359,9 +349,10 @@ def _check_again(check: CheckResult) -> CheckResult:
 
 
 def _find_differences(sent: SentRun, record: RunRecord) -> Iterator[Difference]:
-    told = {name: sent.counts[name] for name in _COUNTED if name in sent.counts}
     pairs: list[tuple[str, float | None, float | None]] = [
-        (f"counts.{name}", value, getattr(record, name)) for name, value in told.items()
+        (name, value, getattr(record, name))
+        for name in _COUNTED
+        if (value := getattr(sent, name)) is not None
     ]
     if sent.score is not None or sent.status is not None:
         pairs.insert(0, ("score", sent.score, record.score))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from tallymark.service.proxy import Proxy, read_proxy_settings
 from tallymark.service.remote_suites import RemoteRules
 
 if TYPE_CHECKING:
+    from tallymark.engine.engine_choice import EngineChoice
     from tallymark.sandbox import Policy
     from tallymark.service.demo import Demo
 
@@ -33,6 +34,10 @@ class ServiceSettings:
     """An example that plays on while it is served, and that anybody may look at."""
     policy: Policy | None = None
     judge_model: str | None = None
+    engine: EngineChoice | None = None
+    """Where a plugin scores very many attempts again; None is this process."""
+    on_progress: Callable[[int, int | None], None] | None = None
+    """Called with the number of attempts that are scored again so far, and of all."""
     rules: RemoteRules = field(default_factory=RemoteRules)
     proxy: Proxy | None = None
     cors: tuple[str, ...] = ()

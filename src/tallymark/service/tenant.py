@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from tallymark.service.competition import Competition
     from tallymark.service.jobs import JobService
     from tallymark.service.limits import Allowance
-    from tallymark.service.publishing import Publishing
-    from tallymark.service.remote_runs import RemoteRuns
-    from tallymark.service.sent_runs import SentRuns
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
     from tallymark.service.trace_intake import TraceIntake
@@ -86,43 +83,16 @@ class TenantServices:
             policy=settings.policy,
             judge_model=settings.judge_model,
             clock=self.clock,
-            find_reach=self._find_reach,
+            find_reach=self.find_reach,
         )
 
-    @cached_property
-    def publishing(self) -> Publishing:
-        """Challenges and tracks that are sent."""
-        from tallymark.service.publishing import Publishing  # noqa: PLC0415
-
-        settings = self.settings
-        return Publishing(
-            self.store,
-            policy=settings.policy,
-            judge_model=settings.judge_model,
-            clock=self.clock,
-            find_reach=self._find_reach,
-        )
-
-    def _find_reach(self) -> Reach | None:
+    def find_reach(self) -> Reach | None:
+        """What models may use that a challenge names."""
         settings = self.settings
         if settings.own:
             return None  # the owner's own store, on their own machine
         own = () if settings.judge_model is None else (settings.judge_model,)
         return settings.rules.find_reach(self.store, own)
-
-    @cached_property
-    def remote_runs(self) -> RemoteRuns:
-        """Suites of others, executed here."""
-        from tallymark.service.remote_runs import RemoteRuns  # noqa: PLC0415
-
-        return RemoteRuns(self.app, self.settings.rules, self.clock)
-
-    @cached_property
-    def sent_runs(self) -> SentRuns:
-        """Runs that were done elsewhere."""
-        from tallymark.service.sent_runs import SentRuns  # noqa: PLC0415
-
-        return SentRuns(self.store, self.clock)
 
     @cached_property
     def jobs(self) -> JobService:

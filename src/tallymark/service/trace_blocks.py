@@ -229,7 +229,7 @@ def judge_on_engine(
     kept: AbstractContextManager[KeptWork | None] = nullcontext()
     if store is not None and identity is not None:
         record = judged.record
-        told = (record.suite, record.definition, record.formula, record.tags)
+        told = (record.suite, record.definition, record.score_formula, record.tags)
         how = (scoring.scorers, scoring.threshold, scoring.timeout, scoring.skip_broken)
         code = read_own_code(source for each in judged.scorers for source in each.sources)
         name = hash_work("traces", told, how, dict(scoring.expected), identity, code)

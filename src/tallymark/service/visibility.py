@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,9 @@ from tallymark.service.tenant import TenantServices
 from tallymark.store.contests.attempt_rows import explain_unknown_attempt
 from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
-from tallymark.store.contests.score_rows import ScoreEntry
+
+if TYPE_CHECKING:
+    from tallymark.store.contests.score_rows import ScoreEntry
 
 Live = Annotated[
     bool | None,

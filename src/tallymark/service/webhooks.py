@@ -20,7 +20,6 @@ import msgspec
 from msgspec import Meta
 
 from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
-from tallymark.models.reach import Reach
 from tallymark.service.callers import ORGANISERS, REPORTERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.jobs import name_owner
@@ -34,6 +33,7 @@ from tallymark.store.webhooks.webhooks import make_secret
 from tallymark.text import clean_line, format_number, shorten
 
 if TYPE_CHECKING:
+    from tallymark.models.reach import Reach
     from tallymark.store import Store
 
 MOST_TRIES = 100
@@ -178,7 +178,7 @@ class Webhooks(Resource):
         return self.store.deliveries.replay(webhook, delivery)
 
     @operation("POST /runs/{run}/gates", REPORTERS, rate="write", status=202, noun="webhooks")
-    def tell_gate(self, run: Id, failures: Failures) -> int:
+    def report_failed_gate(self, run: Id, failures: Failures) -> int:
         """Announce that a run failed a gate, and why; returns the number of webhooks."""
         record = self.store.brief_run(run)
         reasons = [clean_line(each, 2000) for each in failures]
@@ -253,6 +253,8 @@ class WebhookSender:
 
 def make_reach(may: frozenset[str], *, own: bool) -> Reach:
     """Say which addresses may be reached; one's own server also reaches private ones."""
+    from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+
     return Reach(may=may | ({"private-addresses"} if own else frozenset()))
 
 

@@ -162,7 +162,7 @@ def _read_scoring(given: dict[str, Any]) -> dict[str, Any]:
 
 def _rescore_run(task: Task) -> Any:
     """Sums a run up by another formula or suite, and keeps that as a run of its own."""
-    from tallymark.service.runs import RunOptions, RunService  # noqa: PLC0415 (suites are heavy)
+    from tallymark.service.suite_runs import RunOptions, RunService  # noqa: PLC0415 (suites are heavy)
 
     given, service = task.job.payload, RunService(task.app, task.rules)
     suite = None

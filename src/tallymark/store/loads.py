@@ -165,5 +165,5 @@ def _mark_sent(record: RunRecord) -> RunRecord:
 
 def _are_same(there: RunRecord, record: RunRecord) -> bool:
     """What makes a run the one it is; labels may have changed since."""
-    names = ("suite", "model", "definition_hash", "formula", "passed", "failed", "errors")
+    names = ("suite", "model", "definition_hash", "score_formula", "passed", "failed", "errors")
     return all(getattr(there, name) == getattr(record, name) for name in names)

@@ -132,7 +132,7 @@ def rescore(
     if suite is not None:
         return _rescore_by_suite(before, suite, formula, on_progress)
     record, tally = before.record, before.tally
-    parsed = tally.formula(formula or record.formula, also=record.metrics)
+    parsed = tally.formula(formula or record.score_formula, also=record.metrics)
     return Run(replace(record, **outcome(parsed, tally)), before.results, tally)
 
 

@@ -267,7 +267,7 @@ class ScoredTraces:
             definition_hash=hashlib.sha256(definition.encode()).hexdigest(),
             created_at=now,
             started_at=now,
-            formula=self._formula.text,
+            score_formula=self._formula.text,
             tags={"door": "traces", **({"chosen": {"by": chosen_by}} if chosen_by else {})},
         )
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from tallymark.challenges.challenge import Challenge
+from tallymark.challenges.challenge import PublicChallenge
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES, Standing, Strategy
 from tallymark.store.contests.figures import AttemptNumbers
@@ -66,7 +66,7 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_dimensions(
-    challenge: Challenge, scores: Mapping[str, float] | None = None
+    challenge: PublicChallenge, scores: Mapping[str, float] | None = None
 ) -> list[DimensionShare]:
     """The dimensions of a challenge, with an attempt's scores if there are any."""
     seen: set[str] = set()
@@ -96,7 +96,9 @@ def _fill_in(
     ]
 
 
-def _explain(challenge: Challenge, value: float | None, parts: Sequence[DimensionShare]) -> str:
+def _explain(
+    challenge: PublicChallenge, value: float | None, parts: Sequence[DimensionShare]
+) -> str:
     strategy = STRATEGIES[challenge.scoring.strategy]
     if strategy.metric is not None:
         return f"{strategy.heading.lower()}, as it was measured"
@@ -111,7 +113,7 @@ def _explain(challenge: Challenge, value: float | None, parts: Sequence[Dimensio
     return how
 
 
-def _weighs(challenge: Challenge) -> bool:
+def _weighs(challenge: PublicChallenge) -> bool:
     return bool(challenge.scoring.dimensions)
 
 
@@ -128,14 +130,14 @@ def write_values(strategy: Strategy, values: Sequence[float | None]) -> list[str
     return [strategy.write(each) for each in values] if alike else short
 
 
-def write_value(challenge: Challenge, value: float | None) -> str:
+def write_value(challenge: PublicChallenge, value: float | None) -> str:
     """One value of its board."""
     return write_values(STRATEGIES[challenge.scoring.strategy], [value])[0]
 
 
 def list_board(
     visit: Visit,
-    challenge: Challenge,
+    challenge: PublicChallenge,
     standings: Sequence[Standing],
     likely: Mapping[str, LikelyPlace] | None = None,
     numbers: Mapping[str, AttemptNumbers] | None = None,

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import msgspec
 
 from tallymark.challenges.challenge_archives import read_archive
 from tallymark.challenges.challenge_file import NAMES
-from tallymark.challenges.challenge_folder import find_name_problem, write_files
+from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 from tallymark.text import clean
@@ -99,15 +97,6 @@ def read_files(visit: Visit, stored: Mapping[str, bytes]) -> dict[str, bytes]:
     if not files:
         raise InvalidInput("there are no files", hint="begin with a starter, or choose an archive")
     return files
-
-
-@contextmanager
-def lay_out(files: Mapping[str, bytes]) -> Iterator[Path]:
-    """The files in a folder, for as long as it is looked at."""
-    with tempfile.TemporaryDirectory(prefix="tally-sent-") as scratch:
-        folder = Path(scratch) / "challenge"
-        write_files(files, folder)
-        yield folder
 
 
 def _make_text(name: str, text: str, was: str) -> FileField:

@@ -17,7 +17,9 @@ from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.rendering import format_duration
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge, Versus
+    from tallymark.challenges.challenge import Challenge as Definition
+    from tallymark.challenges.challenge import PublicChallenge, Versus
+    from tallymark.service.challenges import Challenge
 
 _EFFECTS = {"note": "is noted", "zero": "scores 0", "fail": "has no score"}
 _RATED = {
@@ -52,7 +54,7 @@ class ChallengeTerms(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: list[DimensionShare]
 
 
-def describe_terms(challenge: Challenge) -> ChallengeTerms:
+def describe_terms(challenge: Challenge | Definition) -> ChallengeTerms:
     """Nothing here tells how an answer is found: no options of the evaluator, no files."""
     sent = challenge.submission
     return ChallengeTerms(
@@ -66,12 +68,12 @@ def describe_terms(challenge: Challenge) -> ChallengeTerms:
     )
 
 
-def is_reported(challenge: Challenge) -> bool:
+def is_reported(challenge: PublicChallenge) -> bool:
     """Whether attempts come by reports of a trusted system alone."""
     return challenge.kind != "versus" and find_evaluator(challenge.evaluator.type).reported
 
 
-def write_command(challenge: Challenge, agent: str = "NAME") -> str:
+def write_command(challenge: PublicChallenge, agent: str = "NAME") -> str:
     """What to type for an attempt, or a submission to a side."""
     if challenge.kind == "versus":
         return f"tally versus submit {challenge.name} FILE --agent {agent} --side red"
@@ -80,7 +82,7 @@ def write_command(challenge: Challenge, agent: str = "NAME") -> str:
     return f"tally attempt enter {challenge.name} --agent {agent}"
 
 
-def list_rules(challenge: Challenge) -> Iterable[Term]:
+def list_rules(challenge: Challenge | Definition) -> Iterable[Term]:
     """What anybody may know of a challenge: its terms, its order, and who sees it."""
     yield from _list_terms(challenge)
     if challenge.versus is not None:
@@ -92,7 +94,7 @@ def list_rules(challenge: Challenge) -> Iterable[Term]:
     yield from _list_sight(challenge, "answers")
 
 
-def _list_terms(challenge: Challenge) -> Iterable[Term]:
+def _list_terms(challenge: Challenge | Definition) -> Iterable[Term]:
     if challenge.versus is not None:
         yield from _list_versus_terms(challenge, challenge.versus)
         return
@@ -106,7 +108,7 @@ def _list_terms(challenge: Challenge) -> Iterable[Term]:
         yield quota
         most = format_count(sent.max_bytes, "byte")
         yield Term("Answer", f"{_FORMS[sent.format]}, at most {most}")
-    if challenge.generate:
+    if challenge.generated:
         yield Term("Data", "made anew for every attempt, from a seed")
     yield Term("Judged by", challenge.evaluator.type)
     if scoring.formula:
@@ -122,12 +124,12 @@ def _list_terms(challenge: Challenge) -> Iterable[Term]:
         yield Term("Limits", f"{', '.join(bounds)}; an attempt beyond {effect}")
     if challenge.trajectory != "none":
         yield Term("Trajectory", f"at least {challenge.trajectory}, or it does not rank")
-    if rule := challenge.match_rule:
+    if rule := challenge.rated:
         tier = challenge.difficulty
         yield Term("Rating", f"against tier {tier}, {tier_rating(tier)}; {_RATED[rule]}")
 
 
-def _list_versus_terms(challenge: Challenge, versus: Versus) -> Iterable[Term]:
+def _list_versus_terms(challenge: PublicChallenge, versus: Versus) -> Iterable[Term]:
     sent = challenge.submission
     yield Term("Sides", "red attacks, blue defends; a new submission meets all that stand")
     yield Term("Categories", ", ".join(versus.categories))
@@ -137,7 +139,7 @@ def _list_versus_terms(challenge: Challenge, versus: Versus) -> Iterable[Term]:
     yield Term("Form", f"{_FORMS[sent.format]}, at most {format_count(sent.max_bytes, 'byte')}")
 
 
-def _list_sight(challenge: Challenge, what: str) -> Iterable[Term]:
+def _list_sight(challenge: PublicChallenge, what: str) -> Iterable[Term]:
     private = f"{what} are shown to their agent and to organisers alone"
     if challenge.visibility == "public":
         seen = "public: anybody may read this page and its board, without signing in"
@@ -147,7 +149,7 @@ def _list_sight(challenge: Challenge, what: str) -> Iterable[Term]:
     yield Term("Version", challenge.version[:12])
 
 
-def _describe_quota(challenge: Challenge) -> str:
+def _describe_quota(challenge: PublicChallenge) -> str:
     most = "as many as you like" if challenge.attempts is None else f"{challenge.attempts:,}"
     daily = challenge.attempts_per_day
     return most if daily is None else f"{most}, at most {daily:,} a day"

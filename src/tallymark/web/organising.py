@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from tallymark.challenges.challenge import PluginPause
 from tallymark.service.jobs import CANCELLABLE, Job, name_owner
-from tallymark.store.contests.pauses import PluginPause
 from tallymark.web.page import Outcome
 from tallymark.web.visit import Visit
 
@@ -74,14 +74,14 @@ def find_last_job(visit: Visit, kind: str, subject: str) -> Job | None:
 
 def list_pauses(visit: Visit, challenge: str | None = None) -> list[PluginPause]:
     """Agents that plugins do not score any more."""
-    return visit.app.store.pauses.all(challenge) if visit.app.store.exists else []
+    return list(visit.tally.challenges.pauses(challenge))
 
 
 def resume(visit: Visit) -> None:
     """Ends the pause that a form names, and scores what waited for it."""
     begin(visit, work=True)
     name = visit.form.require("challenge", "it is not said at which challenge")
-    visit.services.competition.resume(name, visit.form.get("agent") or None)
+    visit.tally.challenges.resume(name, visit.form.get("agent") or None)
 
 
 def retry_job(visit: Visit) -> Outcome:

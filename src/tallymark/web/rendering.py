@@ -19,8 +19,18 @@ from markupsafe import Markup, escape
 from tallymark import text
 from tallymark.charts.bars import COLOURS
 from tallymark.charts.frame import Chart, pct
+from tallymark.runs.problems import name_model
+from tallymark.runs.run import read_notes
 from tallymark.web.assets import Assets
 from tallymark.web.markdown import render_markdown
+from tallymark.web.run_facts import (
+    draw_history,
+    explain_result,
+    find_unrun,
+    judge_suite,
+    list_checks,
+    list_labels,
+)
 
 if TYPE_CHECKING:
     from tallymark.web.board_rows import DimensionShare
@@ -192,6 +202,14 @@ def _join_url(params: Mapping[str, str]) -> str:
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {
+    "model": name_model,
+    "unrun": find_unrun,
+    "labels": list_labels,
+    "notes": read_notes,
+    "why": explain_result,
+    "checks": lambda result: list(list_checks(result.checks)),
+    "tone": judge_suite,
+    "sparkline": draw_history,
     "score": text.with_minus(text.format_score),
     "mean": text.with_minus(text.format_mean),
     "value": text.with_minus(text.format_value),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tallymark.challenges.rescore_plan import BoardPlace, Rescoring
+from tallymark.challenges.rescoring import BoardPlace, Rescoring
 from tallymark.web.visit import Visit
 
 

@@ -1,114 +1,55 @@
-"""What pages tell of runs and of cases, as plain values."""
+"""Words and lines of pages about runs and cases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
-from tallymark.runs.problems import (
-    describe_check,
-    describe_unrun,
-    list_problems,
-    name_case,
-    name_model,
-)
-from tallymark.runs.record import (
-    NOTES_TAG,
-    CaseResult,
-    CaseStatus,
-    CheckResult,
-    RunRecord,
-    RunStatus,
-)
-from tallymark.runs.run import read_notes
-from tallymark.text import clean_line, format_count, format_money
+from tallymark.charts.frame import Chart
+from tallymark.charts.sparkline import draw_sparkline
+from tallymark.runs.comparison import RegressionRule
+from tallymark.runs.problems import describe_check, describe_unrun, list_problems
+from tallymark.runs.record import NOTES_TAG, CaseResult, CaseStatus, CheckResult, RunRecord
+from tallymark.service.runs import SuiteHistory
+from tallymark.text import clean_line, format_count, format_money, format_score
 
 _OWN_TAGS = {"folder", "limit", "epochs", "chosen", "door", "prompt", "rescored_from", NOTES_TAG}
 """What a run keeps to go on with, besides its suite's tags."""
 
 
-class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as lists show it."""
-
-    id: str
-    suite: str
-    model: str
-    """With its prompt where the suite has several."""
-    status: RunStatus
-    created_at: float
-    seconds: float | None
-    score: float | None
-    score_error: str | None
-    low: float | None
-    high: float | None
-    passed: int
-    failed: int
-    errors: int
-    total: int
-    cost: float | None
-    latency: float | None
-    formula: str
-    group: str | None
-    door: str | None
-    tags: dict[str, str]
-    error: str | None
-    unrun: str | None
+def find_unrun(record: RunRecord) -> str | None:
     """How much of a run that ended was never asked, and why."""
-    rescore_notes: list[str]
-
-    @property
-    def ran(self) -> int:
-        return self.passed + self.failed
-
-    @property
-    def expected(self) -> int:
-        """Results that it has or should have."""
-        return max(self.total, self.finished)
-
-    @property
-    def finished(self) -> int:
-        return self.passed + self.failed + self.errors
+    return None if record.status in ("queued", "running") else describe_unrun(record)
 
 
-def describe_run(record: RunRecord) -> RunFacts:
-    """What a record tells."""
-    ends = record.finished_at, record.started_at
-    return RunFacts(
-        id=record.id,
-        suite=record.suite,
-        model=name_model(record),
-        status=record.status,
-        created_at=record.created_at,
-        seconds=None if None in ends else (ends[0] or 0) - (ends[1] or 0),
-        score=record.score,
-        score_error=record.score_error,
-        low=record.score_low,
-        high=record.score_high,
-        passed=record.passed,
-        failed=record.failed,
-        errors=record.errors,
-        total=record.total,
-        cost=record.metrics.get("total_cost"),
-        latency=record.metrics.get("avg_latency"),
-        formula=record.formula,
-        group=record.group,
-        door=record.tags.get("door"),
-        tags=_read_tags(record.tags),
-        error=record.error,
-        unrun=None if record.status in ("queued", "running") else describe_unrun(record),
-        rescore_notes=read_notes(record),
-    )
-
-
-def _read_tags(tags: dict[str, Any]) -> dict[str, str]:
-    known = {key: value for key, value in tags.items() if key not in _OWN_TAGS}
+def list_labels(record: RunRecord) -> dict[str, str]:
+    """The tags of a run that its suite or its command gave it."""
+    known = {key: value for key, value in record.tags.items() if key not in _OWN_TAGS}
     return {
         key: clean_line(str(value), 40)
         for key, value in known.items()
         if isinstance(value, str | int | float | bool)
     }
+
+
+def judge_change(change: float | None, score: float | None) -> str:
+    """`bad` for a loss beyond the tolerance of a comparison, `good` for as large a gain."""
+    before = (score or 0.0) - (change or 0.0)
+    if not change or abs(change) <= RegressionRule().allowed_loss(before):
+        return "quiet"
+    return "good" if change > 0 else "bad"
+
+
+def judge_suite(history: SuiteHistory) -> str:
+    """The tone of the change of a suite: a loss within the tolerance of comparisons is none."""
+    newest = history.newest
+    return "quiet" if find_unrun(newest) else judge_change(history.change, newest.score)
+
+
+def draw_history(history: SuiteHistory) -> Chart:
+    """The scores of a suite as a line."""
+    return draw_sparkline(f"Scores of {history.suite}", history.scores, format_score)
 
 
 class NumberOrigins(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,8 +72,8 @@ def explain_numbers(record: RunRecord) -> NumberOrigins:
     )
     judges = record.metrics.get("judge_cost")
     return NumberOrigins(
-        score=f"The formula {clean_line(record.formula, 200)} with the numbers of {ran} that ran."
-        " Each part of it is taken apart below.",
+        score=f"The formula {clean_line(record.score_formula, 200)} with the numbers of {ran} that"
+        " ran. Each part of it is taken apart below.",
         interval="Were the agent asked again, with new cases like these, its score would come to"
         f" lie in it 95 times of 100. Found from the same {ran}: their luck is drawn 2,000 times,"
         " and the formula is worked out on each draw.",
@@ -189,43 +130,10 @@ class CheckFacts(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
 
 
-class CaseFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A result as lists show it."""
-
-    case: str
-    epoch: int
-    name: str
-    status: CaseStatus
-    why: str
-    input: str
-    output: str
-    checks: list[CheckFacts]
-    cost: float | None
-    latency: float | None
-    tokens: int | None
-    error: str | None
-    tries: int
-
-
-def describe_case(result: CaseResult, *, most: int = 4_000) -> CaseFacts:
-    """What a result tells, its texts cut."""
+def explain_result(result: CaseResult) -> str:
+    """Why a result is not a pass; empty for a pass."""
     problems = list_problems(result)
-    why = "" if not problems else ": ".join(filter(None, problems[0]))
-    return CaseFacts(
-        case=result.case,
-        epoch=result.epoch,
-        name=name_case(result, 80),
-        status=result.status,
-        why=clean_line(why, 300),
-        input=result.input[:most],
-        output=result.output[:most],
-        checks=list(list_checks(result.checks)),
-        cost=result.cost,
-        latency=result.latency,
-        tokens=result.tokens,
-        error=result.error,
-        tries=result.tries,
-    )
+    return clean_line(": ".join(filter(None, problems[0])) if problems else "", 300)
 
 
 def list_checks(checks: tuple[CheckResult, ...], depth: int = 0) -> Iterator[CheckFacts]:

@@ -14,7 +14,7 @@ from tallymark.text import format_count, format_digits, format_money, format_num
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.challenges.challenge import Challenge, PublicChallenge
     from tallymark.web.board_rows import DimensionShare
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -64,7 +64,7 @@ def _explain_score(
     yield Source(what="Score", value=format_digits(outcome.score), how=how)
 
 
-def explain_value(challenge: Challenge, parts: Sequence[DimensionShare]) -> str:
+def explain_value(challenge: PublicChallenge, parts: Sequence[DimensionShare]) -> str:
     """What makes a score, or what a board goes by: the sum itself where it is one."""
     scoring = challenge.scoring
     if scoring.plugin:

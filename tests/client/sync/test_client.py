@@ -15,6 +15,7 @@ import pytest
 from scripts.make_sync_client import CLIENT, FILES, write_sync
 from tests.http.conftest import Server, furnish, listening, run_server
 
+from tallymark.challenges.challenge_folder import pack
 from tallymark.client import AsyncClient, Client
 from tallymark.client.exchange import Call
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, WorkFailed
@@ -23,22 +24,26 @@ from tallymark.traces import Trace
 from tallymark.wire.attempts import Standing
 
 METHODS = {
-    "POST /runs": "runs.execute runs.keep",
+    "POST /runs": "runs.create",
     "GET /runs": "runs.list",
     "GET /runs/{run}": "runs.get",
     "GET /runs/{run}/cases": "runs.cases",
+    "GET /runs/{run}/cases/{case}": "runs.get_case",
+    "GET /suites": "runs.suites",
     "GET /runs/{run}/events": "runs.events",
     "POST /runs/{run}/cancel": "runs.cancel",
     "PATCH /runs/{run}": "runs.rename",
     "DELETE /runs/{run}": "runs.delete",
     "POST /runs/{run}/rescore": "runs.rescore",
     "GET /compare": "runs.compare",
-    "POST /challenges": "challenges.publish",
+    "POST /challenges": "challenges.publish challenges.add",
+    "POST /challenges/check": "challenges.check",
     "GET /challenges": "challenges.list",
     "GET /challenges/{name}": "challenges.get",
     "PATCH /challenges/{name}": "challenges.change",
     "DELETE /challenges/{name}": "challenges.delete",
-    "POST /challenges/{name}/rescore": "challenges.rescore",
+    "POST /challenges/{name}/rescore": "challenges.rescore challenges.rescore_files",
+    "GET /challenges/{name}/files": "challenges.files",
     "GET /challenges/{name}/leaderboard": "challenges.board challenges.standings",
     "POST /challenges/{name}/what-if": "challenges.what_if",
     "GET /challenges/{name}/events": "challenges.events",
@@ -142,7 +147,7 @@ METHODS = {
     "POST /webhooks/{webhook}/ping": "webhooks.ping",
     "GET /webhooks/{webhook}/deliveries": "webhooks.deliveries",
     "POST /webhooks/{webhook}/deliveries/{delivery}/replay": "webhooks.replay",
-    "POST /runs/{run}/gates": "webhooks.tell_gate",
+    "POST /runs/{run}/gates": "webhooks.report_failed_gate",
 }
 """Every route, and the methods that use it."""
 NOT_IN_CLIENT: dict[str, str] = {}
@@ -184,7 +189,7 @@ def test_every_route_has_a_method(server: Server) -> None:
 def test_runs_are_kept_listed_and_read(server: Server) -> None:
     client = connect(server, "rita")
     results = [{"case": name, "status": "passed"} for name in "abc"]
-    kept = client.runs.keep({"suite": "letters", "model": "echo/me", "results": results})
+    kept = client.runs.create(run={"suite": "letters", "model": "echo/me", "results": results})
     assert kept.run.score == 100
     assert [each.id for each in client.runs.list(suite="letters")] == [kept.run.id]
     assert client.runs.get(kept.run.id).suite == "letters"
@@ -232,7 +237,7 @@ def test_refusals_are_errors_of_the_library(
     server: Server, who: str, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind):
-        connect(server, who).challenges.publish({"name": "mine"})
+        connect(server, who).challenges.add("mine")
 
 
 def test_what_is_not_there_says_so(server: Server) -> None:
@@ -319,7 +324,7 @@ def test_a_call_may_have_a_time_of_its_own() -> None:
     http = httpx2.Client(transport=httpx2.MockTransport(answer), timeout=60)
     client = Client("http://tally.test", "tly_x", http=http)
     client.with_options(timeout=3, idempotency_key="k").settings.set_var("CITY", "Paris")
-    assert list(client.runs.list(timeout=4)) == []
+    assert list(client.with_options(timeout=4).runs.list()) == []
     client.settings.vars()
     assert seen == [("PUT", 3, "k"), ("GET", 4, None), ("GET", 60, None)]
 
@@ -386,7 +391,7 @@ def test_a_folder_is_published(server: Server, tmp_path: Path) -> None:
     )
     (folder / "truth.json").write_text('{"sum": 1}')
     client = connect(server, "alice")
-    assert client.challenges.publish(folder).name == "sums2"
+    assert client.challenges.publish(pack(folder)).name == "sums2"
     assert client.challenges.change("sums2", frozen=True, reason="a test").frozen is not None
 
 

@@ -25,7 +25,7 @@ def finished(record: RunRecord, results: Sequence[CaseResult]) -> Run:
     """A run summed up as the runner does it."""
     tally = Tally(results)
     record = replace(record, total=record.total or tally.finished)
-    record = replace(record, **outcome(tally.formula(record.formula), tally))
+    record = replace(record, **outcome(tally.formula(record.score_formula), tally))
     record = replace(record, status=final_status(record, stopped=False))
     return Run(record, results)
 
@@ -64,7 +64,7 @@ def two_cases(formula: str = "success_pct / total_cost") -> Run:
         id="run-1",
         suite="my-eval-suite",
         model="replay/careful",
-        formula=formula,
+        score_formula=formula,
         started_at=1_760_000_000.0,
         finished_at=1_760_000_002.0,
     )
@@ -120,7 +120,7 @@ def support_run(
         group="group-1",
         epochs=epochs,
         definition_hash="d1",
-        formula=formula,
+        score_formula=formula,
         created_at=1_760_000_000.0,
         started_at=1_760_000_001.0,
         finished_at=1_760_000_061.0,

@@ -187,7 +187,7 @@ def hostile_run() -> Run:
         model=HOSTILE,
         error=HOSTILE,
         score_error=HOSTILE,
-        formula=HOSTILE,
+        score_formula=HOSTILE,
         definition=json.dumps({"evals": [{"name": HOSTILE, "prompt": HOSTILE}]}),
     )
     return Run(record, [result])

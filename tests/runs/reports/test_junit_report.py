@@ -136,7 +136,7 @@ def test_epochs_have_names_of_their_own() -> None:
 def test_what_xml_cannot_hold_is_left_out() -> None:
     every = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0), 0xD83D, 0xFFFE, 0xFFFF]))
     result = CaseResult(case="a" + every, status="failed", output=HOSTILE + every, error=every)
-    record = RunRecord(id=every, suite=HOSTILE, model=every + "m", formula=every)
+    record = RunRecord(id=every, suite=HOSTILE, model=every + "m", score_formula=every)
     root = checked(junit_report([Run(record, [result])]))
     out = root.find(".//system-out")
     assert out is not None

@@ -55,7 +55,7 @@ def test_what_was_paid_for_an_answer_that_could_not_be_judged_is_told() -> None:
         CaseResult(case="b", status="error", latency=1.0, cost=0.25, error="no verdict"),
         CaseResult(case="c", status="error", error="no answer"),
     ]
-    run = finished(RunRecord(id="r1", suite="s", model="m", formula="total_cost"), results)
+    run = finished(RunRecord(id="r1", suite="s", model="m", score_formula="total_cost"), results)
     assert run.score == 0.5
     lines = summary(run).splitlines()
     assert "Total Cost: $0.5000, and $0.2500 for 1 that could not be scored" in lines
@@ -70,7 +70,7 @@ def test_what_was_paid_for_an_answer_that_could_not_be_judged_is_told() -> None:
 
 def test_the_last_line_says_what_can_be_done_where_the_run_is() -> None:
     errors = [CaseResult(case="a", status="error", error="gone")]
-    run = finished(RunRecord(id="r1", suite="s", model="m", formula="success_pct"), errors)
+    run = finished(RunRecord(id="r1", suite="s", model="m", score_formula="success_pct"), errors)
     assert closing_line([run]).endswith("ask again what did not run: tally run --resume r1")
     assert closing_line([run], "").endswith("look closer: tally show r1 --case a")
     assert closing_line([run], " --server team").endswith("tally show r1 --case a --server team")
@@ -108,7 +108,7 @@ def test_the_documents_example_has_its_true_score() -> None:
         id="r",
         suite="s",
         model="m",
-        formula="success_pct / total_cost",
+        score_formula="success_pct / total_cost",
         score=80 / 0.0177,
         metrics={"success_pct": 80.0, "total_cost": 0.0177, "avg_latency": 1.0, "max_latency": 2.0},
     )
@@ -186,7 +186,9 @@ def test_a_single_name_needs_no_explanation() -> None:
 
 def test_a_formula_that_no_longer_fits_is_shown_but_not_explained() -> None:
     record, results = parts(two_cases())
-    text = summary(Run(replace(record, formula="gone * 2", metrics={**record.metrics}), results))
+    text = summary(
+        Run(replace(record, score_formula="gone * 2", metrics={**record.metrics}), results)
+    )
     assert "(formula: gone * 2)" in text
     assert "How the Score" not in text
 
@@ -196,7 +198,7 @@ def test_it_is_80_columns_wide_whatever_is_in_it() -> None:
     checks = (CheckResult(kind="match", passed=False, reason=long),)
     results = [CaseResult(case="c" * 300, status="failed", checks=checks, error=long)]
     names = " + ".join(f"{n} * success_pct" for n in range(30))
-    record = RunRecord(id="i" * 90, suite=long, model=long, formula=names, error=long)
+    record = RunRecord(id="i" * 90, suite=long, model=long, score_formula=names, error=long)
     for text in (summary(Run(record, results)), summary(finished(record, results))):
         assert max(map(len, text.splitlines())) <= 80
 
@@ -236,7 +238,7 @@ def test_a_row_of_several_epochs_has_the_means_of_both_latency_and_cost() -> Non
         CaseResult(case="a", epoch=epoch, status="failed", latency=2.0, cost=0.5)
         for epoch in (1, 2, 3)
     ]
-    run = finished(RunRecord(id="r1", suite="s", model="m", formula="total_cost"), results)
+    run = finished(RunRecord(id="r1", suite="s", model="m", score_formula="total_cost"), results)
     (row,) = [line for line in summary(run).splitlines() if line.startswith("  ✗ a")]
     assert row.split()[-5:] == ["0/3", "passed", "2.00", "s", "$0.5000"]
 

@@ -1,10 +1,10 @@
 """`tally challenge check`: can a competition rest on this challenge?"""
 
-from tallymark.challenges.challenge_check.challenge_report import (
+from tallymark.challenges.challenge_check.full_check import check_challenge
+from tallymark.challenges.challenge_report import (
     ChallengeReport,
     CheckFinding,
     Level,
 )
-from tallymark.challenges.challenge_check.full_check import check_challenge
 
 __all__ = ["ChallengeReport", "CheckFinding", "Level", "check_challenge"]

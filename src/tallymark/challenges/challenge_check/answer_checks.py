@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.attempt import Evaluation, Metrics
-from tallymark.challenges.challenge_check.challenge_report import CheckFinding
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, reference_answer
 from tallymark.challenges.challenge_check.junk_answers import empty_answers, random_answers
+from tallymark.challenges.challenge_report import CheckFinding
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.evaluator_kind import own_dimensions
 from tallymark.errors import InvalidInput

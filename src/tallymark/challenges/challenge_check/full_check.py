@@ -14,10 +14,10 @@ from tallymark.challenges.challenge_check.answer_checks import (
     check_repeats,
     check_scoring,
 )
-from tallymark.challenges.challenge_check.challenge_report import ChallengeReport, CheckFinding
 from tallymark.challenges.challenge_check.challenge_trial import SEEDS, Trial
 from tallymark.challenges.challenge_check.secrecy import check_public, check_sandbox
 from tallymark.challenges.challenge_file import validate_challenge
+from tallymark.challenges.challenge_report import ChallengeReport, CheckFinding
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.plugins import load_plugin
 from tallymark.challenges.versus.judges import judge_of
@@ -61,7 +61,7 @@ def check_challenge(
         challenge, notes = validate_challenge(folder)
     except InvalidInput as error:
         findings = tuple(CheckFinding("problem", "file", str(each)) for each in error.problems)
-        return ChallengeReport(str(folder), None, None, findings)
+        return ChallengeReport(folder=str(folder), ok=False, findings=findings)
     found = [CheckFinding("ok", "file", _describe_kind(challenge))]
     found += _check_formula(challenge, notes)
     found += check_limits(challenge)
@@ -69,7 +69,13 @@ def check_challenge(
         found += check_versus(challenge, folder, policy, judge_model)
     else:
         found += _try_answers(challenge, folder, policy, judge_model, samples)
-    return ChallengeReport(str(folder), challenge.name, challenge.version, tuple(found))
+    return ChallengeReport(
+        folder=str(folder),
+        challenge=challenge.name,
+        version=challenge.version,
+        ok=all(each.level != "problem" for each in found),
+        findings=tuple(found),
+    )
 
 
 def _try_answers(

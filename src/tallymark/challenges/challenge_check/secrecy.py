@@ -16,7 +16,7 @@ import msgspec
 
 from tallymark.challenges.challenge import Evaluator
 from tallymark.challenges.challenge_check import truth_probe
-from tallymark.challenges.challenge_check.challenge_report import CheckFinding
+from tallymark.challenges.challenge_report import CheckFinding
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.evaluators.evaluator_kind import ProbedCopy
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tallymark.challenges.challenge import Challenge, Versus
+from tallymark.challenges.challenge import PublicChallenge, Versus
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 
@@ -60,7 +60,7 @@ def make_pairings(new: SideSubmission, others: Iterable[SideSubmission]) -> list
     return [Pairing(each.id, new.id) for each in opponents]
 
 
-def require_versus(challenge: Challenge) -> Versus:
+def require_versus(challenge: PublicChallenge) -> Versus:
     """What a challenge says of red and blue; refuses one of another kind."""
     if challenge.kind != "versus" or challenge.versus is None:
         raise InvalidInput(

@@ -14,7 +14,6 @@ from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
 from tallymark.client.aio.challenges import AsyncChallenges
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.aio.runs import AsyncRuns
 from tallymark.client.exchange import Call, CallOptions, write_path
 from tallymark.wire import attempts
 
@@ -42,7 +41,6 @@ class AsyncClient(AsyncResource):
     ) -> None:
         self.connection = AsyncConnection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
-        self.runs = AsyncRuns(self.connection)
         self.challenges = AsyncChallenges(self.connection)
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)

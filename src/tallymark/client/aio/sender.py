@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.exchange import Call, CallOptions
 from tallymark.errors import WorkFailed
-from tallymark.service.operations import IDEMPOTENCY_KEY
+from tallymark.service.operations import IDEMPOTENCY_KEY, Event
 
 if TYPE_CHECKING:
     from tallymark.service.operations import Operation
@@ -22,6 +22,10 @@ class AsyncSender:
     def __init__(self, connection: AsyncConnection, options: CallOptions | None = None) -> None:
         self.connection = connection
         self.options = options or CallOptions()
+
+    def listen(self, path: str, after: int | None, *, ends: bool) -> AsyncIterator[Event]:
+        """Follow events; `ends` says that the stream is over when the server ends it."""
+        return self.connection.listen(Call(method="GET", path=path), after, ends=ends)
 
     async def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
         """Call an operation of the server; a refusal is raised as the service raises it."""

@@ -1,114 +1,25 @@
-"""`Challenges`: challenges, their boards, and entering them."""
+"""`Challenges`: boards of challenges, and entering them."""
 
 # Written by `make client` from client/aio/challenges.py: change that one.
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
 
-from tallymark.challenges.challenge_folder import pack
-from tallymark.client.exchange import Call, CallOptions, Event, leave_out_none, write_path
+from tallymark.client.exchange import Call, CallOptions, leave_out_none, write_path
 from tallymark.client.sync.resource import Resource
+from tallymark.service.operations import Event
 from tallymark.wire import attempts, versus
-from tallymark.wire import challenges as wire
-from tallymark.wire.accounts import JobState, OneJob
 
-_PACKED = "application/vnd.tallymark.challenge"
 _LINES = "application/x-ndjson"
 ReportLines: TypeAlias = list[attempts.ReportLine]
-Pauses: TypeAlias = list[wire.Pause]
 
 
 class Challenges(Resource):
-    """Challenges, their boards, and entering them."""
-
-    def list(
-        self, *, limit: int | None = None, **options: Unpack[CallOptions]
-    ) -> Iterator[wire.ChallengeState]:
-        """Challenges by name."""
-        return self._page(wire.ChallengeState, "challenges", limit=limit, **options)
-
-    def get(self, name: str, **options: Unpack[CallOptions]) -> wire.ChallengeState:
-        """One challenge."""
-        return (self._ask(wire.OneChallenge, "GET", "challenges", name, **options)).challenge
-
-    def publish(
-        self,
-        challenge: Path | bytes | Mapping[str, Any],
-        *,
-        force: bool = False,
-        **options: Unpack[CallOptions],
-    ) -> wire.ChallengeState:
-        """Publishes a folder, one that is packed, or the JSON of the plugin document."""
-        body: Any = pack(challenge) if isinstance(challenge, Path) else challenge
-        call = Call(
-            method="POST",
-            path="/challenges",
-            params={"force": force or None},
-            body=body,
-            content_type=_PACKED if isinstance(body, bytes) else "application/json",
-            **options,
-        )
-        return (self._connection.ask(wire.OneChallenge, call)).challenge
-
-    def change(
-        self,
-        name: str,
-        *,
-        reason: str,
-        closed: bool | None = None,
-        frozen: bool | None = None,
-        new_name: str | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.ChallengeState:
-        """Closes or reopens it, freezes its board or lets it move again, or renames it."""
-        path = ("challenges", name)
-        body = leave_out_none(closed=closed, frozen=frozen, name=new_name, reason=reason)
-        return (self._ask(wire.OneChallenge, "PATCH", *path, body=body, **options)).challenge
-
-    def delete(
-        self, name: str, *, reason: str, **options: Unpack[CallOptions]
-    ) -> wire.ChallengeState:
-        """Deletes a challenge that nobody has tried."""
-        path, params = ("challenges", name), {"reason": reason}
-        answer = self._ask(wire.OneChallenge, "DELETE", *path, params=params, **options)
-        return answer.challenge
-
-    def rescore(  # noqa: PLR0913 (what a rule may be)
-        self,
-        name: str,
-        *,
-        reason: str | None = None,
-        preview: bool = False,
-        folder: Path | None = None,
-        strategy: wire.Strategy | None = None,
-        plugin: str | None = None,
-        formula: str | None = None,
-        config: Mapping[str, Any] | None = None,
-        weights: Mapping[str, float] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> wire.Rescored | JobState:
-        """All attempts by another rule, or by a new version of its files; what is not named stays.
-
-        It needs a reason, which the log keeps, unless it is a preview. A job, where it takes long.
-        """
-        rule = {"strategy": strategy, "plugin": plugin, "formula": formula}
-        call = Call(
-            method="POST",
-            path=write_path("challenges", name, "rescore"),
-            params=leave_out_none(preview=preview, reason=reason),
-            body=pack(folder) if folder else leave_out_none(**rule, config=config, weights=weights),
-            content_type=_PACKED if folder else "application/json",
-            **options,
-        )
-        answer = self._connection.send(call)
-        if answer.status_code == 202:
-            return self._connection.read(OneJob, answer).job
-        return self._connection.read(wire.Rescored, answer)
+    """Boards of challenges, and entering them."""
 
     def board(
         self,
@@ -155,18 +66,6 @@ class Challenges(Resource):
         body |= leave_out_none(around=around, limit=limit)
         path = ("challenges", name, "what-if")
         return self._ask(attempts.Supposed, "POST", *path, body=body, **options)
-
-    def pauses(self, challenge: str | None = None, **options: Unpack[CallOptions]) -> Pauses:
-        """Agents whose attempts ended a plugin's process too often to be scored."""
-        params = {"challenge": challenge}
-        return (self._ask(wire.PausePage, "GET", "pauses", params=params, **options)).items
-
-    def resume(
-        self, name: str, *, agent: str | None = None, **options: Unpack[CallOptions]
-    ) -> wire.Resumed:
-        """Lets a plugin score paused agents again, and scores what waited for it."""
-        path, body = ("challenges", name, "resume"), leave_out_none(agent=agent)
-        return self._ask(wire.Resumed, "POST", *path, body=body, **options)
 
     def settle_sides(
         self, name: str, *, again: bool = False, **options: Unpack[CallOptions]

@@ -17,7 +17,6 @@ from tallymark.client.sync.attempts import Attempts, OpenAttempt
 from tallymark.client.sync.challenges import Challenges
 from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.resource import Resource
-from tallymark.client.sync.runs import Runs
 from tallymark.wire import attempts
 
 TIMEOUT_S = 60.0
@@ -44,7 +43,6 @@ class Client(Resource):
     ) -> None:
         self.connection = Connection(find_address(server, key), timeout, http)
         super().__init__(self.connection)
-        self.runs = Runs(self.connection)
         self.challenges = Challenges(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)

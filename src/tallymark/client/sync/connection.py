@@ -18,7 +18,6 @@ from tallymark.client.deadlines import Deadline, call_within
 from tallymark.client.exchange import (
     Answer,
     Call,
-    Event,
     EventReader,
     describe_failure,
     describe_redirect,
@@ -27,6 +26,7 @@ from tallymark.client.exchange import (
     read_refusal,
 )
 from tallymark.errors import WorkFailed
+from tallymark.service.operations import Event
 from tallymark.wire.parts import Listed
 
 T = TypeVar("T", bound=BaseModel)

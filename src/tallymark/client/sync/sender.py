@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from tallymark.client.exchange import Call, CallOptions
 from tallymark.client.sync.connection import Connection
 from tallymark.errors import WorkFailed
-from tallymark.service.operations import IDEMPOTENCY_KEY
+from tallymark.service.operations import IDEMPOTENCY_KEY, Event
 
 if TYPE_CHECKING:
     from tallymark.service.operations import Operation
@@ -24,6 +24,10 @@ class Sender:
     def __init__(self, connection: Connection, options: CallOptions | None = None) -> None:
         self.connection = connection
         self.options = options or CallOptions()
+
+    def listen(self, path: str, after: int | None, *, ends: bool) -> Iterator[Event]:
+        """Follow events; `ends` says that the stream is over when the server ends it."""
+        return self.connection.listen(Call(method="GET", path=path), after, ends=ends)
 
     def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
         """Call an operation of the server; a refusal is raised as the service raises it."""

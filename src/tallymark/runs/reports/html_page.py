@@ -127,7 +127,7 @@ def _describe_run(key: str, view: Run) -> dict[str, Any]:
         "score": _write_score(record.score),
         "interval": _write_minus(view.describe_interval() or ""),
         "gates": None if view.gates is None else [clean_line(each, 1000) for each in view.gates],
-        "formula": clean_line(record.formula, 4096),
+        "formula": clean_line(record.score_formula, 4096),
         "no_score": clean_line(view.explain_no_score(), 1000) if record.score is None else None,
         "explanation": "\n".join(view.explain_score(110)),
         "success": format_percent(metrics["success_pct"]),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.runs.problems import name_case
-from tallymark.runs.record import CaseResult
+from tallymark.runs.problems import show_result
+from tallymark.runs.record import RepeatedCases, RunDetails
 from tallymark.runs.report_formats import ReportKind
 from tallymark.runs.run import KeptResults, Run
 from tallymark.runs.score_matrix import make_matrix
@@ -38,7 +38,9 @@ def stream_document(value: Any, pad: str = "") -> Iterator[str]:
     """Plain values in which runs stand, as JSON text; of the runs, result by result."""
     inner = f"{pad}  "
     if isinstance(value, Run):
-        yield _dump(describe_run(value), pad).removesuffix(f"\n{pad}}}")
+        from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
+
+        yield _dump(make_json_safe(describe_run(value)), pad).removesuffix(f"\n{pad}}}")
         yield f',\n{inner}"results": ['
         comma = ""
         for result in _list_results(value):
@@ -66,7 +68,7 @@ def _holds_runs(value: Any) -> bool:
 
 def _dump(value: Any, pad: str) -> str:
     # Python indents at a tenth of the speed at which it writes without.
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.structs.asdict)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=msgspec.to_builtins)
     return msgspec.json.format(text, indent=2).replace("\n", f"\n{pad}")
 
 
@@ -77,76 +79,44 @@ def run_document(run: Run) -> dict[str, Any]:
     """
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
 
-    results = [make_json_safe(describe_case(result)) for result in run.results]
-    return describe_run(run) | {"results": results}
+    document: dict[str, Any] = make_json_safe(describe_run(run))
+    return document | {"results": [make_json_safe(show_result(each)) for each in run.results]}
 
 
 def _list_results(run: Run) -> Iterator[Any]:
-    described = map(describe_case, run.results)
+    named = map(show_result, run.results)
     if isinstance(run.results, KeptResults):
-        return described  # they come from JSON
+        return named  # they come from JSON
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
 
-    return map(make_json_safe, described)
+    return map(make_json_safe, named)
 
 
-def describe_run(run: Run) -> dict[str, Any]:
-    """All of a run but its results."""
+def describe_run(run: Run) -> RunDetails:
+    """Everything about a run but its results and the definition of its suite."""
     record = run.record
-    document = {
-        "id": record.id,
-        "suite": record.suite,
-        "model": record.model,
-        "prompt": record.tags.get("prompt"),
-        "status": record.status,
-        "group": record.group,
-        "error": record.error,
-        "score": record.score,
-        "score_formula": record.formula,
+    low, high = run.interval or (None, None)
+    if run.tally.finished:
+        total = run.tally.all
+        counts = (total.passed, total.ran - total.passed, run.tally.errors)
+    else:
+        counts = (record.passed, record.failed, record.errors)
+    known = msgspec.structs.asdict(record) | {
+        "definition": "",
         "score_error": record.score_error if record.score is not None else run.explain_no_score(),
-        "score_interval": run.interval and dict(zip(("low", "high"), run.interval, strict=True)),
-        "score_interval_error": run.no_interval,
-        "success_pct": run.metrics["success_pct"],
-        "total_cost": run.metrics["total_cost"],
-        "counts": _count_results(run),
+        "score_low": low,
+        "score_high": high,
         "metrics": run.metrics,
-        "scorers": run.scorers,
-        "explanation": run.explanation and run.explanation.to_dict(),
-        "repeats": _describe_repeats(run),
-        "epochs": record.epochs,
-        "definition_hash": record.definition_hash,
-        "created_at": record.created_at,
-        "started_at": record.started_at,
-        "finished_at": record.finished_at,
-        "tags": record.tags,
+        "total": max(record.total, sum(counts)),
+        **dict(zip(("passed", "failed", "errors"), counts, strict=True)),
     }
-    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (all scorers load with it)
-
-    plain: dict[str, Any] = make_json_safe(document)
-    return plain
-
-
-def _count_results(run: Run) -> dict[str, int]:
-    total, record = run.tally.all, run.record
-    passed, failed, errors = total.passed, total.ran - total.passed, run.tally.errors
-    if not run.tally.finished:
-        passed, failed, errors = record.passed, record.failed, record.errors
-    missing = max(0, record.total - passed - failed - errors)
-    return {"passed": passed, "failed": failed, "errors": errors, "missing": missing}
-
-
-def _describe_repeats(run: Run) -> dict[str, Any] | None:
-    """Mean, pass@k and pass^k over all cases and of each, where cases were repeated."""
-    if not run.repeated:
-        return None
-    return {"all": run.mean_repeats, "cases": run.repeats}
-
-
-def describe_case(result: CaseResult) -> dict[str, Any]:
-    """Every field, those at their defaults too, so that all results have the same keys."""
-    plain = msgspec.structs.asdict(result)
-    trace = None if result.trace is None else result.trace.to_dict()
-    return {"case": result.case, "name": name_case(result)} | plain | {"trace": trace}
+    return RunDetails(
+        **known,
+        score_interval_error=run.no_interval,
+        scorers=run.scorers,
+        explanation=None if run.explanation is None else run.explanation.to_dict(),
+        repeats=RepeatedCases(all=run.mean_repeats, cases=run.repeats) if run.repeated else None,
+    )
 
 
 REPORT = ReportKind(

@@ -128,7 +128,7 @@ def _list_properties(run: Run) -> Iterator[tuple[str, str]]:
         yield "rescored", "; ".join(run.rescore_notes)
     if run.gates is not None:
         yield "gate", "failed" if run.gates else "passed"
-    yield "score_formula", record.formula
+    yield "score_formula", record.score_formula
     if record.score is None:
         yield "score_error", run.explain_no_score()
     low, high = run.interval or (None, None)

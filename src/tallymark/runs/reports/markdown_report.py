@@ -49,7 +49,7 @@ def markdown_report(views: Sequence[Run], comparisons: Sequence[Comparison] = ()
         *_write_table(views, names),
         "",
     ]
-    formulas = {view.record.formula for view in views}
+    formulas = {view.record.score_formula for view in views}
     if len(formulas) == 1:
         lines += [f"Score: {_write_formula(views[0])}", ""]
     else:
@@ -189,7 +189,7 @@ def _name_runs(views: Sequence[Run]) -> list[str]:
 
 
 def _write_formula(view: Run) -> str:
-    return write_code_span(clean_line(view.record.formula, 1000))
+    return write_code_span(clean_line(view.record.score_formula, 1000))
 
 
 def write_code_span(line: str) -> str:

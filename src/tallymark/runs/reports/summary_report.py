@@ -145,7 +145,7 @@ def _fold_passed(run: Run) -> Iterator[StyledLine]:
 
 def _write_score(run: Run) -> Iterator[StyledLine]:
     record = run.record
-    formula = clean_line(record.formula, 400)
+    formula = clean_line(record.score_formula, 400)
     if record.score is None:
         yield from wrap_lines(f"Score: {UNDEFINED} (formula: {formula})", "bold red")
         yield from wrap_lines(f"  because {clean(run.explain_no_score())}", "red", indent=2)

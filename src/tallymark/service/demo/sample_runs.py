@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from tallymark.documents.source import Source
 from tallymark.models.replay import ReplayModel
-from tallymark.service.runs import RunOptions, RunService
+from tallymark.service.suite_runs import RunOptions, RunService
 from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_source
 

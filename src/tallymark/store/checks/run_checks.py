@@ -68,7 +68,7 @@ def _score_again(record: RunRecord, tally: Tally) -> float | None:
     """What the formula gives; None where it gives nothing, and a suite may have a stand-in."""
     run = Run(record, (), tally)
     try:
-        formula = run.tally.formula(record.formula, also=record.metrics)
+        formula = run.tally.formula(record.score_formula, also=record.metrics)
     except TallymarkError:
         return None
     # What only the run knew, as measures of a whole suite, is taken as it was stored.

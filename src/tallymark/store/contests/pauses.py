@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from sqlalchemy import delete, insert, select
 
+from tallymark.challenges.challenge import PluginPause
 from tallymark.sandbox.limits import DEADLY, PAUSE_AFTER
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
@@ -27,21 +27,6 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import Outcome
     from tallymark.scoring import Origin
     from tallymark.store.contests.challenges import StoredChallenge
-
-
-class PluginPause(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent whose attempts a plugin does not score any more."""
-
-    challenge: str
-    agent: str
-    plugin: str
-    """As the challenge calls it."""
-    code_hash: str
-    deadly: int
-    """Its attempts that ended the plugin's process."""
-    since: float
-    reason: str
-    """How the last of them ended."""
 
 
 class Pauses(TenantRows):

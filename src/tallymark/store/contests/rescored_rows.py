@@ -26,7 +26,7 @@ from sqlalchemy import (
     update,
 )
 
-from tallymark.challenges.rescore_plan import Undefined
+from tallymark.challenges.rescoring import Undefined
 from tallymark.errors import WorkFailed
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, json_text
 from tallymark.store.contests import score_rows

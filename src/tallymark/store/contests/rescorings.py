@@ -16,15 +16,8 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.attempt import Evaluation
-from tallymark.challenges.rescore_plan import (
-    BoardPlace,
-    Move,
-    RatingMove,
-    Rescoring,
-    describe_rule,
-    evaluation_of,
-    formula_terms,
-)
+from tallymark.challenges.rescore_plan import describe_rule, evaluation_of, formula_terms
+from tallymark.challenges.rescoring import BoardPlace, Move, RatingMove, Rescoring
 from tallymark.errors import WorkFailed
 from tallymark.ratings import EloRating
 from tallymark.sandbox.limits import DEADLY

@@ -227,7 +227,7 @@ def _list_brief(columns: dict[str, ColumnElement[Any]]) -> list[ColumnElement[An
 
 def _read_brief(row: Row[Any], metrics_for: str) -> RunRecord:
     fields = dict(zip(_LISTED, row, strict=True))
-    metrics = read_metrics(fields["metrics"], f"{fields['formula']} {metrics_for}")
+    metrics = read_metrics(fields["metrics"], f"{fields['score_formula']} {metrics_for}")
     return RunRecord(**fields | {"metrics": metrics})
 
 

@@ -29,7 +29,7 @@ runs = Table(
     Column("created_at", FiniteFloat, nullable=False),
     Column("started_at", FiniteFloat),
     Column("finished_at", FiniteFloat),
-    Column("formula", CodePointText, nullable=False),
+    Column("formula", CodePointText, key="score_formula", nullable=False),
     Column("score", FiniteFloat),
     Column("score_error", CodePointText),
     Column("score_low", FiniteFloat),

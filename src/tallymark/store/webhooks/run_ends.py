@@ -23,7 +23,7 @@ def describe_run(record: RunRecord) -> dict[str, Any]:
     names = ("id", "suite", "model", "status", "score", "score_low", "score_high", "score_error")
     counts = ("passed", "failed", "errors", "total", "started_at", "finished_at", "tags", "error")
     told = {name: getattr(record, name) for name in (*names, *counts)}
-    return told | {"score_formula": record.formula, "group": record.group}
+    return told | {"score_formula": record.score_formula, "group": record.group}
 
 
 def announce_end(connection: Connection, tenant: str, record: RunRecord) -> int:

@@ -155,7 +155,7 @@ class SuiteJob:
             epochs=self._epochs,
             created_at=now,
             started_at=now,
-            formula=formula.text,
+            score_formula=formula.text,
             total=self.total,
             tags={"door": "Python", **_describe_part(suite, formula)},
         )

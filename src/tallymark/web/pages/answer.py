@@ -92,7 +92,7 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
         entered_at=attempt.entered_at,
         expires_at=attempt.expires_at,
         open=attempt.state == "entered" and visit.now < attempt.expires_at,
-        terms=describe_terms(challenge),
+        terms=describe_terms(msgspec.structs.replace(challenge, rated=challenge.match_rule)),
         files=list_files(data),
         archive=ARCHIVE if len(data) > 1 else "",
         longest_trajectory=MAX_BYTES,

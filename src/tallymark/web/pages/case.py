@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import FormulaError, NotFound
+from tallymark.errors import FormulaError
+from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reviews import COMMENT, VERDICT, Review
+from tallymark.runs.run import scan_results
 from tallymark.runs.tally import Tally
 from tallymark.web.page import Outcome, Page
 from tallymark.web.review_forms import change_score, find_author, give_score, withdraw_score
-from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.web.run_facts import list_checks
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.runs.record import CaseResult, RunRecord
-    from tallymark.service.app import App
+    from tallymark.service.runs import Runs
 
 _MOST_COUNTED = 3_000
 """Results of a run that are counted again for what one of them cost the score."""
@@ -49,8 +50,8 @@ class ScoreFacts(msgspec.Struct, frozen=True, kw_only=True):
 class CaseView(View, frozen=True, kw_only=True):
     """A case, asked once."""
 
-    run: RunFacts
-    case: CaseFacts
+    run: RunRecord
+    case: CaseResult
     epochs: list[int]
     turns: list[Turn]
     scores: list[ScoreFacts]
@@ -59,10 +60,8 @@ class CaseView(View, frozen=True, kw_only=True):
     seconds: float
     before: tuple[str, int] | None
     after: tuple[str, int] | None
-    others: list[RunFacts]
+    others: list[RunRecord]
     """Other runs of the suite, to compare with."""
-    tokens: tuple[int | None, int | None]
-    counted_by: str | None
     reviews: list[Review]
     """Oldest first."""
     edited: Review | None
@@ -79,41 +78,35 @@ class CaseView(View, frozen=True, kw_only=True):
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each check."""
-        return (msgspec.structs.asdict(each) for each in self.case.checks)
+        return (msgspec.structs.asdict(each) for each in list_checks(self.case.checks))
 
 
 def gather(visit: Visit) -> CaseView:
     """The case that the address names."""
     visit.visitor.require_runs()
-    app, name = visit.app, visit.params["case"]
-    record = app.store.brief_run(visit.params["run"])
+    runs, name = visit.tally.runs, visit.params["case"]
+    record = runs.brief(visit.params["run"])
     epoch = _read_epoch(visit)
-    result = next(app.store.pick_results(record.id, [(name, epoch)]), None)
-    if result is None:
-        message = f"the run {record.id} has no result of the case {name[:80]!r}"
-        raise NotFound(message if not epoch else f"{message}, epoch {epoch + 1}")
+    result = runs.get_case(record.id, name, epoch)
     falls = lay_out_spans(result.trace)
-    before, after = app.store.neighbours(record.id, name, epoch)
-    facts = describe_case(result, most=200_000)
-    others = app.store.runs(suite=record.suite, limit=2)
+    before, after = runs.find_neighbours(record.id, name, epoch)
+    others = runs.list(record.suite, limit=2).items
     newest = visit.tally.scores.list(run=record.id, case=name, epoch=epoch, limit=_MOST_REVIEWS)
     said, author = newest.items[::-1], find_author(visit)
     scores = _list_scores(result)
     return CaseView(
-        title=facts.name,
-        run=describe_run(record),
-        case=facts,
+        title=result.name,
+        run=record,
+        case=result,
         epochs=list(range(record.epochs)) if record.epochs > 1 else [],
         turns=list_turns(result.input, result.output, result.trace),
         scores=scores,
-        losses=_list_losses(app, record, result),
+        losses=_list_losses(runs, record, result),
         spans=falls.lines,
         seconds=falls.seconds,
         before=before,
         after=after,
-        others=[describe_run(each) for each in others if each.id != record.id],
-        tokens=(result.input_tokens, result.output_tokens),
-        counted_by=result.tokens_counted_by,
+        others=[each for each in others if each.id != record.id],
         reviews=said,
         edited=next(
             (each for each in said if each.author == author and each.id == visit.get("edit")), None
@@ -161,11 +154,11 @@ def _list_scores(result: CaseResult) -> list[ScoreFacts]:
     ]
 
 
-def _list_losses(app: App, record: RunRecord, result: CaseResult) -> list[ScoreLoss]:
+def _list_losses(runs: Runs, record: RunRecord, result: CaseResult) -> list[ScoreLoss]:
     """What failing, its cost and its time took from the score: the run counted without each."""
     if record.passed + record.failed > _MOST_COUNTED or result.status == "error":
         return []
-    results = list(app.store.counted_results(record.id))
+    results = list(scan_results(runs.load(record.id).results))
     found = []
     changes: list[tuple[str, dict[str, Any]]] = [("Cost", {"cost": 0.0})]
     changes.append(("Latency", {"latency": 0.0}))
@@ -188,7 +181,7 @@ def _list_losses(app: App, record: RunRecord, result: CaseResult) -> list[ScoreL
 def _score(record: RunRecord, results: list[CaseResult]) -> float | None:
     tally = Tally(results)
     try:
-        return tally.score(tally.formula(record.formula, also=record.metrics)).score
+        return tally.score(tally.formula(record.score_formula, also=record.metrics)).score
     except FormulaError:
         return None
 

@@ -17,13 +17,13 @@ from tallymark.charts.frame import Chart
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import InvalidInput
+from tallymark.service.challenges import Challenge
 from tallymark.service.side_submissions import list_side_submissions
 from tallymark.text import format_tick
 from tallymark.web.board_rows import BoardRow, DimensionShare, list_board, list_dimensions
 from tallymark.web.challenge_terms import Term, is_reported, list_rules, write_command
 from tallymark.web.likely_places import LikelyPlace, find_ends, find_likely_places, find_scale
 from tallymark.web.page import Page, Shared
-from tallymark.web.pages.challenges import ChallengeState, find_state
 from tallymark.web.versus_board import VersusBoard, make_versus_board
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
@@ -65,24 +65,15 @@ class PodiumPlace(msgspec.Struct, frozen=True, kw_only=True):
 class ChallengeView(View, frozen=True, kw_only=True):
     """A challenge with a page of its board."""
 
-    name: str
-    goal: str
-    difficulty: str
-    kind: str
+    challenge: Challenge
     reported: bool
     """Whether attempts come by reports alone, so that none is entered."""
     command: str
     """By which an attempt is made."""
-    visibility: str
-    state: ChallengeState
-    opens_at: float | None
-    closes_at: float | None
     changes_at: float | None
     """When the state changes next, if nobody changes it before."""
     seq: int
     """The last change that this shows; 0 on a frozen board, where it would tell of later ones."""
-    frozen_at: float | None
-    """Since when the public sees a board that stands still."""
     live: bool
     """Whether this is what the public does not see."""
     heading: str
@@ -101,7 +92,6 @@ class ChallengeView(View, frozen=True, kw_only=True):
     dimensions: list[DimensionShare]
     rules: list[Term]
     schema: str
-    files: list[str]
     versus: VersusBoard | None
     submissions: list[SideSubmission]
     """To its sides: the newest of one's own, or for organisers of all."""
@@ -166,6 +156,7 @@ def gather(visit: Visit) -> ChallengeView:
     what_if = try_rule(visit, name, me)  # it may take long, and so is not in the snapshot
     with _read(visit):
         kept, seq, _ = visit.find_newest_challenge(name)
+        record = visit.tally.challenges.get(name)
         solo = kept.challenge.kind != "versus"
         board = _Board(visit, kept) if solo else None
         # As somebody types, nothing is read that is not shown.
@@ -176,22 +167,14 @@ def gather(visit: Visit) -> ChallengeView:
         around = board.read_around(me) if board and me and not here else []
     challenge, public = kept.challenge, visit.public
     charts = visit.get("part") == "charts"
-    frozen = kept.is_frozen(visit.now)
+    frozen = record.frozen is not None
     return ChallengeView(
         title=challenge.title,
-        name=name,
-        goal=challenge.goal,
-        difficulty=challenge.difficulty,
-        kind=challenge.kind,
+        challenge=record,
         reported=is_reported(challenge),
         command=write_command(challenge),
-        visibility=challenge.visibility,
-        state=find_state(kept, visit.now),
-        opens_at=challenge.opens_at,
-        closes_at=kept.closed_at or challenge.closes_at,
-        changes_at=_find_next_change(kept, visit.now),
+        changes_at=_find_next_change(record, visit.now),
         seq=0 if frozen and public else seq,
-        frozen_at=kept.freezes_at if frozen else None,
         live=frozen and not public,
         heading=STRATEGIES[challenge.scoring.strategy].heading.lower(),
         agents=board.size if board else 0,
@@ -206,11 +189,10 @@ def gather(visit: Visit) -> ChallengeView:
         me=None if here else me,
         cuts=bool(challenge.scoring.dimensions) and (board is None or board.in_order),
         dimensions=list_dimensions(challenge),
-        rules=list(list_rules(challenge)),
+        rules=list(list_rules(record)),
         schema=""
         if challenge.submission.schema is None
         else json.dumps(challenge.submission.schema, indent=2),
-        files=list(challenge.public),
         versus=None if solo else make_versus_board(visit, kept),
         submissions=[] if solo else _list_submissions(visit, name),
         form=make_form(visit, challenge) if solo else None,
@@ -237,15 +219,13 @@ def share(visit: Visit) -> Shared | None:
     if visit.get("part") not in PAGE.parts:
         return None
     kept, *newest = visit.find_newest_challenge(visit.params["challenge"])
-    frozen = kept.is_frozen(visit.now)
-    state = find_state(kept, visit.now)
-    made_of = (newest, kept.revision, kept.frozen_at, frozen, state)
+    record = visit.tally.challenges.get(kept.challenge.name)
+    made_of = (newest, kept.revision, kept.frozen_at, record.frozen, record.state)
     return Shared(visit=visit.forget_who(), made_of=made_of)
 
 
-def _find_next_change(kept: StoredChallenge, now: float) -> float | None:
-    challenge = kept.challenge
-    moments = (challenge.opens_at, challenge.closes_at, kept.freezes_at)
+def _find_next_change(challenge: Challenge, now: float) -> float | None:
+    moments = (challenge.opens_at, challenge.closes_at, challenge.freezes_at)
     return min((each for each in moments if each is not None and each > now), default=None)
 
 

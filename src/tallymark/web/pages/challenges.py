@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import msgspec
 
+from tallymark.challenges.challenge import PublicChallenge
 from tallymark.challenges.tracks import Track
+from tallymark.service.challenges import Challenge
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page
-from tallymark.web.pages.tracks import list_titles
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
-if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge
-    from tallymark.store.contests.challenges import StoredChallenge
-
 _SHOWN = 3
-ChallengeState = Literal["open", "frozen", "closed", "upcoming"]
 
 
 class ChallengeLine(msgspec.Struct, frozen=True, kw_only=True):
     """A challenge in the list."""
 
-    name: str
-    title: str
-    difficulty: str
-    kind: str
-    visibility: str
-    state: ChallengeState
-    opens_at: float | None
-    closes_at: float | None
+    challenge: Challenge
     agents: int
     top: list[BoardRow]
-    """Who stands first, the leader at the head."""
+    """The first places."""
 
     @property
     def leader(self) -> BoardRow | None:
@@ -53,72 +42,70 @@ class ChallengesView(View, frozen=True, kw_only=True):
     state: str
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each challenge."""
+        """Return a row for each challenge."""
         for each in self.challenges:
-            flat = msgspec.structs.asdict(each)
-            del flat["top"]
+            flat = {name: getattr(each.challenge, name) for name in _COLUMNS}
             leader = each.leader
             yield flat | {
+                "agents": each.agents,
                 "leader": leader.name if leader else None,
                 "leading": leader.shown if leader else None,
             }
 
 
-def find_state(kept: StoredChallenge, now: float) -> ChallengeState:
-    """Whether it can be entered, and whether its board moves."""
-    closes = kept.closed_at or kept.challenge.closes_at
-    if kept.challenge.opens_at is not None and now < kept.challenge.opens_at:
-        return "upcoming"
-    if closes is not None and now >= closes:
-        return "closed"
-    return "frozen" if kept.is_frozen(now) else "open"
+_COLUMNS = (
+    "name",
+    "title",
+    "difficulty",
+    "kind",
+    "visibility",
+    "state",
+    "opens_at",
+    "closes_at",
+    "closed",
+)
 
 
 def gather(visit: Visit) -> ChallengesView:
-    """The challenges that the address asks for, those that are open first."""
+    """Gather the challenges that the address asks for, those that are open first."""
     wanted = visit.choose("state", ("", "open", "frozen", "closed", "upcoming"))
     text = visit.get("q").casefold()
-    found = visit.list_challenges()
+    found = list(visit.tally.challenges.list())
     lines = [
-        _describe(visit, kept)
-        for kept in found
-        if text in f"{kept.challenge.name} {kept.challenge.title}".casefold()
+        _describe(visit, each)
+        for each in found
+        if text in f"{each.name} {each.title}".casefold() and wanted in ("", each.state)
     ]
     order = ("open", "frozen", "upcoming", "closed")
-    lines.sort(key=lambda each: (order.index(each.state), each.title.casefold()))
+    lines.sort(
+        key=lambda each: (order.index(each.challenge.state), each.challenge.title.casefold())
+    )
     return ChallengesView(
         title="Challenges",
-        challenges=[each for each in lines if wanted in ("", each.state)],
+        challenges=lines,
         tracks=list(visit.tally.tracks.list()),
-        titles=list_titles(visit),
+        titles={each.name: each.title for each in found},
         total=len(found),
         state=wanted,
     )
 
 
-def count_agents(visit: Visit, challenge: Challenge, *, public: bool) -> int:
-    """Who stands on its board, or has a submission on either side."""
+def count_agents(visit: Visit, challenge: PublicChallenge, *, public: bool) -> int:
+    """Count the agents on the board, or with a submission on either side."""
     store = visit.app.store
     if challenge.kind == "versus":
         return len({each.player for each in store.versus.submissions(challenge.name)})
     return store.boards.size(challenge.name, public=public)
 
 
-def _describe(visit: Visit, kept: StoredChallenge) -> ChallengeLine:
-    store, challenge = visit.app.store, kept.challenge
+def _describe(visit: Visit, challenge: Challenge) -> ChallengeLine:
     top: list[BoardRow] = []
     if challenge.kind != "versus":
-        first = store.boards.top(challenge.name, limit=_SHOWN, public=visit.public)
+        boards = visit.app.store.boards
+        first = boards.top(challenge.name, limit=_SHOWN, public=visit.public)
         top = list_board(visit, challenge, first)
     return ChallengeLine(
-        name=challenge.name,
-        title=challenge.title,
-        difficulty=challenge.difficulty,
-        kind=challenge.kind,
-        visibility=challenge.visibility,
-        state=find_state(kept, visit.now),
-        opens_at=challenge.opens_at,
-        closes_at=kept.closed_at or challenge.closes_at,
+        challenge=challenge,
         agents=count_agents(visit, challenge, public=visit.public),
         top=top,
     )

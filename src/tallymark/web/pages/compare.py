@@ -20,24 +20,28 @@ from tallymark.runs.comparison import (
     score_alike,
     verdict,
 )
+from tallymark.runs.problems import name_model, show_result
+from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reports.html_page import html_report
 from tallymark.runs.run import CaseOutcome, CaseView, Run
 from tallymark.runs.score_matrix import find_best
+from tallymark.service.runs import show_record
 from tallymark.text import format_score
 from tallymark.web.page import File, Page
 from tallymark.web.pages.run import MOST_RESULTS
-from tallymark.web.run_facts import CaseFacts, RunFacts, describe_case, describe_run
+from tallymark.web.run_facts import list_labels
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 from tallymark.web.word_diff import WordDiff, compare_words
 
 if TYPE_CHECKING:
-    from tallymark.runs.record import RunRecord
-    from tallymark.service.app import App
+    from tallymark.service.runs import Runs
 
 FEWEST, MOST = 2, 6
 _LETTERS = "ABCDEF"
 _MOST_CHANGES = 300
+_MOST_TEXT = 20_000
+"""Characters of an answer that are compared word by word."""
 Tone = Literal["good", "bad", "", "quiet"]
 _MEASURES = (
     ("score", "Score", True),
@@ -91,14 +95,14 @@ class SideOfCase(msgspec.Struct, frozen=True, kw_only=True):
 
     letter: str
     run: str
-    case: CaseFacts | None
+    case: CaseResult | None
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run under its letter; all but the first against the first."""
 
     letter: str
-    run: RunFacts
+    run: RunRecord
     change: float | None = None
     low: float | None = None
     high: float | None = None
@@ -165,7 +169,7 @@ class CompareView(View, frozen=True, kw_only=True):
     chosen: str
     sides: list[SideOfCase]
     diff: WordDiff | None
-    points: list[RunFacts]
+    points: list[RunRecord]
     """Runs of the suite, for the chart."""
     matrix: PromptMatrix | None
 
@@ -176,11 +180,11 @@ class CompareView(View, frozen=True, kw_only=True):
         return draw_score_cost(
             [
                 RunPoint(
-                    f"{letters.get(each.id, '')} {each.model}".lstrip(),
+                    f"{letters.get(each.id, '')} {name_model(each)}".lstrip(),
                     each.cost,
                     each.score,
-                    (each.low, each.high)
-                    if each.low is not None and each.high is not None
+                    (each.score_low, each.score_high)
+                    if each.score_low is not None and each.score_high is not None
                     else None,
                     letters.get(each.id, ""),
                 )
@@ -202,9 +206,9 @@ class CompareView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> CompareView:
     """The runs that the address names."""
     visit.visitor.require_runs()
-    app = visit.app
+    tally = visit.tally.runs
     records = _read_records(visit)
-    runs = [app.load_run(each.id) for each in records]
+    runs = [tally.load(each.id) for each in records]
     compared = compare_all(runs, formula=visit.get("formula") or None)
     pair = compared[0] if len(runs) == FEWEST else None
     changes = _list_changes(pair) if pair is not None else []
@@ -215,7 +219,7 @@ def gather(visit: Visit) -> CompareView:
     chosen = visit.get("case") or next(iter(cases), "")
     sides = _list_sides(runs, chosen) if chosen else []
     suite = records[0].suite
-    others = app.store.runs(suite=suite, limit=40)
+    others = tally.list(suite, limit=40).items
     return CompareView(
         title=_write_heading(pair, compared),
         runs=_list_runs(runs, compared),
@@ -237,17 +241,15 @@ def gather(visit: Visit) -> CompareView:
         chosen=chosen,
         sides=sides,
         diff=_diff(sides),
-        points=[
-            describe_run(each) for each in {each.id: each for each in (*records, *others)}.values()
-        ],
-        matrix=_make_matrix(app, suite),
+        points=[*{each.id: each for each in (*records, *others)}.values()],
+        matrix=_make_matrix(tally, suite),
     )
 
 
 def _read_records(visit: Visit) -> list[RunRecord]:
     """Two to six runs that are not too large to be compared while somebody waits."""
-    store = visit.app.store
-    records = [store.brief_run(each) for each in dict.fromkeys(visit.get_all("run"))]
+    tally = visit.tally.runs
+    records = [tally.brief(each) for each in dict.fromkeys(visit.get_all("run"))]
     if not FEWEST <= len(records) <= MOST:
         hint = "choose them in the list of runs"
         raise InvalidInput(f"two to six runs are compared, not {len(records)}", hint=hint)
@@ -261,7 +263,7 @@ def _read_records(visit: Visit) -> list[RunRecord]:
 
 def _list_differences(records: Sequence[RunRecord]) -> list[DifferenceLine]:
     """What was run otherwise: model, prompt, suite, formula, epochs, tags."""
-    tags = [describe_run(each).tags for each in records]
+    tags = [list_labels(each) for each in records]
     versions = list(dict.fromkeys(each.definition_hash for each in records))
     said: dict[str, list[str]] = {
         "Model": [each.model for each in records],
@@ -271,7 +273,7 @@ def _list_differences(records: Sequence[RunRecord]) -> list[DifferenceLine]:
             f"{versions.index(each.definition_hash) + 1}, {each.definition_hash[:8]}"
             for each in records
         ],
-        "Formula": [each.formula for each in records],
+        "Formula": [each.score_formula for each in records],
         "Epochs": [str(each.epochs) for each in records],
         "State": [each.status.replace("_", " ") for each in records],
     }
@@ -412,14 +414,14 @@ def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> s
 
 
 def _list_runs(runs: Sequence[Run], compared: Sequence[Comparison]) -> list[RunLine]:
-    lines = [RunLine(letter="A", run=describe_run(runs[0].record))]
+    lines = [RunLine(letter="A", run=show_record(runs[0].record))]
     for letter, run, each in zip(_LETTERS[1:], runs[1:], compared, strict=False):
         difference = each.score.difference
         ends = difference.interval
         lines.append(
             RunLine(
                 letter=letter,
-                run=describe_run(run.record),
+                run=show_record(run.record),
                 change=difference.value,
                 low=None if ends is None else ends.low,
                 high=None if ends is None else ends.high,
@@ -440,22 +442,22 @@ def _list_sides(runs: Sequence[Run], case: str) -> list[SideOfCase]:
         results = [] if view is None else view.results
         result = next((each for each in results if each.status != "passed"), None)
         result = result or next(iter(results), None)
-        facts = None if result is None else describe_case(result, most=20_000)
-        found.append(SideOfCase(letter=letter, run=run.record.id, case=facts))
+        shown = None if result is None else show_result(result)
+        found.append(SideOfCase(letter=letter, run=run.record.id, case=shown))
     if not any(side.case for side in found):
         raise NotFound(f"none of the runs has the case {case[:80]!r}")
     return found
 
 
 def _diff(sides: Sequence[SideOfCase]) -> WordDiff | None:
-    texts = [side.case.output for side in sides if side.case is not None]
+    texts = [side.case.output[:_MOST_TEXT] for side in sides if side.case is not None]
     return compare_words(*texts) if len(texts) == len(sides) == FEWEST else None
 
 
-def _make_matrix(app: App, suite: str) -> PromptMatrix | None:
+def _make_matrix(tally: Runs, suite: str) -> PromptMatrix | None:
     """The newest run of each pair of a prompt and a model; None where no suite has prompts."""
     newest: dict[tuple[str, str], Any] = {}
-    for record in app.store.runs(suite=suite, limit=500):
+    for record in tally.list(suite, limit=500).items:
         prompt = record.tags.get("prompt")
         if prompt is not None:
             newest.setdefault((record.model, str(prompt)), record)
@@ -489,7 +491,7 @@ def _make_report(visit: Visit) -> File:
     """The runs as one file that opens without a server."""
     visit.visitor.require_runs()
     records = _read_records(visit)
-    runs = [visit.app.load_run(each.id) for each in records]
+    runs = [visit.tally.runs.load(each.id) for each in records]
     compared = compare_all(runs, formula=visit.get("formula") or None)
     runs = score_alike(runs, compared[0].formula)
     return File(f"{records[0].suite} compared", html_report(runs, compared))

@@ -18,13 +18,12 @@ from tallymark.web.challenge_terms import (
 )
 from tallymark.web.file_list import DataFile, list_files
 from tallymark.web.page import Outcome, Page
-from tallymark.web.pages.challenges import ChallengeState, find_state
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.service.challenges import Challenge
 
 _MOST_ATTEMPTS = 50
 
@@ -45,18 +44,10 @@ class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class EnterView(View, frozen=True, kw_only=True):
     """A challenge to a competitor who has not entered."""
 
-    name: str
-    state: ChallengeState
-    difficulty: str
-    opens_at: float | None
-    closes_at: float | None
-    versus: bool
-    """Whether it has sides, to which one submits without entering."""
+    challenge: Challenge
     command: str
     """By which an attempt is made."""
     terms: ChallengeTerms
-    files: list[str]
-    """What every attempt gets, unseen until then."""
     sample: list[DataFile]
     """Data as an attempt's are, made from a number that is no attempt's."""
     sample_problem: str
@@ -78,23 +69,17 @@ class EnterView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> EnterView:
     """The challenge that the address names."""
-    kept = visit.find_challenge(visit.params["challenge"])
-    challenge, name = kept.challenge, kept.challenge.name
+    challenge = visit.tally.challenges.get(visit.params["challenge"])
+    name = challenge.name
     obstacle = _find_obstacle(visit, challenge)
     agent = visit.visitor.agent or (visit.get("agent") if visit.visitor.may_organise else None)
     sample, problem = _make_sample(visit, challenge)
     own = visit.app.store.attempts.of(name, agent=agent, limit=_MOST_ATTEMPTS) if agent else []
     return EnterView(
         title=f"Enter {challenge.title}",
-        name=name,
-        state=find_state(kept, visit.now),
-        difficulty=challenge.difficulty,
-        opens_at=challenge.opens_at,
-        closes_at=kept.closed_at or challenge.closes_at,
-        versus=challenge.kind == "versus",
+        challenge=challenge,
         command=write_command(challenge, visit.visitor.agent or "NAME"),
         terms=describe_terms(challenge),
-        files=list(challenge.public),
         sample=sample,
         sample_problem=problem,
         agent=visit.visitor.agent,
@@ -116,7 +101,7 @@ def _find_obstacle(visit: Visit, challenge: Challenge) -> str:
 
 def _make_sample(visit: Visit, challenge: Challenge) -> tuple[list[DataFile], str]:
     """For who could enter: making it takes a sandbox."""
-    if challenge.generate is None or visit.caller.role not in COMPETITORS:
+    if not challenge.generated or visit.caller.role not in COMPETITORS:
         return [], ""
     try:
         return list_files(visit.services.competition.show_sample(challenge.name)), ""
@@ -140,7 +125,7 @@ def _describe(attempt: Attempt, now: float) -> OwnAttempt:
 
 def enter(visit: Visit) -> Outcome:
     """Starts the clock, and leads to where the answer goes."""
-    name = visit.find_challenge(visit.params["challenge"]).challenge.name
+    name = visit.tally.challenges.get(visit.params["challenge"]).name
     if visit.caller.role not in COMPETITORS:
         raise NotAllowed(f"a key of the role {visit.caller.role} does not compete")
     agent = speak_for(visit.caller, visit.form.get("agent") or None)

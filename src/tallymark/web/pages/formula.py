@@ -12,11 +12,11 @@ from tallymark.challenges.challenge import Challenge
 from tallymark.errors import FormulaError, Problem, TallymarkError
 from tallymark.formula import Formula, Names
 from tallymark.formula.functions import FUNCTIONS
+from tallymark.runs.problems import name_model
 from tallymark.runs.record import RunRecord
 from tallymark.service.what_if import WhatIfBoard, WhatIfRule
 from tallymark.web.page import Page
 from tallymark.web.pages.run import name_values, pick_metrics
-from tallymark.web.run_facts import RunFacts, describe_run
 from tallymark.web.score_parts import FormulaTree, take_apart
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -42,7 +42,7 @@ class Mistake(msgspec.Struct, frozen=True, kw_only=True):
 class OrderLine(msgspec.Struct, frozen=True, kw_only=True):
     """A run by this formula, and by its own."""
 
-    run: RunFacts
+    run: RunRecord
     place: int
     was: int
     value: float | None
@@ -71,8 +71,8 @@ class FormulaView(View, frozen=True, kw_only=True):
     high: float | None
     directions: dict[str, str]
     tree: FormulaTree | None
-    run: RunFacts | None
-    runs: list[RunFacts]
+    run: RunRecord | None
+    runs: list[RunRecord]
     """To choose from."""
     order: list[OrderLine]
     """Of runs."""
@@ -93,7 +93,7 @@ class FormulaView(View, frozen=True, kw_only=True):
                 "place": each.place,
                 "was": each.was,
                 "run": each.run.id,
-                "model": each.run.model,
+                "model": name_model(each.run),
                 "value": each.value,
                 "score": each.run.score,
                 "error": each.reason,
@@ -112,17 +112,16 @@ class _Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> FormulaView:
     """The formula of the address, with the numbers of a run or for a board."""
-    store = visit.app.store
-    may = visit.visitor.may_read_runs and store.exists
-    records = store.runs(limit=_MOST_RUNS, metrics_for=visit.get("formula")) if may else []
+    may = visit.visitor.may_read_runs
+    records = [*visit.tally.runs.newest(_MOST_RUNS, None, visit.get("formula"))] if may else []
     boards = [each.challenge for each in visit.list_challenges() if each.challenge.kind != "versus"]
     subject = _choose_subject(visit, records)
     challenge = subject.challenge
     view: dict[str, Any] = {
         "title": "Formula bench",
         "formula": subject.text,
-        "run": None if subject.run is None else describe_run(subject.run),
-        "runs": [describe_run(each) for each in records],
+        "run": subject.run,
+        "runs": records,
         "challenges": [_describe_challenge(each) for each in boards[:_MOST_BOARDS]],
         "challenge": None if challenge is None else _describe_challenge(challenge),
         "names": {name: subject.values.get(name) for name in sorted(subject.names)},
@@ -178,7 +177,7 @@ def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
     run = _choose_run(visit, name if kind == "run" else visit.get("run"), records)
     if run is None:
         return _Subject(names=Names.of(None), text=text or _START)
-    text = text or run.formula
+    text = text or run.score_formula
     metrics = pick_metrics(run.metrics, text)
     return _Subject(names=name_values(metrics), text=text, values=metrics, run=run)
 
@@ -211,7 +210,7 @@ def _explain_first(
 def _choose_run(visit: Visit, wanted: str, records: list[RunRecord]) -> RunRecord | None:
     if wanted:
         visit.visitor.require_runs()
-        return visit.app.store.brief_run(wanted, metrics_for=visit.get("formula"))
+        return visit.tally.runs.brief(wanted, visit.get("formula"))
     ended = (each for each in records if each.score is not None)  # one that runs has few numbers
     return next(ended, records[0] if records else None)
 
@@ -230,7 +229,7 @@ def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
 
 def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
     """The runs of the same suite by this formula; what has no value comes last."""
-    records = visit.app.store.runs(suite=chosen.suite, limit=_MOST_RUNS, metrics_for=text)
+    records = [*visit.tally.runs.newest(_MOST_RUNS, chosen.suite, text)]
     if chosen.id not in {each.id for each in records}:
         records = [chosen, *records]
     found: list[tuple[RunRecord, float | None, str | None]] = []
@@ -250,9 +249,7 @@ def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
     was = {each.id: place for place, each in enumerate(before, 1)}
     found.sort(key=lambda each: (each[1] is None, -(each[1] or 0.0), was[each[0].id]))
     return [
-        OrderLine(
-            run=describe_run(record), place=place, was=was[record.id], value=value, reason=reason
-        )
+        OrderLine(run=record, place=place, was=was[record.id], value=value, reason=reason)
         for place, (record, value, reason) in enumerate(found, 1)
     ]
 

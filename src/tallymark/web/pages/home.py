@@ -12,13 +12,14 @@ import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.tracks import Track
+from tallymark.runs.problems import name_model
 from tallymark.service.callers import REPORTERS
+from tallymark.service.runs import SuiteHistory
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
 from tallymark.web.page import Page
-from tallymark.web.pages.runs import SuiteLine, list_suites
 from tallymark.web.pages.tracks import list_titles
-from tallymark.web.run_facts import describe_run
+from tallymark.web.run_facts import find_unrun, judge_suite
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
@@ -95,7 +96,7 @@ class HomeView(View, frozen=True, kw_only=True):
     mine: list[News]
     waiting: list[Waiting]
     news: list[News]
-    suites: list[SuiteLine]
+    suites: list[SuiteHistory]
     tracks: list[Track]
     titles: dict[str, str]
     """Titles of challenges by name, for the tracks."""
@@ -108,11 +109,11 @@ class HomeView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> HomeView:
     """What the visitor may see of what is new."""
-    store, visitor = visit.app.store, visit.visitor
-    there = store.exists
+    visitor = visit.visitor
+    there = visit.app.store.exists
     may = there and visitor.may_read_runs
     known = {each.challenge.name: each.challenge for each in visit.list_challenges()}
-    suites = list_suites(store, _SUITES) if may else []
+    suites = visit.tally.runs.suites(limit=_SUITES).items if may else []
     boards = _list_boards(visit)
     runs = list(_list_runs(visit)) if may else []
     attempts = list(_list_attempts(visit, known)) if there else []
@@ -120,7 +121,7 @@ def gather(visit: Visit) -> HomeView:
     return HomeView(
         title="What is new" if news else "Welcome",
         empty=not (news or suites or boards or known),
-        alerts=[_describe_fall(each) for each in suites if each.tone == "bad"][:3],
+        alerts=[_describe_fall(each) for each in suites if judge_suite(each) == "bad"][:3],
         open=_list_open(visit, known) if there and visitor.agent else [],
         mine=_list_mine(visit, known) if there and visitor.agent else [],
         waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
@@ -132,36 +133,36 @@ def gather(visit: Visit) -> HomeView:
     )
 
 
-def _describe_fall(line: SuiteLine) -> Alert:
+def _describe_fall(line: SuiteHistory) -> Alert:
     run, fell = line.newest, -(line.change or 0)
     score = run.score or 0.0
     return Alert(
         suite=line.suite,
-        model=run.model,
+        model=name_model(run),
         run=run.id,
         fell=fell,
         score=score,
-        may_be_chance=run.high is None or score + fell <= run.high,
+        may_be_chance=run.score_high is None or score + fell <= run.score_high,
     )
 
 
 def _list_runs(visit: Visit) -> Iterable[News]:
-    for record in visit.app.store.runs(limit=_NEWS):
-        run = describe_run(record)
+    for run in visit.tally.runs.list(limit=_NEWS).items:
+        unrun = find_unrun(run)
         going = run.status == "running"
         did = "is running" if going else "ran"
         told = f"{run.finished:,} of {run.total:,}" if going else ""
         if not going and run.score is not None:
             told = format_score(run.score)
-            if run.unrun:
+            if unrun:
                 told += f" over {run.ran:,} of {run.total:,}"
         yield News(
             at=run.created_at,
-            who=run.model,
+            who=name_model(run),
             what=f"{did} {run.suite}",
             link=f"/runs/{run.id}",
             number=told or run.status.replace("_", " "),
-            tone="live" if going else "" if told and not run.unrun else "warn",
+            tone="live" if going else "" if told and not unrun else "warn",
         )
 
 

@@ -9,12 +9,14 @@ import msgspec
 
 from tallymark.errors import NotFound
 from tallymark.runs.agreement import list_judged
+from tallymark.runs.problems import show_result
+from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reviews import VERDICT, Review
 from tallymark.service.reviews import ReviewCase, ReviewCaseDetails, ReviewQueue
 from tallymark.text import format_count
 from tallymark.web.page import Outcome, Page
 from tallymark.web.review_forms import find_author, give_score, withdraw_score
-from tallymark.web.run_facts import CaseFacts, CheckFacts, RunFacts, describe_case, describe_run
+from tallymark.web.run_facts import CheckFacts
 from tallymark.web.run_facts import list_checks as list_check_facts
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -28,13 +30,13 @@ class ReviewView(View, frozen=True, kw_only=True):
     """The queue, one case of it, and how far people and judges agree."""
 
     show: str
-    run: RunFacts | None
+    run: RunRecord | None
     """Only cases of this run are shown."""
     queue: ReviewQueue
     chosen: ReviewCaseDetails | None
-    of: RunFacts | None
+    of: RunRecord | None
     """The run of the chosen case."""
-    case: CaseFacts | None
+    case: CaseResult | None
     judged: list[CheckFacts]
     before: str | None
     after: str | None
@@ -78,18 +80,18 @@ def gather(visit: Visit) -> ReviewView:
     scores = visit.tally.scores
     show: Any = visit.choose("show", _CHOICES)
     name = visit.get("name") or VERDICT
-    run = visit.app.store.brief_run(visit.get("run")) if visit.get("run") else None
+    run = visit.tally.runs.brief(visit.get("run")) if visit.get("run") else None
     queue = scores.queue(show, None if run is None else run.id, name, limit=SHOWN)
     at = visit.form.get("at") or visit.get("at") or _find_first(queue.items)
     chosen = None if at is None else scores.case(*_read_at(at))
     return ReviewView(
         title=_write_heading(show, queue),
         show=show,
-        run=None if run is None else describe_run(run),
+        run=run,
         queue=queue,
         chosen=chosen,
-        of=None if chosen is None else describe_run(visit.app.store.brief_run(chosen.run)),
-        case=None if chosen is None else describe_case(chosen.result, most=20_000),
+        of=None if chosen is None else visit.tally.runs.brief(chosen.run),
+        case=None if chosen is None else show_result(chosen.result),
         judged=[] if chosen is None else list(list_check_facts((*list_judged(chosen.result),))),
         before=_step(queue.items, at, -1) or visit.get("last") or None,
         after=None if chosen is None else _step(queue.items, at, 1),

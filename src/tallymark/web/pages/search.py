@@ -50,7 +50,7 @@ def gather(visit: Visit) -> SearchView:
 def _find(visit: Visit, text: str) -> Iterable[Found]:
     store = visit.app.store
     if visit.visitor.may_read_runs:
-        for run in store.runs(text=text, limit=_MOST):
+        for run in visit.tally.runs.list(text=text, limit=_MOST).items:
             yield Found(
                 kind="Run", name=run.model, link=f"/runs/{run.id}", about=_describe_run(run)
             )

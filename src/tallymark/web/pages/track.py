@@ -9,11 +9,11 @@ import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.tracks import TrackStanding
+from tallymark.service.challenges import Challenge
 from tallymark.service.cursors import write_cursor
 from tallymark.service.tracks import TrackBoard
 from tallymark.web.board_rows import write_values
 from tallymark.web.page import Page
-from tallymark.web.pages.challenges import ChallengeState, find_state
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
@@ -22,15 +22,6 @@ _MISSING = {
     "skip": "A challenge without a score is left out.",
     "last": "Who has no score at one of them has no value, and stands last.",
 }
-
-
-class TrackChallenge(msgspec.Struct, frozen=True, kw_only=True):
-    """A challenge of a track."""
-
-    name: str
-    title: str
-    state: ChallengeState
-    frozen: bool
 
 
 class TrackRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +49,7 @@ class TrackView(View, frozen=True, kw_only=True):
     """The places around `me`, if they are on another page."""
     best: float
     """The best value of the track."""
-    challenges: list[TrackChallenge]
+    challenges: list[Challenge]
     live: bool
     """Whether this is what the public does not see."""
     pager: Pager
@@ -110,22 +101,14 @@ def gather(visit: Visit) -> TrackView:
         near = tracks.board(name, around=me, live=live)
         around = near.items
         board.names |= near.names
-    kept = [visit.find_challenge(each) for each in board.track.challenges]
+    challenges = [visit.tally.challenges.get(each) for each in board.track.challenges]
     return TrackView(
         title=board.track.title,
         board=board,
         around=around,
         best=(first[0].value or 0.0) if first else 0.0,
-        challenges=[
-            TrackChallenge(
-                name=each.challenge.name,
-                title=each.challenge.title,
-                state=find_state(each, visit.now),
-                frozen=each.is_frozen(visit.now),
-            )
-            for each in kept
-        ],
-        live=not visit.public and any(each.is_frozen(visit.now) for each in kept),
+        challenges=challenges,
+        live=not visit.public and any(each.frozen for each in challenges),
         pager=msgspec.structs.replace(pager, total=board.agents),
         me=me,
     )

@@ -28,7 +28,7 @@ class TracksView(View, frozen=True, kw_only=True):
 
 def list_titles(visit: Visit) -> dict[str, str]:
     """Titles of the challenges that the visitor may know of, by name."""
-    return {each.challenge.name: each.challenge.title for each in visit.list_challenges()}
+    return {each.name: each.title for each in visit.tally.challenges.list()}
 
 
 def gather(visit: Visit) -> TracksView:

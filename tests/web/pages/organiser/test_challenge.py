@@ -21,9 +21,9 @@ def test_an_act_and_its_undoing(
     done = send(organiser, PATH, do, reason="we look at it")
     assert done.status_code == 303
     assert organiser.get(done.headers["location"]).text.count("we look at it")
-    assert word in organiser.get(f"{PATH}?format=json").json()["state"]
+    assert word in organiser.get(f"{PATH}?format=json").json()["challenge"]["state"]
     send(organiser, PATH, undo, reason="all is well")
-    assert organiser.get(f"{PATH}?format=json").json()["state"] == "open"
+    assert organiser.get(f"{PATH}?format=json").json()["challenge"]["state"] == "open"
     told = [each.event for each in own_app.store.audit_log.entries(challenge="maze", limit=2)]
     assert told == [{"reopen": "reopened", "unfreeze": "unfrozen"}[undo], word]
 
@@ -36,7 +36,7 @@ def test_an_act_without_a_reason_is_refused_at_its_own_form(
     assert refused.status_code == 422
     assert refused.text.count("needs a reason") == 1
     assert f'aria-describedby="{do}-wrong"' in refused.text
-    assert "closed" not in organiser.get(f"{PATH}?format=json").json()["state"]
+    assert "closed" not in organiser.get(f"{PATH}?format=json").json()["challenge"]["state"]
 
 
 def test_a_reason_that_is_too_long_is_not_lost(organiser: TestClient) -> None:

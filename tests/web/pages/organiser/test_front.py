@@ -36,7 +36,7 @@ def fail(app: App, subject: str, error: str, state: str = "failed") -> str:
 
 def test_players_of_both_sides_are_counted(organiser: TestClient) -> None:
     lines = organiser.get("/organiser?format=json").json()["challenges"]
-    counted = {each["name"]: each["agents"] for each in lines}
+    counted = {each["challenge"]["name"]: each["agents"] for each in lines}
     assert counted["guard"] == 4
 
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.conftest import browse_as, send
 
-from tallymark.service import rescoring
+from tallymark.service import challenges
 from tallymark.service.app import App
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
@@ -108,7 +108,7 @@ def test_applied_only_with_the_name_and_by_what_was_looked_at(
 def test_very_many_are_previewed_and_applied_by_a_worker(
     own_app: App, organiser: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(challenges, "MOST_AT_ONCE", 1)
     assert "too many to wait for" in organiser.get(MAZE).text
     queued = send(organiser, MAZE, "queue")
     address = queued.headers["location"]

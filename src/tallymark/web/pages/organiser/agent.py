@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from tallymark.challenges.challenge import PluginPause
 from tallymark.errors import InvalidInput
 from tallymark.service.audit import LogEntry
 from tallymark.service.keys import Key
 from tallymark.store.contests.agents import AgentRecord
-from tallymark.store.contests.pauses import PluginPause
 from tallymark.web.organising import (
     begin,
     lead_back,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.challenges.challenge import PluginPause
 from tallymark.service.audit import LogEntry
+from tallymark.service.challenges import Challenge
 from tallymark.service.jobs import Job, JobState
-from tallymark.store.contests.pauses import PluginPause
 from tallymark.text import format_count
 from tallymark.web.organising import (
     JobLine,
@@ -23,13 +24,12 @@ from tallymark.web.organising import (
     retry_job,
 )
 from tallymark.web.page import Outcome, Page
-from tallymark.web.pages.challenges import count_agents, find_state
+from tallymark.web.pages.challenges import count_agents
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
-    from tallymark.store.contests.challenges import StoredChallenge
 
 _SHOWN = 20
 _OF_EACH_STATE = 100
@@ -49,12 +49,7 @@ class WaitingLine(msgspec.Struct, frozen=True, kw_only=True):
 class OrganisedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A challenge with its state."""
 
-    name: str
-    title: str
-    kind: str
-    state: str
-    frozen: bool
-    visibility: str
+    challenge: Challenge
     agents: int
     waiting: int
     waiting_since: float | None
@@ -92,7 +87,7 @@ def gather(visit: Visit) -> OrganiserView:
         return _make_view(visit, chosen, [], visit.read_pager(0), [], [], {})
     counts = {each.challenge: each for each in store.figures.count_waiting()}
     if chosen:
-        visit.find_challenge(chosen)
+        visit.tally.challenges.get(chosen)
     wanted = [each for name, each in counts.items() if chosen in ("", name)]
     pager = visit.read_pager(sum(each.count for each in wanted), _SHOWN)
     found = store.figures.waiting(chosen or None, limit=pager.limit, offset=pager.offset)
@@ -136,7 +131,8 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
         broken=[describe_job(each, visit) for each in broken],
         pauses=pauses,
         challenges=[
-            _describe_challenge(visit, each, counts, pauses) for each in visit.list_challenges()
+            _describe_challenge(visit, each, counts, pauses)
+            for each in visit.tally.challenges.list()
         ],
         log=visit.tally.audit.list(limit=12).items,
         busy=bool(live or pager.total),
@@ -172,16 +168,11 @@ def _describe_waiting(visit: Visit, attempt: Attempt) -> WaitingLine:
 
 
 def _describe_challenge(
-    visit: Visit, kept: StoredChallenge, counts: Mapping[str, Any], pauses: list[PluginPause]
+    visit: Visit, challenge: Challenge, counts: Mapping[str, Any], pauses: list[PluginPause]
 ) -> OrganisedLine:
-    challenge, waits = kept.challenge, counts.get(kept.challenge.name)
+    waits = counts.get(challenge.name)
     return OrganisedLine(
-        name=challenge.name,
-        title=challenge.title,
-        kind=challenge.kind,
-        state=find_state(kept, visit.now),
-        frozen=kept.is_frozen(visit.now),
-        visibility=challenge.visibility,
+        challenge=challenge,
         agents=count_agents(visit, challenge, public=False),
         waiting=waits.count if waits else 0,
         waiting_since=waits.oldest if waits else None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tallymark.challenges.rescore_plan import Rescoring
+from tallymark.challenges.rescoring import Rescoring
 from tallymark.service.jobs import Job
 from tallymark.web.organising import JobLine, begin, cancel_job, describe_job, retry_job
 from tallymark.web.page import Page

@@ -7,16 +7,10 @@ from typing import Any
 
 import msgspec
 
-from tallymark.challenges.challenge import Challenge
-from tallymark.challenges.rescore_plan import Rescoring, describe_rule
+from tallymark.challenges.challenge import PublicChallenge
+from tallymark.challenges.rescore_plan import describe_rule
+from tallymark.challenges.rescoring import Rescoring
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.service.rescoring import (
-    NewRule,
-    apply_rescoring,
-    is_large,
-    preview_rescoring,
-    queue_rescoring,
-)
 from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.challenge_form import FileField
 from tallymark.web.organising import address_challenge, begin, lead_back
@@ -75,17 +69,16 @@ class RescoreView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> RescoreView:
     """The rule of the address, tried on all attempts."""
     begin(visit)
-    name = visit.find_challenge(visit.params["name"]).challenge.name
+    name = visit.params["name"]
     try:
         rule = _read_rule(visit)
         if rule is None:
             return make_view(visit, None)
         if (job := visit.get("job")) and (found := _find_preview(visit, name, job)) is not None:
             return make_view(visit, found, job=job)
-        if is_large(visit.services, name, rule):
-            return make_view(visit, None, large=True, job=visit.get("job"))
         begin(visit, work=True)
-        return make_view(visit, preview_rescoring(visit.services, name, rule))
+        done = visit.tally.challenges.rescore(name, **rule, preview=True, queue=False)
+        return make_view(visit, done.rescoring, large=done.rescoring is None, job=visit.get("job"))
     except (InvalidInput, WorkFailed) as error:  # also of one that would leave nobody a score
         return make_view(visit, None, wrong=[each.render() for each in error.problems])
 
@@ -104,7 +97,7 @@ def make_view(
     job: str = "",
 ) -> RescoreView:
     """The page with a preview, or without one."""
-    challenge = visit.find_challenge(visit.params["name"]).challenge
+    challenge = visit.tally.challenges.get(visit.params["name"])
     scoring, store = challenge.scoring, visit.app.store
     agents = store.boards.size(challenge.name, public=False)
     dimensions = list_dimensions(challenge)
@@ -132,7 +125,7 @@ def make_view(
     )
 
 
-def _write_title(challenge: Challenge, preview: Rescoring | None, agents: int) -> str:
+def _write_title(challenge: PublicChallenge, preview: Rescoring | None, agents: int) -> str:
     if preview is None:
         return f"Rescore {challenge.title}"
     if not preview.moved:
@@ -140,27 +133,27 @@ def _write_title(challenge: Challenge, preview: Rescoring | None, agents: int) -
     return f"Rescore: {preview.moved:,} of {max(agents, preview.moved):,} would move"
 
 
-def _find_way(visit: Visit, challenge: Challenge) -> str:
+def _find_way(visit: Visit, challenge: PublicChallenge) -> str:
     scoring = challenge.scoring
     usual = "plugin" if scoring.plugin else "weights" if scoring.dimensions else "formula"
     return visit.choose("by", (usual, *_WAYS))
 
 
-def _read_rule(visit: Visit) -> NewRule | None:
-    """What the address changes; None where it changes nothing yet."""
+def _read_rule(visit: Visit) -> dict[str, Any] | None:
+    """Read the changes in the address; None where there are none yet."""
     by = visit.get("by")
     if by == "formula" and visit.get("formula"):
-        return NewRule(changes={"formula": visit.get("formula"), "strategy": "custom"})
+        return {"formula": visit.get("formula"), "strategy": "custom"}
     if by == "plugin" and visit.get("plugin"):
-        return NewRule(changes={"plugin": visit.get("plugin")})
+        return {"plugin": visit.get("plugin")}
     if by == "config" and visit.get("config"):
-        return NewRule(changes={"config": _read_config(visit.get("config"))})
+        return {"config": _read_config(visit.get("config"))}
     weights = {
         name.removeprefix(_WEIGHT): _read_weight(name.removeprefix(_WEIGHT), text)
         for name, text in visit.query
         if name.startswith(_WEIGHT) and text.strip()
     }
-    return NewRule(changes={"weights": weights}) if by == "weights" and weights else None
+    return {"weights": weights} if by == "weights" and weights else None
 
 
 def _read_config(text: str) -> dict[str, Any]:
@@ -196,28 +189,32 @@ def require_name(visit: Visit, name: str) -> None:
 
 
 def apply(visit: Visit) -> Outcome:
-    """Scores all attempts by the rule of the address."""
+    """Score all attempts by the rule of the address."""
     begin(visit, work=True)
-    name, rule = visit.find_challenge(visit.params["name"]).challenge.name, _read_rule(visit)
-    if rule is None:
-        raise InvalidInput("there is no new rule yet", hint="say by what to rescore, and look")
+    name, form = visit.tally.challenges.get(visit.params["name"]).name, visit.form
+    rule = _require_rule(visit)
     require_name(visit, name)
-    how = {"reason": visit.form.get("reason"), "based_on": visit.form.get("base") or None}
-    if is_large(visit.services, name, rule):
-        job = queue_rescoring(visit.services, visit.caller, name, rule, **how)
-        return Outcome(f"/organiser/jobs/{job.id}")
-    apply_rescoring(visit.services, name, rule, **how)
+    done = visit.tally.challenges.rescore(
+        name, **rule, reason=form.get("reason"), based_on=form.get("base") or None
+    )
+    if done.job is not None:
+        return Outcome(f"/organiser/jobs/{done.job}")
     return lead_back(address_challenge(name), "rescored")
 
 
 def queue_preview(visit: Visit) -> Outcome:
-    """Has a worker find out who would move."""
+    """Queue a preview that takes long."""
     begin(visit, work=True)
-    name, rule = visit.find_challenge(visit.params["name"]).challenge.name, _read_rule(visit)
+    name = visit.tally.challenges.get(visit.params["name"]).name
+    done = visit.tally.challenges.rescore(name, **_require_rule(visit), preview=True)
+    return Outcome(visit.link(job=done.job))
+
+
+def _require_rule(visit: Visit) -> dict[str, Any]:
+    rule = _read_rule(visit)
     if rule is None:
-        raise InvalidInput("there is no new rule yet", hint="say by what to rescore")
-    job = queue_rescoring(visit.services, visit.caller, name, rule, apply=False)
-    return Outcome(visit.link(job=job.id))
+        raise InvalidInput("there is no new rule yet", hint="say by what to rescore, and look")
+    return rule
 
 
 PAGE = Page(

@@ -8,8 +8,9 @@ down or a power cut leave behind is gone on with, or only sent, by `tally run --
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tallymark.errors import NotAllowed, NotFound
 from tallymark.text import format_number
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from tallymark.runs.record import CaseResult
     from tallymark.runs.run import Run
     from tallymark.service.app import App
-    from tallymark.service.runs import RunOptions
+    from tallymark.service.resources import Resources
+    from tallymark.service.runs import Difference, Runs
+    from tallymark.service.suite_runs import RunOptions
 
 UNSENT = ".tally/unsent.db"
 _SENDERS = ("reporter", "organiser", "admin")
@@ -84,6 +87,8 @@ class RemoteWork:
 
     client: Client
     app: App
+    here: Runs
+    """The runs of that database."""
     _sent: set[str] = field(default_factory=set)
 
     def fill_in(self, options: RunOptions) -> RunOptions:
@@ -107,22 +112,20 @@ class RemoteWork:
     def find_finished(self, run: str) -> Run | None:
         """A run that only has to be sent."""
         try:
-            record = self.app.store.run(run) if self.app.store.exists else None
+            record = self.here.get(run)
         except NotFound:
-            record = None
-        if record is None:
             hint = "a run goes on where it was started; the server's are: tally runs"
-            raise NotFound(f"there is no run {run!r} here that was not sent", hint=hint)
-        return self.app.load_run(record.id) if record.status in _OVER else None
+            raise NotFound(f"there is no run {run!r} here that was not sent", hint=hint) from None
+        return self.here.load(record.id) if record.status in _OVER else None
 
     def hand_over(self, runs: Sequence[Run]) -> list[str]:
         """Sends the runs. Sent again, they are there once."""
         notes = []
         for run in runs:
             # Of many traces that were scored, the run has only some results at hand.
-            results = self.app.store.results(run.record.id, with_traces=True)
+            results = self.here.cases(run.record.id, traces=True)
             for document in _split(run, results):
-                (differences,) = self.client.runs.keep(document).differences
+                (differences,) = self.client.runs.create(run=document).differences
                 notes += [_tell_difference(run, each) for each in differences]
             self._sent.add(run.record.id)
         return notes
@@ -135,19 +138,39 @@ class RemoteWork:
     def forget_sent(self) -> None:
         """What the server has need not be here; not before all of it was shown."""
         for run in self._sent:
-            self.app.store.delete_run(run)
+            self.here.delete(run)
+
+
+@contextmanager
+def open_work(tally: Resources) -> Iterator[Work]:
+    """Open the place where runs are done: the same database, or for a server one of its own."""
+    if not tally.is_remote:
+        yield LocalWork(tally.runs.services.app)
+        return
+    from tallymark.service.app import App
+    from tallymark.service.runs import Runs
+    from tallymark.service.settings import ServiceSettings
+    from tallymark.service.tenant import TenantServices
+
+    with closing(App(UNSENT)) as app:
+        here = Runs(TenantServices(app, ServiceSettings(own=True)))
+        work = RemoteWork(cast("Client", tally), app, here)
+        try:
+            yield work
+        finally:
+            work.forget_sent()
 
 
 def _split(run: Run, results: Iterable[CaseResult]) -> Iterator[dict[str, Any]]:
     """The run as requests: each with some of its results, the last with what they come to."""
-    import msgspec  # noqa: PLC0415 (with the reports)
+    import msgspec
 
-    from tallymark.runs.reports.json_report import describe_case, describe_run  # noqa: PLC0415
-    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415
+    from tallymark.runs.reports.json_report import describe_run
+    from tallymark.scoring.score import make_json_safe
 
     record = run.record
     tags = {name: value for name, value in record.tags.items() if name != "folder"}
-    head = describe_run(run) | {
+    head = make_json_safe(describe_run(run)) | {
         "keep_as": record.id,
         "definition": record.definition,
         "total": record.total,
@@ -159,13 +182,13 @@ def _split(run: Run, results: Iterable[CaseResult]) -> Iterator[dict[str, Any]]:
         if len(part) >= _MOST_RESULTS or size >= _MOST_BYTES:
             yield head | {"results": part, "more": True}
             part, size = [], 0
-        part.append(make_json_safe(describe_case(result)))
+        part.append(make_json_safe(result))
         size += len(msgspec.json.encode(part[-1]))
     yield head | {"results": part}
 
 
-def _tell_difference(run: Run, told: Any) -> str:
+def _tell_difference(run: Run, found: Difference) -> str:
     sent, computed = (
-        "none" if told[name] is None else format_number(told[name]) for name in ("sent", "computed")
+        "none" if each is None else format_number(each) for each in (found.sent, found.computed)
     )
-    return f"the server counts {told['field']} of {run.record.id} as {computed}, not {sent}"
+    return f"the server counts {found.field} of {run.record.id} as {computed}, not {sent}"

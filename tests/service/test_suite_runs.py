@@ -29,7 +29,7 @@ from tallymark.runs.record import CaseResult, RunRecord, RunStatus
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites import rechecks
 from tallymark.suites.suite_evaluation import RunLimits
 from tallymark.suites.suite_file import load_suite
@@ -96,7 +96,7 @@ def test_a_run_is_scored_by_its_formula_and_kept(app: App, tmp_path: Path) -> No
     (record,) = records(app.runs.run(load_suite(suite(tmp_path)), [], RunOptions(), Silent()))
     assert (record.status, record.passed, record.failed, record.errors) == ("completed", 1, 1, 0)
     assert record.score == 60
-    assert record.formula == "four * 10 + success_pct"
+    assert record.score_formula == "four * 10 + success_pct"
     loaded = app.load_run(record.id)
     kept, results = loaded.record, loaded.results
     assert kept.score == 60
@@ -390,7 +390,7 @@ def test_a_model_that_answers_with_5_mb(app: App, tmp_path: Path) -> None:
 KILLED = """
 import os, sys, threading, time
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_file import load_suite
 class Quiet:
     def started(self, record, tally, formula): print(record.id, flush=True)
@@ -515,7 +515,7 @@ def test_the_newest_goes_on_if_it_has_errors_and_an_older_one_if_it_was_stopped(
 LATE = """
 import asyncio, builtins, os, signal, sys, threading, time
 from tallymark.service.app import App
-from tallymark.service.runs import RunOptions
+from tallymark.service.suite_runs import RunOptions
 from tallymark.cli.run import PlainWatch
 from tallymark.suites.suite_file import load_suite
 builtins.asked = threading.Event()

@@ -1,0 +1,409 @@
+"""Challenges: records and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tallymark.challenges.challenge import (
+    PluginPause,
+    PublicChallenge,
+    StrategyName,
+    Tier,
+    Visibility,
+)
+from tallymark.challenges.challenge_folder import pack_files
+from tallymark.challenges.challenge_report import ChallengeReport
+from tallymark.challenges.rescoring import Rescoring
+from tallymark.errors import InvalidInput
+from tallymark.service.callers import ORGANISERS, PUBLIC
+from tallymark.service.cursors import Cursor, Limit, slice_page
+from tallymark.service.operations import Page, Resource, operation
+from tallymark.service.visibility import ChallengeView, view_challenge, view_challenges
+from tallymark.store.contests.audit_log import check_reason
+from tallymark.store.contests.challenges import StoredChallenge
+from tallymark.store.rehearsals import is_rehearsal
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
+Handle = Annotated[str, Meta(pattern=r"^[a-z0-9._-]{2,40}$")]
+Force = Annotated[bool, Meta(description="Publish it although its check finds problems.")]
+BasedOn = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        description="The version that the change was made to, empty for a new challenge; another"
+        " version that counts by now is a conflict.",
+    ),
+]
+Metrics = Annotated[
+    list[str], Meta(max_length=200, description="Own metrics that reports may have.")
+]
+Preview = Annotated[bool, Meta(description="Show who would move; change nothing.")]
+Queue = Annotated[bool, Meta(description="False: do nothing where it would become a job.")]
+Formula = Annotated[str, Meta(min_length=1, max_length=4096)]
+_GOAL = "Attempts are reported by a trusted system."
+MOST_AT_ONCE = 2_000
+"""Attempts that are scored again within a request; more are a job."""
+
+
+class Challenge(PublicChallenge, frozen=True, kw_only=True, omit_defaults=False):
+    """A challenge as competitors see it. `freezes_at` counts what organisers did by hand."""
+
+    generated: Annotated[
+        bool, Meta(description="Whether every attempt gets data of its own, made from a seed.")
+    ]
+    state: Literal["upcoming", "open", "frozen", "closed"]
+    closed: Annotated[float | None, Meta(description="Since when it takes no more entries.")]
+    frozen: Annotated[float | None, Meta(description="Since when the public board stands still.")]
+
+
+class ChallengeFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of one version, in base 64."""
+
+    challenge: str
+    version: str
+    files: dict[str, bytes]
+    drift: list[str]
+    """Fields of the challenge that count otherwise than the files say, after a rescoring."""
+
+
+class Rescored(msgspec.Struct, frozen=True, kw_only=True):
+    """A rescoring that was done or previewed, or the job that does it."""
+
+    rescoring: Rescoring | None = None
+    job: str | None = None
+
+
+class Resumed(Rescoring, frozen=True, kw_only=True):
+    """The attempts that were scored again, and the agents that were paused again by that."""
+
+    paused_again: list[str]
+
+
+class Challenges(Resource):
+    """Challenges: published, closed, frozen, scored by another rule."""
+
+    @operation(
+        "POST /challenges",
+        ORGANISERS,
+        rate="work",
+        status=201,
+        noun="challenge",
+        query=("force", "based_on"),
+        body="packed",
+    )
+    def publish(
+        self, packed: bytes, force: Force = False, based_on: BasedOn | None = None
+    ) -> Challenge:
+        """Publish a folder: packed by `tally`, or a zip or tar archive.
+
+        It is checked as `tally challenge check` does, and refused when it is not ready.
+        """
+        from tallymark.challenges.challenge_archives import read_archive  # noqa: PLC0415 (few do)
+
+        return self._publish(read_archive(packed), force=force, based_on=based_on)
+
+    @operation(
+        "POST /challenges",
+        ORGANISERS,
+        rate="work",
+        status=201,
+        noun="challenge",
+        query=("force", "based_on"),
+    )
+    def add(  # noqa: PLR0913, PLR0917 (the fields of the plugin document)
+        self,
+        name: Name,
+        title: Annotated[str, Meta(max_length=500)] | None = None,
+        goal: Annotated[
+            str, Meta(max_length=100_000)
+        ] = "Attempts are reported by a trusted system.",
+        difficulty: Tier = "contender",
+        visibility: Visibility = "private",
+        scoring_strategy: StrategyName = "custom",
+        scoring_plugin_id: str | None = None,
+        scoring_entrypoint: str | None = None,
+        scoring_config: dict[str, Any] | None = None,
+        scoring_formula: Formula | None = None,
+        metrics: Metrics | None = None,
+        attempts: Annotated[int, Meta(ge=1)] | None = None,
+        attempts_per_day: Annotated[int, Meta(ge=1)] | None = None,
+        force: Force = False,
+        based_on: BasedOn | None = None,
+    ) -> Challenge:
+        """Publish a challenge of reported attempts, as the plugin document sets one up."""
+        scoring = {
+            "strategy": scoring_strategy,
+            "plugin": scoring_entrypoint or scoring_plugin_id,
+            "formula": scoring_formula,
+            "config": scoring_config or None,
+        }
+        document = {
+            "name": name,
+            "title": title,
+            "goal": goal,
+            "difficulty": difficulty,
+            "visibility": visibility,
+            "attempts": attempts,
+            "attempts_per_day": attempts_per_day,
+            "evaluator": {"type": "reported", **({"metrics": metrics} if metrics else {})},
+            "scoring": {key: value for key, value in scoring.items() if value is not None},
+        }
+        given = {key: value for key, value in document.items() if value is not None}
+        # JSON is YAML, and quotes whatever could be misread.
+        files = {"challenge.yaml": msgspec.json.encode(given)}
+        return self._publish(files, force=force, based_on=based_on)
+
+    @operation("POST /challenges/check", ORGANISERS, rate="work", body="packed")
+    def check(self, packed: bytes) -> ChallengeReport:
+        """Check a packed folder as its competitors will use it, honestly and not."""
+        from tallymark.challenges.challenge_archives import read_archive  # noqa: PLC0415 (few do)
+        from tallymark.service.publishing import check_files  # noqa: PLC0415 (checks load much)
+
+        return check_files(self.services, read_archive(packed))
+
+    @operation("GET /challenges", PUBLIC)
+    def list(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[Challenge]:
+        """List challenges by name; without a key, those that are public."""
+        if not self.store.exists:
+            return Page(items=[])
+        page = slice_page(view_challenges(self.services, self.caller), limit, cursor)
+        return Page(items=[describe_challenge(each) for each in page.items], next=page.next)
+
+    @operation("GET /challenges/{name}", PUBLIC, noun="challenge", etag=lambda *_, **__: None)
+    def get(self, name: Name) -> Challenge:
+        """Get a challenge: its goal, its limits, and how it is scored."""
+        return describe_challenge(view_challenge(self.services, self.caller, name))
+
+    @operation("PATCH /challenges/{name}", ORGANISERS, rate="write", noun="challenge")
+    def change(
+        self,
+        name: Name,
+        reason: Reason,
+        closed: bool | None = None,
+        frozen: bool | None = None,
+        visibility: Visibility | None = None,
+        new_name: Annotated[str, Meta(description="Its new name and address.")] | None = None,
+    ) -> Challenge:
+        """Close or reopen a challenge, freeze or unfreeze its board, show or hide or rename it."""
+        if (closed, frozen, visibility, new_name) == (None, None, None, None):
+            hint = "give closed or frozen (true or false), visibility, or new_name"
+            raise InvalidInput("there is nothing to change", hint=hint)
+        challenges = self.store.challenges
+        how: dict[str, Any] = {"at": self.now, "reason": reason}
+        challenges.find(name)
+        if closed is not None:
+            (challenges.close if closed else challenges.reopen)(name, **how)
+        if frozen is not None:
+            (challenges.freeze if frozen else challenges.unfreeze)(name, **how)
+        if visibility is not None:
+            from tallymark.service.publishing import change_visibility  # noqa: PLC0415 (as above)
+
+            change_visibility(self.services, name, visibility, reason)
+        if new_name is not None:
+            challenges.rename(name, new_name, **how)
+            name = name if is_rehearsal() else new_name
+        return self.get(name)
+
+    @operation("DELETE /challenges/{name}", ORGANISERS, rate="write", noun="challenge")
+    def delete(self, name: Name, reason: Reason) -> Challenge:
+        """Delete a challenge without attempts; the log keeps that it was there."""
+        deleted = self.get(name)
+        self.store.challenges.delete(name, at=self.now, reason=reason)
+        return deleted
+
+    @operation("GET /challenges/{name}/files", ORGANISERS)
+    def files(
+        self, name: Name, version: Annotated[str, Meta(max_length=64)] | None = None
+    ) -> ChallengeFiles:
+        """Get the files that a version was published with, the one that counts unless named."""
+        from tallymark.service.publishing import find_drift, read_files  # noqa: PLC0415 (as above)
+
+        counts = self.store.challenges.get(name)
+        chosen = counts if version is None else self.store.challenges.get_version(name, version)
+        return ChallengeFiles(
+            challenge=name,
+            version=chosen.version,
+            files=read_files(self.services, chosen),
+            drift=find_drift(self.services, counts),
+        )
+
+    @operation(
+        "POST /challenges/{name}/rescore",
+        ORGANISERS,
+        rate="work",
+        status=lambda done: 202 if done.job else 200,
+        query=("preview", "reason", "based_on", "queue"),
+        location=lambda done: None if done.job is None else f"/jobs/{done.job}",
+    )
+    def rescore(  # noqa: PLR0913, PLR0917 (a rule, and how it is applied)
+        self,
+        name: Name,
+        strategy: StrategyName | None = None,
+        plugin: Annotated[str, Meta(min_length=1, max_length=500)] | None = None,
+        formula: Formula | None = None,
+        config: dict[str, Any] | None = None,
+        weights: dict[str, float] | None = None,
+        preview: Preview = False,
+        reason: Annotated[str, Meta(max_length=2000)] | None = None,
+        based_on: BasedOn | None = None,
+        queue: Queue = True,
+    ) -> Rescored:
+        """Score all attempts by another rule, or preview that; what is not named stays.
+
+        It needs a reason unless it is a preview. Where it takes long, it becomes a job.
+        """
+        given = {"strategy": strategy, "plugin": plugin, "formula": formula, "config": config}
+        scoring: dict[str, Any] = {key: each for key, each in given.items() if each is not None}
+        if weights is not None:
+            from tallymark.service.what_if import WhatIfRule, change_rule  # noqa: PLC0415 (numpy)
+
+            old = self.store.challenges.get(name)
+            scoring["dimensions"] = change_rule(old, WhatIfRule(weights=weights)).scoring.dimensions
+        is_quick = self.services.competition.rescores_quickly(name, **scoring)
+        return self._rescore(
+            name,
+            None,
+            scoring,
+            is_quick=is_quick,
+            preview=preview,
+            reason=reason,
+            based_on=based_on,
+            queue=queue,
+        )
+
+    @operation(
+        "POST /challenges/{name}/rescore",
+        ORGANISERS,
+        rate="work",
+        status=lambda done: 202 if done.job else 200,
+        query=("preview", "reason", "based_on", "queue"),
+        body="packed",
+        location=lambda done: None if done.job is None else f"/jobs/{done.job}",
+    )
+    def rescore_files(
+        self,
+        name: Name,
+        packed: bytes,
+        preview: Preview = False,
+        reason: Annotated[str, Meta(max_length=2000)] | None = None,
+        based_on: BasedOn | None = None,
+        queue: Queue = True,
+    ) -> Rescored:
+        """Score all attempts by a packed folder, which becomes the version that counts."""
+        from tallymark.challenges.challenge_archives import read_archive  # noqa: PLC0415 (few do)
+
+        return self._rescore(
+            name,
+            read_archive(packed),
+            {},
+            is_quick=False,
+            preview=preview,
+            reason=reason,
+            based_on=based_on,
+            queue=queue,
+        )
+
+    @operation("GET /pauses", ORGANISERS)
+    def pauses(
+        self,
+        challenge: Name | None = None,
+        limit: Limit = 100,
+        cursor: Cursor | None = None,
+    ) -> Page[PluginPause]:
+        """List agents whose attempts ended a plugin's process too often to be scored."""
+        if not self.store.exists:
+            return Page(items=[])
+        return slice_page(self.store.pauses.all(challenge), limit, cursor)
+
+    @operation("POST /challenges/{name}/resume", ORGANISERS, rate="work")
+    def resume(self, name: Name, agent: Handle | None = None) -> Resumed:
+        """Let a plugin score paused agents again, and score the attempts that waited for it."""
+        done = self.services.competition.resume(name, agent)
+        again = [each.agent for each in self.store.pauses.all(name)]
+        return Resumed(**msgspec.structs.asdict(done), paused_again=again)
+
+    def _publish(
+        self, files: Mapping[str, bytes], *, force: bool, based_on: str | None
+    ) -> Challenge:
+        from tallymark.service.publishing import publish_files  # noqa: PLC0415 (checks load much)
+
+        published = publish_files(self.services, files, force=force, based_on=based_on)
+        if is_rehearsal():
+            state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
+            stored = StoredChallenge(0, self.store.tenant, 0, 0, **state, challenge=published)
+            return describe_challenge(
+                ChallengeView(stored=stored, at=self.now, is_organiser=True, public=False)
+            )
+        return self.get(published.name)
+
+    def _rescore(  # noqa: PLR0913 (as above)
+        self,
+        name: str,
+        files: Mapping[str, bytes] | None,
+        scoring: Mapping[str, Any],
+        *,
+        is_quick: bool,
+        preview: bool,
+        reason: str | None,
+        based_on: str | None,
+        queue: bool,
+    ) -> Rescored:
+        apply = not (preview or is_rehearsal())
+        reason = check_reason(reason or "") if apply else ""
+        if not is_quick and self._is_large(name):
+            how = {"apply": apply, "reason": reason, "based_on": based_on}
+            if files is not None:
+                how["packed"] = pack_files(files)
+            if not queue or is_rehearsal() or self.caller is None:
+                return Rescored()
+            queued = self.services.jobs.queue_rescoring(self.caller, name, dict(scoring), **how)
+            return Rescored(job=queued.id)
+        from tallymark.service.publishing import lay_out  # noqa: PLC0415 (as above)
+
+        settings = self.services.settings
+        with nullcontext() if files is None else lay_out(files) as folder:
+            done = self.services.competition.rescore(
+                name,
+                apply=apply,
+                folder=folder,
+                on_progress=settings.on_progress,
+                reason=reason,
+                based_on=based_on,
+                engine=settings.engine,
+                **scoring,
+            )
+        return Rescored(rescoring=done)
+
+    def _is_large(self, name: str) -> bool:
+        """Whether a request should not wait for it; a command of the owner does."""
+        if self.caller is None or self.store.challenges.get(name).kind == "versus":
+            return False  # versus is refused at once
+        return self.store.figures.count_attempts(name) > MOST_AT_ONCE
+
+
+def describe_challenge(view: ChallengeView) -> Challenge:
+    """Make the record of a challenge: nothing of it that is for organisers alone."""
+    stored = view.stored
+    state = stored.describe_state(view.at)
+    terms = stored.challenge.find_terms() | {"freezes_at": stored.freezes_at}
+    return Challenge(
+        **terms,
+        generated=stored.challenge.generated,
+        state=(
+            "upcoming"
+            if terms["opens_at"] is not None and view.at < terms["opens_at"]
+            else "closed"
+            if "closed" in state
+            else "frozen"
+            if "frozen" in state
+            else "open"
+        ),
+        closed=state.get("closed"),
+        frozen=state.get("frozen"),
+    )
