@@ -48,7 +48,7 @@ def add(  # noqa: PLR0913, PLR0917 (the options of a command)
 def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List webhooks."""
     with open_resources(db, server) as tally:
-        found = tally.webhooks.list().items
+        found = list(tally.webhooks.list())
     if as_json:
         print_json(msgspec.to_builtins(found))
     elif found:

@@ -614,6 +614,8 @@ class AsyncWebhooks:
     ) -> tallymark.service.webhooks.NewWebhook: ...
     async def list(
         self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.store.webhooks.webhooks.Webhook]: ...
     async def get(
         self, webhook: tallymark.service.webhooks.Id

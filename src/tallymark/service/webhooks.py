@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
 from tallymark.service.callers import ORGANISERS, REPORTERS
-from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
+from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.webhooks.announcements import EVENTS, EventName
@@ -101,9 +101,9 @@ class Webhooks(Resource):
         return NewWebhook(webhook=made, secret=secret)
 
     @operation("GET /webhooks", ORGANISERS)
-    def list(self) -> Page[Webhook]:
+    def list(self, limit: Limit = 100, cursor: Cursor | None = None) -> Page[Webhook]:
         """List webhooks, oldest first."""
-        return Page(items=self.store.webhooks.all())
+        return slice_page(self.store.webhooks.all(), limit, cursor)
 
     @operation("GET /webhooks/{webhook}", ORGANISERS, noun="webhook")
     def get(self, webhook: Id) -> Webhook:
