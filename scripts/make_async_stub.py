@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tallymark.service.resources import RESOURCES
+from tallymark.service.resources import load_resources
 
 STUB = Path(__file__).parents[1] / "src" / "tallymark" / "client" / "async_resources.pyi"
 NOTE = """# Written by `make client` from the operations in service/: change those.
@@ -26,7 +26,7 @@ def write_stub() -> str:
     """Write the text of the stub."""
     modules: set[str] = set()
     lines: list[str] = []
-    for kind in RESOURCES.values():
+    for kind in load_resources():
         qualify = _Qualifier(sys.modules[kind.__module__], modules)
         lines.append(f"class Async{kind.__name__}:")
         for name, each in kind.operations().items():

@@ -44,7 +44,7 @@ from tallymark.http.plain_routes import describe_plain
 from tallymark.http.quick_routes import QuickRoutes
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
-from tallymark.service.resources import RESOURCES
+from tallymark.service.resources import load_resources
 from tallymark.service.runs import Runs
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
@@ -106,7 +106,7 @@ class _OperationRoutes:
 def _make_operation_routes(service: Service) -> list[Route]:
     # The document of formulas has runs at /api/runs.
     return [
-        *make_routes(service, RESOURCES.values(), PREFIX),
+        *make_routes(service, load_resources(), PREFIX),
         *make_routes(service, [Runs], "/api"),
         *(each.make_route() for each in _PLAIN_ROUTES),
     ]
@@ -175,7 +175,7 @@ def _describe_api(app: FastAPI) -> dict[str, Any]:
         for operation in path.values():
             _describe_answers(operation, schemas)
     document["paths"] |= health.PATHS | describe_plain(_PLAIN_ROUTES)
-    paths, components = describe_operations(RESOURCES.values())
+    paths, components = describe_operations(load_resources())
     for path, entries in paths.items():
         document["paths"].setdefault(path, {}).update(entries)
     schemas |= components

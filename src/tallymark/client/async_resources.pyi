@@ -53,88 +53,6 @@ class AsyncAudit:
         cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.operations.Page[tallymark.store.contests.audit_log.LogEntry]: ...
 
-class AsyncFormulas:
-    async def check(
-        self,
-        formula: tallymark.service.formulas.Text,
-        names: tallymark.service.formulas.EvalNames = ...,
-    ) -> tallymark.service.formulas.FormulaCheck: ...
-    async def explain(
-        self,
-        formula: tallymark.service.formulas.Text,
-        values: tallymark.service.formulas.Values = ...,
-    ) -> tallymark.service.formulas.FormulaExplanation: ...
-
-class AsyncInvitations:
-    async def list(
-        self,
-        limit: tallymark.service.cursors.Limit = ...,
-        cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.accounts.invitations.Invitation]: ...
-    async def add(
-        self,
-        role: tallymark.service.keys.KeyRole = ...,
-        owner: tallymark.service.keys.Owner | None = ...,
-        uses: typing.Annotated[int, msgspec.Meta(ge=1, le=10000)] = ...,
-        expires_in_s: typing.Annotated[
-            float, msgspec.Meta(gt=0, le=365 * 86400, description="Else 14 days.")
-        ]
-        | None = ...,
-    ) -> tallymark.service.keys.NewInvitation: ...
-    async def revoke(
-        self, invitation: tallymark.service.keys.Id
-    ) -> tallymark.store.accounts.invitations.Invitation: ...
-    async def accept(
-        self,
-        code: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=200)],
-        owner: tallymark.service.keys.Owner | None = ...,
-        agent: tallymark.service.keys.Handle | None = ...,
-        secret: tallymark.service.keys.OwnSecret | None = ...,
-    ) -> tallymark.service.keys.NewKey: ...
-
-class AsyncJobs:
-    async def list(
-        self,
-        state: tallymark.store.jobs.jobs.JobState | None = ...,
-        kind: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
-        subject: typing.Annotated[str, msgspec.Meta(max_length=1000)] | None = ...,
-        limit: tallymark.service.cursors.Limit = ...,
-        cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.service.jobs.Job]: ...
-    async def get(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
-    async def cancel(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
-    async def retry(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
-
-class AsyncKeys:
-    async def list(
-        self,
-        owner: tallymark.service.keys.Owner | None = ...,
-        agent: tallymark.service.keys.Handle | None = ...,
-        limit: tallymark.service.cursors.Limit = ...,
-        cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.accounts.keys.Key]: ...
-    async def add(
-        self,
-        name: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=100, examples=["ci"])],
-        role: tallymark.service.keys.KeyRole = ...,
-        agent: tallymark.service.keys.Handle | None = ...,
-        owner: tallymark.service.keys.Owner | None = ...,
-        expires_in_s: tallymark.service.keys.Seconds | None = ...,
-    ) -> tallymark.service.keys.NewKey: ...
-    async def rotate(
-        self,
-        key: tallymark.service.keys.Id,
-        overlap_s: tallymark.service.keys.Overlap = ...,
-        expires_in_s: typing.Annotated[
-            float, msgspec.Meta(gt=0, description="From now on; else it expires with the old one.")
-        ]
-        | None = ...,
-    ) -> tallymark.service.keys.NewKey: ...
-    async def revoke(self, key: tallymark.service.keys.Id) -> tallymark.store.accounts.keys.Key: ...
-
-class AsyncLimits:
-    async def get(self) -> tallymark.service.server_limits.ServerLimits: ...
-
 class AsyncChallenges:
     async def publish(
         self,
@@ -222,6 +140,88 @@ class AsyncChallenges:
         name: tallymark.service.challenges.Name,
         agent: tallymark.service.challenges.Handle | None = ...,
     ) -> tallymark.service.challenges.Resumed: ...
+
+class AsyncFormulas:
+    async def check(
+        self,
+        formula: tallymark.service.formulas.Text,
+        names: tallymark.service.formulas.EvalNames = ...,
+    ) -> tallymark.service.formulas.FormulaCheck: ...
+    async def explain(
+        self,
+        formula: tallymark.service.formulas.Text,
+        values: tallymark.service.formulas.Values = ...,
+    ) -> tallymark.service.formulas.FormulaExplanation: ...
+
+class AsyncInvitations:
+    async def list(
+        self,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.accounts.invitations.Invitation]: ...
+    async def add(
+        self,
+        role: tallymark.service.keys.KeyRole = ...,
+        owner: tallymark.service.keys.Owner | None = ...,
+        uses: typing.Annotated[int, msgspec.Meta(ge=1, le=10000)] = ...,
+        expires_in_s: typing.Annotated[
+            float, msgspec.Meta(gt=0, le=365 * 86400, description="Else 14 days.")
+        ]
+        | None = ...,
+    ) -> tallymark.service.keys.NewInvitation: ...
+    async def revoke(
+        self, invitation: tallymark.service.keys.Id
+    ) -> tallymark.store.accounts.invitations.Invitation: ...
+    async def accept(
+        self,
+        code: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=200)],
+        owner: tallymark.service.keys.Owner | None = ...,
+        agent: tallymark.service.keys.Handle | None = ...,
+        secret: tallymark.service.keys.OwnSecret | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+
+class AsyncJobs:
+    async def list(
+        self,
+        state: tallymark.store.jobs.jobs.JobState | None = ...,
+        kind: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        subject: typing.Annotated[str, msgspec.Meta(max_length=1000)] | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.jobs.Job]: ...
+    async def get(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def cancel(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+    async def retry(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+
+class AsyncKeys:
+    async def list(
+        self,
+        owner: tallymark.service.keys.Owner | None = ...,
+        agent: tallymark.service.keys.Handle | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.accounts.keys.Key]: ...
+    async def add(
+        self,
+        name: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=100, examples=["ci"])],
+        role: tallymark.service.keys.KeyRole = ...,
+        agent: tallymark.service.keys.Handle | None = ...,
+        owner: tallymark.service.keys.Owner | None = ...,
+        expires_in_s: tallymark.service.keys.Seconds | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+    async def rotate(
+        self,
+        key: tallymark.service.keys.Id,
+        overlap_s: tallymark.service.keys.Overlap = ...,
+        expires_in_s: typing.Annotated[
+            float, msgspec.Meta(gt=0, description="From now on; else it expires with the old one.")
+        ]
+        | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+    async def revoke(self, key: tallymark.service.keys.Id) -> tallymark.store.accounts.keys.Key: ...
+
+class AsyncLimits:
+    async def get(self) -> tallymark.service.server_limits.ServerLimits: ...
 
 class AsyncRules:
     async def add(

@@ -12,7 +12,7 @@ from tallymark.client.sync.challenges import Challenges as Play
 from tallymark.client.sync.client import Client as Base
 from tallymark.client.sync.sender import Sender
 from tallymark.service.challenges import Challenges
-from tallymark.service.resources import RESOURCES, Resources
+from tallymark.service.resources import RESOURCES, Resources, load_resource
 
 if TYPE_CHECKING:
     import httpx2
@@ -127,11 +127,13 @@ class AsyncClient(AsyncBase):
 
 
 def _attach_blocking(client: Client, sender: Sender) -> None:
+    for name in RESOURCES:  # those of a client that this one is a copy of
+        client.__dict__.pop(name, None)
     Resources.__init__(client, sender)
     client.challenges = _Challenges(sender, client.connection)
 
 
 def _attach(client: AsyncClient, sender: AsyncSender) -> None:
-    for name, kind in RESOURCES.items():
-        setattr(client, name, kind(sender))
+    for name in RESOURCES:
+        setattr(client, name, load_resource(name)(sender))
     client.challenges = _AsyncChallenges(sender, client.connection)  # type: ignore[call-arg,arg-type]

@@ -5,55 +5,97 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Self, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.service.app import App
-from tallymark.service.audit import Audit
-from tallymark.service.challenges import Challenges
-from tallymark.service.formulas import Formulas
-from tallymark.service.jobs import Jobs
-from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
-from tallymark.service.operations import Resource, Sender
-from tallymark.service.reviews import Scores
-from tallymark.service.rules import Rules
-from tallymark.service.runs import Runs
-from tallymark.service.server_limits import Limits
 from tallymark.service.settings import ServiceSettings
-from tallymark.service.template_values import Settings
 from tallymark.service.tenant import TenantServices
-from tallymark.service.traces import Traces
-from tallymark.service.tracks import Tracks
-from tallymark.service.webhooks import Webhooks
 
 if TYPE_CHECKING:
+    from tallymark.service.audit import Audit
     from tallymark.service.callers import Caller
+    from tallymark.service.challenges import Challenges
+    from tallymark.service.formulas import Formulas
+    from tallymark.service.jobs import Jobs
+    from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
+    from tallymark.service.operations import Resource, Sender
+    from tallymark.service.reviews import Scores
+    from tallymark.service.rules import Rules
+    from tallymark.service.runs import Runs
+    from tallymark.service.server_limits import Limits
+    from tallymark.service.template_values import Settings
+    from tallymark.service.traces import Traces
+    from tallymark.service.tracks import Tracks
+    from tallymark.service.webhooks import Webhooks
     from tallymark.store import Store
+
+RESOURCES = {
+    "accounts": "tallymark.service.keys:Accounts",
+    "audit": "tallymark.service.audit:Audit",
+    "challenges": "tallymark.service.challenges:Challenges",
+    "formulas": "tallymark.service.formulas:Formulas",
+    "invitations": "tallymark.service.keys:Invitations",
+    "jobs": "tallymark.service.jobs:Jobs",
+    "keys": "tallymark.service.keys:Keys",
+    "limits": "tallymark.service.server_limits:Limits",
+    "rules": "tallymark.service.rules:Rules",
+    "runs": "tallymark.service.runs:Runs",
+    "scores": "tallymark.service.reviews:Scores",
+    "settings": "tallymark.service.template_values:Settings",
+    "tenants": "tallymark.service.keys:Tenants",
+    "traces": "tallymark.service.traces:Traces",
+    "tracks": "tallymark.service.tracks:Tracks",
+    "webhooks": "tallymark.service.webhooks:Webhooks",
+}
+"""Each subject with its class. A module is imported when its subject is first used: all of them
+together take as long as a whole short command."""
+
+
+def load_resource(name: str) -> type[Resource]:
+    """Import the class of a subject."""
+    module, _, kind = RESOURCES[name].partition(":")
+    found: type[Resource] = getattr(import_module(module), kind)
+    return found
+
+
+def load_resources() -> list[type[Resource]]:
+    """Import the classes of all subjects."""
+    return [load_resource(name) for name in RESOURCES]
 
 
 class Resources:
     """One attribute for each subject."""
 
-    accounts: Accounts
-    audit: Audit
-    formulas: Formulas
-    invitations: Invitations
-    jobs: Jobs
-    keys: Keys
-    limits: Limits
-    challenges: Challenges
-    rules: Rules
-    runs: Runs
-    scores: Scores
-    settings: Settings
-    tenants: Tenants
-    traces: Traces
-    tracks: Tracks
-    webhooks: Webhooks
+    if TYPE_CHECKING:
+        accounts: Accounts
+        audit: Audit
+        challenges: Challenges
+        formulas: Formulas
+        invitations: Invitations
+        jobs: Jobs
+        keys: Keys
+        limits: Limits
+        rules: Rules
+        runs: Runs
+        scores: Scores
+        settings: Settings
+        tenants: Tenants
+        traces: Traces
+        tracks: Tracks
+        webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:
         self.is_remote = not isinstance(where, TenantServices)
-        for name, kind in RESOURCES.items():
-            setattr(self, name, kind(where, caller))
+        self._where = where
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in RESOURCES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        made = load_resource(name)(self._where, self._caller)
+        self.__dict__[name] = made
+        return made
 
     @classmethod
     def over(
@@ -66,9 +108,6 @@ class Resources:
         """Use a store that is open already, as its owner unless something else is given."""
         known = settings or ServiceSettings(own=True)
         return cls(TenantServices(App.over(store), known, clock), caller)
-
-
-RESOURCES: dict[str, type[Resource]] = get_type_hints(Resources)
 
 
 @contextmanager
