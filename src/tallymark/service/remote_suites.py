@@ -16,8 +16,6 @@ from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNod
 from tallymark.documents.reader import open_document
 from tallymark.documents.source import Source
 from tallymark.errors import InvalidInput, suggest
-from tallymark.scoring import load_scorer
-from tallymark.scoring.scorer_reference import ScorerReference
 from tallymark.text import format_count, format_number
 
 if TYPE_CHECKING:
@@ -96,6 +94,10 @@ class RemoteRules:
     def load_scorer(self, ref: str, /, **options: Any) -> Scorer:
         """A scorer as a suite of somebody else may use it."""
         from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+        from tallymark.scoring import load_scorer  # noqa: PLC0415 (settings need none)
+        from tallymark.scoring.scorer_reference import (  # noqa: PLC0415 (as above)
+            ScorerReference,
+        )
 
         reference = ScorerReference.parse(ref)
         given = {**reference.options, **options}
