@@ -91,7 +91,8 @@ def submit_answer(
         return TakenSubmission(taken, None)
     if competition.settles_quickly(taken):
         scored = competition.score_submission(evidence)
-        return TakenSubmission(scored, before, ruling=competition.find_challenge(scored.challenge))
+        ruling = competition.rulings.find(scored.challenge).challenge
+        return TakenSubmission(scored, before, ruling=ruling)
     return TakenSubmission(taken, before, services.jobs.queue_scoring(caller, taken.id))
 
 
@@ -148,7 +149,7 @@ def check_answer(
 ) -> list[Finding]:
     """All that can be said of an answer without judging it; nothing is kept."""
     competition = services.competition
-    challenge = competition.find_version(known.attempt)
+    challenge = competition.rulings.find_version(known.attempt)
     found = []
     try:
         seen = read_witnessed(services.store, known.attempt.id)

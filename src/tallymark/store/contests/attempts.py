@@ -258,10 +258,6 @@ class Attempts(TenantRows):
             raise attempt_rows.explain_unknown_attempt(identifier)
         return found
 
-    def get_own(self, identifier: str, agent: str) -> Attempt:
-        """One attempt of an agent."""
-        return self.find(identifier, agent).attempt
-
     def of(  # noqa: PLR0913 (the filters of a list, by keyword)
         self,
         name: str,
