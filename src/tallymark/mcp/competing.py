@@ -414,7 +414,7 @@ def _advise(rule: Challenge, opened: bool, running: Attempt | None) -> str:
 
 
 def _read_sent(call: Call, known: StoredAttempt, answer: Any) -> Payload:
-    """By what the attempt is submitted to."""
+    """Read an answer in the form that the challenge of the attempt asks for."""
     rule = call.services.competition.rulings.find_version(known.attempt)
     return Payload(submission=read_answer(answer, rule.submission.format))
 

@@ -113,14 +113,14 @@ class AttemptReport(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What an attempt is scored by."""
+    """All that an attempt is scored from."""
 
     attempt: Attempt
     payload: Payload
     """As it is stored."""
     seen: WitnessedSteps | None = None
     known: StoredAttempt | None = None
-    """As it was before it was submitted, where that was read."""
+    """The attempt as it was read before it was submitted; None where it was not."""
 
 
 class PreparedReport(NamedTuple):
@@ -297,9 +297,9 @@ class Competition:
         return self._settle_attempt(evidence.attempt, evidence)
 
     def settles_quickly(self, attempt: Attempt) -> bool:
-        """Whether nothing is needed to score an attempt that would keep a request waiting.
+        """True if a request can score the attempt: no program, model or plugin of others is needed.
 
-        Data that are generated were generated when it was entered, by a request too.
+        Generated data are no exception: a request made them when the attempt was entered.
         """
         challenge = self.rulings.find_version(attempt)
         ruling = self.rulings.find(attempt.challenge).challenge
@@ -321,8 +321,7 @@ class Competition:
         self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
     ) -> Attempt:
         """The same in an event loop, stored together with what others report."""
-        if self._must_sweep():
-            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        self._expire_some()
         item = self._make_report(AttemptReport(name, agent, metrics, key))
         attempt = cast("Attempt", await self.store.attempts.ado(item))
         if attempt.state != "submitted":
@@ -365,8 +364,7 @@ class Competition:
         self, prepared: Sequence[PreparedReport]
     ) -> list[Attempt | TallymarkError]:
         """The same as `report_many`; waiting for the writer holds no thread."""
-        if self._must_sweep():
-            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        self._expire_some()
         answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
         settled = {
             nth: asyncio.wrap_future(self._settlers.put(each, prepared[nth].metrics))
@@ -570,17 +568,11 @@ class Competition:
             ) from None
 
     def _expire_some(self) -> None:
-        """Who walks away from an attempt has lost it, which whoever comes next finds out."""
-        if self._must_sweep():
-            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
-
-    def _must_sweep(self) -> bool:
-        """Once a second at most: looking for them costs as much as storing a few attempts."""
+        """Expire a few late attempts, once a second at most: to look for them is not free."""
         now = self._clock()
-        if abs(now - self._swept_at) < _SWEEP_S:
-            return False
-        self._swept_at = now
-        return True
+        if abs(now - self._swept_at) >= _SWEEP_S:
+            self._swept_at = now
+            self.store.attempts.expire_soon(now, most=_SWEPT)
 
     def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
         """Reported attempts at one challenge; what does not go so is settled by itself."""
@@ -745,7 +737,7 @@ class Competition:
             return evaluate(submitted, setting)
 
     def _limit_reach(self, challenge: Challenge) -> AbstractContextManager[None]:
-        """Of our own code alone nothing is reached, and finding out what may be takes longer."""
+        """Evaluators of our own code reach nothing, so what a tenant may reach is not looked up."""
         return limit_reach(None if challenge.evaluator.type in _QUICK else self._find_reach())
 
 
@@ -772,7 +764,7 @@ def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge)
 
 
 def _as_stored(sent: T) -> T:
-    """As it would be read from the store, which knows no infinite numbers and sorts its keys."""
+    """Round-trip a value as the store would: no infinite numbers, keys sorted."""
     return msgspec.json.decode(msgspec.json.encode(sent, order="sorted"), type=type(sent))
 
 
