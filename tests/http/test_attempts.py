@@ -90,7 +90,7 @@ def test_a_submission_is_answered_with_the_fields_of_the_document(sums: Server) 
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Iterator[Server]:
-    """A server without workers: what waits is scored when the test says so."""
+    """A server without workers, so that the test decides when a waiting attempt is scored."""
     with run_server(str(tmp_path / "tally.db"), workers=0) as running:
         furnish(running)
         yield running

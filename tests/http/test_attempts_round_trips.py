@@ -1,7 +1,7 @@
-"""How often a request asks the database: a budget for what competitors and visitors do most.
+"""Budgets of statements and transactions for the most frequent requests of a contest.
 
-Counted at the driver, since many statements do not pass through SQLAlchemy's events. What is read
-anew by the first request after a start (a challenge, its files, who has a key) is not in it.
+Counted at the driver, since many statements do not pass through SQLAlchemy's events. The reads of
+the first request after a start (a challenge, its files, a key) are not counted.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ FILES = {
 }
 REPORTED = {"name": "speed", "scoring_formula": "rating * 10", "visibility": "public"}
 FIRST_KEY = 700_001
-"""Of attempts, so that a statement about one is known by its value."""
+"""Keys of attempts begin here, so that a statement about one is recognised by its value."""
 
 
 class Budget(NamedTuple):
-    """What a request may ask at most, on either database."""
+    """The most that a request may ask, on either database."""
 
     transactions: int
     selects: int
@@ -105,16 +105,16 @@ class Statements:
     found: list[Statement] = field(default_factory=list)
 
     def note(self, text: str, values: object, *, begins: bool) -> None:
-        """Note what is asked. Connection settings are not, nor are numbers drawn on PostgreSQL:
+        """Record a statement; neither setting up a connection nor drawing a number counts.
 
-        like `nextval` of a sequence, a draw is one statement that no other writer waits for.
+        On PostgreSQL a number is drawn as from a sequence, in a statement that nobody waits for.
         """
         is_draw = begins and "UPDATE row_numbers" in text
         if not is_draw and not re.match(r"\s*(PRAGMA|SET (?!LOCAL)|COMMIT|ROLLBACK|--)", text):
             self.found.append(Statement(text, repr(values), begins))
 
     def count(self, attempt: str | None) -> Budget:
-        """What was asked; which of it is about this attempt."""
+        """Count the statements, and those about this attempt."""
         selects = [each for each in self.found if re.match(r"\s*(SELECT|WITH)\b", each.text)]
         key = None if attempt is None else re.compile(rf"\b{int(attempt[1:])}\b")
         return Budget(
@@ -136,7 +136,7 @@ class Statements:
 
 @contextmanager
 def listen() -> Iterator[Statements]:
-    """All that drivers are asked on connections that are opened from here on."""
+    """Record the statements of all connections that are opened from here on."""
     heard = Statements()
 
     def watch(connection: Any, _: object) -> None:
@@ -162,7 +162,7 @@ def listen() -> Iterator[Statements]:
 
 
 class Clock:
-    """It stands still: what is done once a second is done once."""
+    """A clock that stands still, so that periodic work does not run meanwhile."""
 
     def __call__(self) -> float:
         return 1_700_000_000.0
@@ -194,7 +194,7 @@ class Arena:
         return self.ask("rita", "POST", "/api/v1/challenges/speed/reports", json=body)
 
     def measure(self, ask: Callable[[], Any], attempt: str | None = None) -> Budget:
-        """What a request asks of the database."""
+        """Count what a request asks of the database."""
         self.heard.found.clear()
         ask()
         return self.heard.count(attempt)
@@ -235,7 +235,7 @@ def measure_submission(arena: Arena, name: str = "plain", **headers: str) -> Bud
 
 
 def measure_first_submission(arena: Arena) -> Budget:
-    """By a newcomer, who then has a place, and is told by what it is behind the one above."""
+    """Measure a newcomer, who gets a place and the gap to the agent above."""
     number = next(arena.numbers)
     attempt = arena.enter("alice", "rivals", agent=f"newcomer-{number}")
     told: dict[str, Any] = {}
@@ -246,7 +246,7 @@ def measure_first_submission(arena: Arena) -> Budget:
 
 
 def measure_board(arena: Arena, query: str) -> Budget:
-    """Of another limit each time, since the answer is kept while the board is the same."""
+    """Measure a page with a new limit, since answers are cached by their address."""
     path = f"/api/v1/challenges/plain/leaderboard?{query.format(next(arena.numbers))}"
     return arena.measure(lambda: arena.ask("bob", "GET", path))
 
@@ -270,7 +270,7 @@ MEASURES: dict[str, Callable[[Arena], Budget]] = {
 
 
 def find_least(budgets: Iterator[Budget]) -> Budget:
-    """Without what a connection of a pool asks when it meets a challenge for the first time."""
+    """Leave out the reads of a pooled connection that sees a challenge for the first time."""
     return Budget(*map(min, zip(*budgets, strict=True)))
 
 

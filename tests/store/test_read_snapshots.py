@@ -1,4 +1,4 @@
-"""Read snapshots: what is read together is of one time, and was not over when it was asked for."""
+"""Read snapshots: reads inside one see the same data, and never older data than when they asked."""
 
 from __future__ import annotations
 

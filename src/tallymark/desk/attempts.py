@@ -126,14 +126,13 @@ class LocalAttempts:
     def make_token(self, attempt: str, agent: str) -> str:
         """What makes spans the witnessed trajectory of an open attempt."""
         store = self.app.store
-        return store.witness.make_token(store.attempts.get_own(attempt, agent).id)
+        return store.witness.make_token(store.attempts.find(attempt, agent).attempt.id)
 
     def find_form(self, attempt: str, agent: str) -> Submission:
         """In which form, and how large, an answer is taken."""
         with JudgedHere().open(self.app) as competition:
-            return competition.find_version(
-                self.app.store.attempts.get_own(attempt, agent)
-            ).submission
+            found = self.app.store.attempts.find(attempt, agent).attempt
+            return competition.rulings.find_version(found).submission
 
     def submit(
         self, attempt: str, agent: str, sent: SentAnswer, *, key: str | None, how: JudgedHere

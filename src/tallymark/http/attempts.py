@@ -212,13 +212,13 @@ def get_form(
 ) -> Response:
     """In which form, and how large, an answer is taken: by the version that was entered."""
     found = find_own_attempt(services, caller, attempt, agent).attempt
-    form = services.competition.find_version(found).submission
+    form = services.competition.rulings.find_version(found).submission
     return answer({"submission": msgspec.to_builtins(form)})
 
 
 def _bound_answer(services: TenantServices, caller: Caller, attempt: str) -> BodyBound:
     known = find_own_attempt(services, caller, attempt)
-    form = services.competition.find_version(known.attempt).submission
+    form = services.competition.rulings.find_version(known.attempt).submission
     return BodyBound(find_most_bytes(form), known)
 
 

@@ -123,7 +123,7 @@ def _answer_board(asked: _Asked) -> Response:
             return found
         if found.kept.challenge.kind != "versus":
             return _make_answer(asked, found)
-    return _make_answer(asked, found)  # what it comes to may take long
+    return _make_answer(asked, found)  # standings of red against blue may take long
 
 
 def _answer_quickly(asked: _Asked) -> Response | None:

@@ -414,8 +414,8 @@ def _advise(rule: Challenge, opened: bool, running: Attempt | None) -> str:
 
 
 def _read_sent(call: Call, known: StoredAttempt, answer: Any) -> Payload:
-    """By what the attempt is submitted to."""
-    rule = call.services.competition.find_version(known.attempt)
+    """Read an answer in the form that the challenge of the attempt asks for."""
+    rule = call.services.competition.rulings.find_version(known.attempt)
     return Payload(submission=read_answer(answer, rule.submission.format))
 
 

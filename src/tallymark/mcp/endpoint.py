@@ -131,7 +131,7 @@ class Endpoint:
 def _find_open_bytes(services: TenantServices, caller: Caller) -> int:
     """How large a body of an agent may be: as any of its open attempts allows."""
     found = services.store.figures.open_attempts_of(caller.agent or "")
-    forms = (services.competition.find_version(each) for each in found)
+    forms = (services.competition.rulings.find_version(each) for each in found)
     return max((find_most_bytes(each.submission) for each in forms), default=SMALL_BYTES)
 
 

@@ -112,14 +112,14 @@ class AttemptReport(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What an attempt is scored by."""
+    """All that an attempt is scored from."""
 
     attempt: Attempt
     payload: Payload
     """As it is stored."""
     seen: WitnessedSteps | None = None
     known: StoredAttempt | None = None
-    """As it was before it was submitted, where that was read."""
+    """The attempt as it was read before it was submitted; None where it was not."""
 
 
 class PreparedReport(NamedTuple):
@@ -171,19 +171,20 @@ class Competition:
     ) -> None:
         """`find_reach` says what models may use that challenges and competitors name."""
         self.store = store
+        self.rulings = Rulings(store, policy, clock)
+        """The rules by which attempts were entered, and by which they are scored now."""
         self._find_reach = find_reach
         self._policy = policy
         self._judge_model = judge_model
         self._clock = clock
         self._draw = draw
-        self._rulings = Rulings(store, policy, clock)
         self._settlers = Settlers(self._settle_together)
         self._swept_at = -math.inf
 
     def close(self) -> None:
         """Ends what was started for this competition."""
         self._settlers.close()
-        self._rulings.close()
+        self.rulings.close()
 
     def publish(self, folder: Path) -> Challenge:
         """Makes a challenge, or a new version of it, ready to be entered."""
@@ -195,7 +196,7 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        challenge = self._rulings.find(name, anew=True).challenge
+        challenge = self.rulings.find(name, anew=True).challenge
         _refuse_other_kind(challenge, "enter")
         self._expire_some()
         seed, begins = self._draw(), True
@@ -209,16 +210,16 @@ class Competition:
         public = self._load_public(challenge, seed) if begins else {}
         attempt = self.store.attempts.enter(name, agent, at=self._clock(), **how)
         if not begins or (attempt.seed, attempt.version) != (seed, challenge.version):
-            challenge = self._rulings.find_version(attempt)
+            challenge = self.rulings.find_version(attempt)
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
 
     def open_entry(self, attempt_id: str, agent: str) -> Entry:
         """An agent's open attempt once more, with its files; nothing begins by looking."""
-        attempt = self.store.attempts.get_own(attempt_id, agent)
+        attempt = self.store.attempts.find(attempt_id, agent).attempt
         if attempt.state != "entered" or self._clock() >= attempt.expires_at:
             raise Conflict(f"attempt {attempt_id} is not open any more", hint="see what it came to")
-        challenge = self._rulings.find_version(attempt)
+        challenge = self.rulings.find_version(attempt)
         return Entry(attempt, challenge, self._load_public(challenge, attempt.seed))
 
     def show_sample(self, name: str) -> Mapping[str, Any]:
@@ -226,7 +227,7 @@ class Competition:
 
         Empty where all attempts have the same data: who sees those has entered.
         """
-        challenge = self._rulings.find(name, anew=True).challenge
+        challenge = self.rulings.find(name, anew=True).challenge
         if challenge.generate is None:
             return {}
         drawn = int.from_bytes(hashlib.sha256(f"sample {challenge.version}".encode()).digest()[:7])
@@ -235,22 +236,14 @@ class Competition:
 
     def check_entry(self, name: str, agent: str) -> None:
         """Refuses what `enter` would, in a rehearsal: only entering gives the data."""
-        _refuse_other_kind(self._rulings.find(name, anew=True).challenge, "enter")
+        _refuse_other_kind(self.rulings.find(name, anew=True).challenge, "enter")
         self.store.attempts.enter(name, agent, at=self._clock(), seed=0)
-
-    def find_version(self, attempt: Attempt) -> Challenge:
-        """The challenge as it was when an attempt was entered: its form and its limits."""
-        return self._rulings.find_version(attempt)
-
-    def find_challenge(self, name: str) -> Challenge:
-        """The version of a challenge that counts, as it was last read here to score by it."""
-        return self._rulings.find(name).challenge
 
     def read_submission(self, attempt_id: str) -> KeptSubmission:
         """What was submitted with an attempt: for its agent and for organisers."""
         attempt = self.store.attempts.get(attempt_id)
         payload = self.store.attempts.payload(attempt.id)
-        form = self._rulings.find_version(attempt).submission
+        form = self.rulings.find_version(attempt).submission
         return keep_submission(attempt, form.format, payload)
 
     def submit(
@@ -285,14 +278,14 @@ class Competition:
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
         if seen is not None:
             sent = msgspec.structs.replace(sent, trajectory=seen.write())
-        challenge = self._rulings.find_version(known.attempt)
+        challenge = self.rulings.find_version(known.attempt)
         # Before it is stored: what cannot be judged can be sent again in another form.
         refuse_unusable(sent, challenge.submission)
         if sent.trajectory is not None:
             read_trajectory(sent.trajectory)
         kind = find_evaluator(challenge.evaluator.type)
         with self._limit_reach(challenge):
-            kind.refuse(sent.submission, challenge, self._rulings.open_folder(challenge))
+            kind.refuse(sent.submission, challenge, self.rulings.open_folder(challenge))
         who = (known.attempt.id, known.attempt.agent)
         attempt = self.store.attempts.submit(*who, sent, at=at, key=key, known=known)
         self._expire_some()
@@ -303,12 +296,12 @@ class Competition:
         return self._settle_attempt(evidence.attempt, evidence)
 
     def settles_quickly(self, attempt: Attempt) -> bool:
-        """Whether nothing is needed to score an attempt that would keep a request waiting.
+        """True if a request can score the attempt: no program, model or plugin of others is needed.
 
-        Data that are generated were generated when it was entered, by a request too.
+        Generated data are no exception: a request made them when the attempt was entered.
         """
-        challenge = self._rulings.find_version(attempt)
-        ruling = self._rulings.find(attempt.challenge).challenge
+        challenge = self.rulings.find_version(attempt)
+        ruling = self.rulings.find(attempt.challenge).challenge
         return challenge.evaluator.type in _QUICK and scores_quickly(ruling)
 
     def settle_attempt(self, attempt_id: str) -> Attempt:
@@ -327,8 +320,7 @@ class Competition:
         self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
     ) -> Attempt:
         """The same in an event loop, stored together with what others report."""
-        if self._must_sweep():
-            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        self._expire_some()
         item = self._make_report(AttemptReport(name, agent, metrics, key))
         attempt = cast("Attempt", await self.store.attempts.ado(item))
         if attempt.state != "submitted":
@@ -371,8 +363,7 @@ class Competition:
         self, prepared: Sequence[PreparedReport]
     ) -> list[Attempt | TallymarkError]:
         """The same as `report_many`; waiting for the writer holds no thread."""
-        if self._must_sweep():
-            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
+        self._expire_some()
         answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
         settled = {
             nth: asyncio.wrap_future(self._settlers.put(each, prepared[nth].metrics))
@@ -460,7 +451,7 @@ class Competition:
                 return None
             return _verify_trajectory(attempt, payload, new).violations
 
-        plugin = self._rulings.load_plugin(new, files)
+        plugin = self.rulings.load_plugin(new, files)
         plan = RescorePlan.of(
             old,
             new,
@@ -476,7 +467,7 @@ class Competition:
                 done = rescorings.apply(spread, at=at, on_progress=on_progress, reason=reason)
             else:
                 done = rescorings.preview(spread, at=at, on_progress=on_progress)
-        self._rulings.forget_pauses()
+        self.rulings.forget_pauses()
         return done
 
     def _spread(
@@ -504,8 +495,8 @@ class Competition:
         if not agents or not set(agents) <= set(paused):
             who = "nobody is" if agent is None else f"{agent!r} is not"
             raise InvalidInput(f"{who} paused at {name}", hint="see `tally plugin paused`")
-        ruling = self._rulings.find(name, anew=True)
-        plugin = self._rulings.load_plugin(ruling.challenge)
+        ruling = self.rulings.find(name, anew=True)
+        plugin = self.rulings.load_plugin(ruling.challenge)
         deaths: dict[str, tuple[int, str]] = getattr(plugin, "deaths", {})
         for each in agents:
             deaths.pop(each, None)
@@ -517,7 +508,7 @@ class Competition:
             origin=origin_of_all(ruling.challenge, plugin),
             deaths=deaths,
         )
-        self._rulings.forget_pauses()
+        self.rulings.forget_pauses()
         return done
 
     def arena(self, name: str) -> Arena:
@@ -527,7 +518,7 @@ class Competition:
         challenge = msgspec.structs.replace(kept.challenge, freezes_at=kept.freezes_at)
         judge = judge_of(
             challenge,
-            self._rulings.open_folder(challenge),
+            self.rulings.open_folder(challenge),
             policy=self._policy,
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
@@ -540,7 +531,7 @@ class Competition:
     ) -> tuple[Challenge, bytes | None, Path]:
         """What to rescore by, its files if they are others, and where they are."""
         if folder is None:
-            return change_scoring(old, **scoring), None, self._rulings.open_folder(old)
+            return change_scoring(old, **scoring), None, self.rulings.open_folder(old)
         new = load_challenge(folder)
         if new.name != old.name:
             raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
@@ -550,7 +541,7 @@ class Competition:
 
     def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
         """What a competitor gets. Why it could not be made may tell the truth: that is logged."""
-        folder = self._rulings.open_folder(challenge)
+        folder = self.rulings.open_folder(challenge)
         try:
             return make_attempt_data(challenge, folder, seed, self._policy).public
         except OrganiserFault as error:
@@ -562,17 +553,11 @@ class Competition:
             ) from None
 
     def _expire_some(self) -> None:
-        """Who walks away from an attempt has lost it, which whoever comes next finds out."""
-        if self._must_sweep():
-            self.store.attempts.expire_soon(self._clock(), most=_SWEPT)
-
-    def _must_sweep(self) -> bool:
-        """Once a second at most: looking for them costs as much as storing a few attempts."""
+        """Expire a few late attempts, once a second at most: to look for them is not free."""
         now = self._clock()
-        if abs(now - self._swept_at) < _SWEEP_S:
-            return False
-        self._swept_at = now
-        return True
+        if abs(now - self._swept_at) >= _SWEEP_S:
+            self._swept_at = now
+            self.store.attempts.expire_soon(now, most=_SWEPT)
 
     def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
         """Reported attempts at one challenge; what does not go so is settled by itself."""
@@ -582,7 +567,7 @@ class Competition:
     def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
         """Those that could be scored together, by their ids."""
         try:
-            ruling = self._rulings.find(reports[0][0].challenge)
+            ruling = self.rulings.find(reports[0][0].challenge)
             verdicts = self._judge_together(reports, ruling)
         except Exception:  # noqa: BLE001 (whose it is shows when each is scored by itself)
             return {}
@@ -601,7 +586,7 @@ class Competition:
     ) -> list[Verdict]:
         found = []
         for attempt, metrics in reports:
-            challenge = self._rulings.find_version(attempt)
+            challenge = self.rulings.find_version(attempt)
             payload = Payload(reported=_as_stored(metrics))
             shown = _verify_trajectory(attempt, payload, challenge)
             evaluation = self._evaluate(attempt, payload, challenge, shown, _NO_FOLDER)
@@ -638,9 +623,9 @@ class Competition:
     def _score_submitted(self, evidence: Evidence) -> Attempt | None:
         """Whoever is quicker, it has only one score; None when another was."""
         attempt = evidence.attempt
-        challenge = self._rulings.find_version(attempt)
+        challenge = self.rulings.find_version(attempt)
         shown = self._verify(evidence, challenge)
-        folder = self._rulings.open_folder(challenge)
+        folder = self.rulings.open_folder(challenge)
         evaluation = self._evaluate(attempt, evidence.payload, challenge, shown, folder)
 
         def judge(ruling: StoredChallenge) -> Verdict:
@@ -648,7 +633,7 @@ class Competition:
             return Verdict(evaluation, outcome, shown.verified)
 
         for anew in (False, True):
-            ruling = self._rulings.find(attempt.challenge, anew=anew)
+            ruling = self.rulings.find(attempt.challenge, anew=anew)
             try:
                 return self._finish(evidence, judge(ruling), ruling.revision)
             except RuleChanged:  # between reading it and storing its score
@@ -675,12 +660,12 @@ class Competition:
         outcomes = score_attempts(
             ruling.challenge,
             [(attempt, evaluation) for attempt, evaluation, _ in found],
-            self._rulings.find_plugin(ruling.challenge),
+            self.rulings.find_plugin(ruling.challenge),
             trajectories=[shown for _, _, shown in found],
             tenant=self.store.tenant,
         )
         if any("stopped" in each.details.get("scorer", {}) for each in outcomes):
-            self._rulings.forget_pauses()  # this may be one attempt too many
+            self.rulings.forget_pauses()  # this may be one attempt too many
         if self._policy is None or not self._policy.warnings:
             return outcomes
         warning = {"warning": "; ".join(self._policy.warnings)}
@@ -737,7 +722,7 @@ class Competition:
             return evaluate(submitted, setting)
 
     def _limit_reach(self, challenge: Challenge) -> AbstractContextManager[None]:
-        """Of our own code alone nothing is reached, and finding out what may be takes longer."""
+        """Evaluators of our own code reach nothing, so what a tenant may reach is not looked up."""
         return limit_reach(None if challenge.evaluator.type in _QUICK else self._find_reach())
 
 
@@ -764,7 +749,7 @@ def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge)
 
 
 def _as_stored(sent: T) -> T:
-    """As it would be read from the store, which knows no infinite numbers and sorts its keys."""
+    """Round-trip a value as the store would: no infinite numbers, keys sorted."""
     return msgspec.json.decode(msgspec.json.encode(sent, order="sorted"), type=type(sent))
 
 

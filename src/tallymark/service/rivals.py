@@ -39,16 +39,16 @@ class Rival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(NamedTuple):
-    """Where the agent of an attempt stands."""
+    """Standing of an attempt's agent."""
 
     mine: Standing | None
-    """None where it is not on the board."""
+    """None if the agent is not on the board."""
     above: Rival | None
-    """Only where the attempt is its agent's best, and not the first of the board."""
+    """None unless the attempt is its agent's best and somebody stands above."""
 
 
 def find_place(store: Store, challenge: Challenge, attempt: Attempt, *, public: bool) -> Place:
-    """Find where the agent of an attempt stands, and who is directly above."""
+    """Find the standing of an attempt's agent, and the rival directly above."""
     near = store.boards.around(challenge.name, attempt.agent, each=1, public=public)
     mine = next((each for each in near if each.agent == attempt.agent), None)
     if mine is None or near[0] is mine or mine.attempt != attempt.id:

@@ -50,16 +50,16 @@ class TakenSubmission:
 
     attempt: Attempt
     rating_before: int | None
-    """Its agent's; None where it had its score already when the same answer came again."""
+    """The agent's Elo before; None if the answer was sent again and had its score."""
     job: Job | None = None
     ruling: Challenge | None = None
-    """By which it was scored here."""
+    """The rule that scored it here."""
 
 
 def find_own_attempt(
     services: TenantServices, caller: Caller, attempt: str, agent: str | None = None
 ) -> StoredAttempt:
-    """An attempt of the agent that the caller acts for; of others no more is said than of none."""
+    """Find an attempt of the agent that the caller acts for; those of others do not exist."""
     named = caller.role == "agent" or agent is not None
     return services.store.attempts.find(attempt, speak_for(caller, agent) if named else None)
 
@@ -92,7 +92,8 @@ def submit_answer(
         return TakenSubmission(taken, None)
     if competition.settles_quickly(taken):
         scored = competition.score_submission(evidence)
-        return TakenSubmission(scored, before, ruling=competition.find_challenge(scored.challenge))
+        ruling = competition.rulings.find(scored.challenge).challenge
+        return TakenSubmission(scored, before, ruling=ruling)
     return TakenSubmission(taken, before, services.jobs.queue_scoring(caller, taken.id))
 
 
@@ -132,7 +133,7 @@ def describe_submitted(
 
 
 def _describe_rating(services: TenantServices, done: TakenSubmission, now: float) -> dict[str, Any]:
-    """The agent's rating before and after; of an answer that came again, as it was told before."""
+    """The agent's rating before and after; an answer sent again gets the same two numbers."""
     store, attempt = services.store, done.attempt
     current = store.ratings.current(attempt.agent, now)
     before, after = done.rating_before, current.elo.rating
@@ -149,7 +150,7 @@ def check_answer(
 ) -> list[Finding]:
     """All that can be said of an answer without judging it; nothing is kept."""
     competition = services.competition
-    challenge = competition.find_version(known.attempt)
+    challenge = competition.rulings.find_version(known.attempt)
     found = []
     try:
         seen = read_witnessed(services.store, known.attempt.id)

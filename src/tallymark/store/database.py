@@ -347,7 +347,7 @@ class Database:
                 answers, challenge_ids = self.write(work)
             except _Undone as undone:
                 return undone.answers
-            except Overtaken:  # what was quicker is committed, and found the next time
+            except Overtaken:  # the other transaction is committed by now
                 assume = False
                 continue
             if self.on_board_change is not None:

@@ -97,7 +97,7 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
 
     @event.listens_for(brief, "begin")
     def _begin_briefly(connection: Connection) -> None:
-        # All that a transaction reads is of one time.
+        # A snapshot: all reads of the transaction see the same.
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
     @event.listens_for(brief, "connect")

@@ -170,7 +170,7 @@ def make_form(visit: Visit, challenge: Challenge) -> RuleForm:
 
 
 def try_rule(visit: Visit, name: str, around: str | None) -> WhatIf | None:
-    """What the rule of the address would do to a challenge; None where it has none."""
+    """Apply the rule in the address to a challenge; None if the address has none."""
     texts = {name: visit.get(name) for name in ("formula", "weights", "config")}
     if not any(texts.values()):
         return None

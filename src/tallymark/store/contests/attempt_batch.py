@@ -162,9 +162,9 @@ class AttemptBatch:
             self._wanted[key] = (item.tenant, known.challenge_id, attempt.agent)
 
     def _list_requests(self) -> list[tuple[str, str, str]]:
-        """Those that may have been answered before: what was, is not open any more.
+        """Idempotency keys to look up: not those of open attempts, which were not submitted yet.
 
-        A key that was used for another attempt is found when it is written.
+        If such a key was used for another attempt, writing it fails, and the batch is repeated.
         """
         asked = (
             getattr(item, "request", None)
@@ -308,7 +308,7 @@ class AttemptBatch:
     def _expire(self, item: Expire) -> int:
         # With those that were entered by this batch, or are open for other reasons.
         mine = [row for row in self._memory.rows.values() if row.tenant == item.tenant]
-        # What is submitted by this batch came before its time was over.
+        # This batch submits the assumed ones, which arrived in time.
         late = [row for row in mine if _is_late(row, item.at) and not row.assumed]
         late.sort(key=_take_deadline)
         for row in late[: item.most]:

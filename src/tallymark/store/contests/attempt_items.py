@@ -61,7 +61,7 @@ class Submit(_Item, frozen=True, kw_only=True):
     """See `attempt_rows.make_payload_row`."""
     request: IdempotentRequest | None = None
     known: StoredAttempt | None = None
-    """As it was read before: an open attempt is not read again, but changed only if it still is."""
+    """The attempt as read before. An open one is not read again, and changed only if still open."""
 
 
 class Report(_Item, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class Finish(_Item, frozen=True, kw_only=True):
     revision: int | None = None
     """That of the rule it was found by; None when that need not be checked."""
     known: StoredAttempt | None = None
-    """As it was read before: what never changes of it is not read again."""
+    """The attempt as read before, which saves looking up its challenge and agent."""
 
 
 class Withdraw(_Item, frozen=True, kw_only=True):

@@ -66,13 +66,13 @@ _rule_versions = challenge_versions.alias("rule_versions")
 
 
 class StoredAttempt(NamedTuple):
-    """An attempt with its row, so that whoever changes it next need not read that again."""
+    """An attempt with its row, so that the next change of it need not read it again."""
 
     attempt: Attempt
     row: tuple[Any, ...]
     """The columns of `attempts`, in the order of the table."""
     frozen_at: float | None
-    """Since when the public sees a board of its challenge that stands still."""
+    """Since when the public board of its challenge is frozen."""
 
     @property
     def challenge_id(self) -> int:
@@ -166,7 +166,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
 
 
 def find_attempt(statements: QuickStatements, tenant: str, identifier: str) -> StoredAttempt | None:
-    """An attempt by its id; None where the tenant has no such attempt."""
+    """Read an attempt by its id; None if the tenant has no such attempt."""
     query, make_row = _prepare_attempt()
     values = {"whose": tenant, "which": attempt_key(identifier)}
     for row in map(make_row, statements.select(query, values)):

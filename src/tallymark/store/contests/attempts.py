@@ -201,7 +201,7 @@ class Attempts(TenantRows):
         return done
 
     def expire_soon(self, at: float, *, most: int) -> None:
-        """The same for so many, without waiting for it where there is a writer."""
+        """Expire at most this many; if there is a writer, without waiting for it."""
         self._database.put(Expire(tenant=self._tenant, at=at, most=most))
 
     def finish(
@@ -246,10 +246,7 @@ class Attempts(TenantRows):
         return self._hide_later(found.attempt, found.frozen_at, later)
 
     def find(self, identifier: str, agent: str | None = None) -> StoredAttempt:
-        """One attempt with its row, of this agent if it is given.
-
-        Of another agent's attempt no more is said than of none.
-        """
+        """One attempt with its row. With `agent`, attempts of others do not exist."""
         with self._database.statement() as statements:
             found = attempt_rows.find_attempt(statements, self._tenant, identifier)
         if agent is not None and (found is None or found.attempt.agent != agent):
@@ -257,10 +254,6 @@ class Attempts(TenantRows):
         if found is None:
             raise attempt_rows.explain_unknown_attempt(identifier)
         return found
-
-    def get_own(self, identifier: str, agent: str) -> Attempt:
-        """One attempt of an agent."""
-        return self.find(identifier, agent).attempt
 
     def of(  # noqa: PLR0913 (the filters of a list, by keyword)
         self,

@@ -269,7 +269,7 @@ class BatchMemory:
                 self.requests[tenant, agent, key] = (digest, attempt)
 
     def assume(self, known: Iterable[StoredAttempt]) -> None:
-        """Take attempts that were open as they were read before, unless they were read now."""
+        """Add open attempts that were read before the batch, unless `load` has read them."""
         for each in known:
             row = AttemptRow(each.row, assumed=True)
             self.rows.setdefault(row.key, row)

@@ -58,7 +58,7 @@ class CurrentRating(NamedTuple):
 
     elo: EloRating
     provisional: bool
-    """Attempts of it wait to be scored or to be found out of time."""
+    """The agent has attempts that wait to be scored or to expire."""
 
 
 class Ratings(TenantRows):
@@ -119,7 +119,7 @@ class Ratings(TenantRows):
         return self.current(agent, -math.inf, public=public).elo
 
     def current(self, agent: str, at: float, *, public: bool = True) -> CurrentRating:
-        """The same, with whether it is provisional at a time."""
+        """One agent's rating, and whether it is provisional at this time."""
         mine, name = self._tenant, make_storable(agent)
         values = (mine, mine, at, name, mine, name, mine, name)
         with self._database.statement() as statements:

@@ -81,7 +81,7 @@ def _find_own(visit: Visit) -> StoredAttempt:
 
 
 def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
-    challenge = visit.services.competition.find_version(attempt)
+    challenge = visit.services.competition.rulings.find_version(attempt)
     return AnswerView(
         title=f"Attempt {attempt.number} at {challenge.title}",
         id=attempt.id,
@@ -100,7 +100,7 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
 
 
 def _find_most_bytes(visit: Visit) -> int:
-    challenge = visit.services.competition.find_version(_find_own(visit).attempt)
+    challenge = visit.services.competition.rulings.find_version(_find_own(visit).attempt)
     return find_most_bytes(challenge.submission)
 
 
@@ -134,7 +134,7 @@ def _look(visit: Visit) -> tuple[StoredAttempt, Payload, Sequence[Finding]]:
             f"the time was up at {format_utc_moment(attempt.expires_at)}",
             hint="what you wrote is still below, to copy; enter again for another attempt",
         )
-    challenge = visit.services.competition.find_version(attempt)
+    challenge = visit.services.competition.rulings.find_version(attempt)
     sent = _read_sent(visit, challenge.submission)
     return known, sent, check_answer(visit.services, known, sent, visit.now)
 

@@ -153,7 +153,7 @@ def gather(visit: Visit) -> ChallengeView:
     send_on_plain_form(visit)
     store, name = visit.app.store, visit.params["challenge"]
     me = visit.get("around") or visit.visitor.agent
-    what_if = try_rule(visit, name, me)  # it may take long, and so is not in the snapshot
+    what_if = try_rule(visit, name, me)  # outside the snapshot: it may take long
     with _read(visit):
         kept, seq, _ = visit.find_newest_challenge(name)
         record = visit.tally.challenges.get(name)
@@ -203,7 +203,7 @@ def gather(visit: Visit) -> ChallengeView:
 
 
 def _read(visit: Visit) -> AbstractContextManager[object]:
-    """Where nothing is stored there is nothing to open, and the challenge is not found."""
+    """Open a read snapshot, if anything is stored."""
     return visit.app.store.read() if visit.app.store.exists else nullcontext()
 
 
@@ -291,14 +291,14 @@ class _Board:
 
     @cached_property
     def _repeated(self) -> bool:
-        """Whether attempts are by the scores that the board is ordered by, and agents are few."""
+        """True if intervals from repeated attempts can be shown: a small live board by score."""
         visit, strategy = self._visit, self._kept.challenge.scoring.strategy
         hidden = visit.public and self._kept.is_frozen(visit.now)
         return strategy == "custom" and not hidden and self.size <= _REPEATED
 
     @property
     def _reach(self) -> int:
-        """How far down the board is read at once for all that the page shows of its top."""
+        """Number of top rows to read at once for podium, page and intervals."""
         page = 0 if self.pager.offset else self.pager.limit
         return max(_PODIUM, page, _REPEATED if self._repeated else 0) + 1
 
