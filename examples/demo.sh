@@ -19,7 +19,7 @@ try 'tally run examples/suites/support-desk.yaml -m replay/careful -q'
 try 'tally runs'
 
 title '4. Another idea of good for the same answers: no model is asked again.'
-try 'tally rescore latest --formula "success_pct - 1000 * total_cost" | grep -E "^(Score|Before):"'
+try 'tally rescore latest --formula "success_pct - 1000 * total_cost" -q'
 
 title '5. Traces from another tool, scored by built-in scorers.'
 try 'tally score tests/fixtures/traces/openinference.pb --scorer no_errors --scorer "word_count(low=1)" -q'

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.docs_tables import list_routes, open_api, write_table
+from scripts.docs_tables import name_roles, read_document, write_table
 
 from tallymark.server import PREFIX
 
@@ -31,16 +31,14 @@ Schema = Mapping[str, Any]
 
 def write_page() -> str:
     """The whole page."""
-    document = open_api().openapi()
-    who = {(method, path): allowed for method, path, allowed, _ in list_routes()}
+    document = read_document()
     parts = [_HEAD]
     tags: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             [tag] = operation.get("tags") or ["others"]
             route = path.removeprefix(PREFIX)
-            allowed = who.get((method.upper(), route), "")
-            tags.setdefault(tag, []).append(_write_route(method.upper(), route, operation, allowed))
+            tags.setdefault(tag, []).append(_write_route(method.upper(), route, operation))
     for tag, routes in tags.items():
         parts += [f"## {tag.capitalize()}\n", *routes]
     parts.append("## Shapes\n")
@@ -49,7 +47,8 @@ def write_page() -> str:
     return "\n".join(parts)
 
 
-def _write_route(method: str, path: str, operation: Schema, allowed: str) -> str:
+def _write_route(method: str, path: str, operation: Schema) -> str:
+    allowed = name_roles(operation)
     does = f"{_describe(operation)}{f' For {allowed}.' if allowed else ''}"
     lines = [f"### {method} {path}\n", f"{does}\n"]
     rows = [_write_parameter(each) for each in operation.get("parameters", ())]

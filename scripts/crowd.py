@@ -98,7 +98,7 @@ class Crowd:
     def add_agent(self, admin: Client, door: str) -> str:
         """A competitor of a door, and its key."""
         handle = f"{door}-{len(self.agents)}"
-        made = admin.accounts.create_key(handle, role="agent", agent=handle, owner=handle)
+        made = admin.keys.add(handle, "agent", agent=handle, owner=handle)
         assert made.secret is not None
         self.agents[handle] = made.secret
         self.doors[door] += 1

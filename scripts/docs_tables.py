@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
-
-from fastapi import FastAPI
-from fastapi.routing import iter_route_contexts
+from typing import Any
 
 from tallymark import sandbox
 from tallymark.challenges import challenge_format, tracks
@@ -24,13 +22,12 @@ from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, S
 from tallymark.formula.formula_names import MAX_NAME, MORE_METRICS, RUN_METRICS
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.parser import FormulaLimits
-from tallymark.http import access
-from tallymark.http.api_route import ApiRoute
 from tallymark.http.problems import CODES
 from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
 from tallymark.server import PREFIX, make_api
+from tallymark.service import callers
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.suites import eval_entries, prompt_entries, suite_format
@@ -109,21 +106,23 @@ def reports() -> str:
 
 
 @lru_cache(maxsize=1)
-def open_api() -> FastAPI:
-    """The API, which takes a while to make."""
-    return make_api(Service(ServiceSettings()))
+def read_document() -> dict[str, Any]:
+    """The OpenAPI document of a server."""
+    return make_api(Service(ServiceSettings())).openapi()
+
+
+def name_roles(operation: Mapping[str, Any]) -> str:
+    """Say in words who may call an operation; nothing where it is open to all."""
+    return _WHO[frozenset(operation["x-roles"])] if "x-roles" in operation else ""
 
 
 def list_routes() -> Iterator[tuple[str, str, str, str]]:
-    """Every route of the API: its method and path, who may, and what it does."""
-    for each in iter_route_contexts(open_api().routes):
-        route = each.original_route
-        if isinstance(route, ApiRoute) and (each.path or "").startswith(PREFIX):
-            who = next(name for roles, name in _WHO.items() if roles == route.allow.roles)
-            does = (route.endpoint.__doc__ or "").partition("\n")[0]
-            path = (each.path or "").removeprefix(PREFIX)
-            for method in sorted(route.methods or ()):
-                yield method, path, who, does
+    """Every route of the API: its method and path, who may call it, and its first sentence."""
+    for path, operations in read_document()["paths"].items():
+        if path.startswith(PREFIX):
+            for method, operation in operations.items():
+                does = operation["description"].partition("\n")[0]
+                yield method.upper(), path.removeprefix(PREFIX), name_roles(operation), does
 
 
 def routes() -> str:
@@ -187,13 +186,14 @@ def problems() -> str:
 
 
 _WHO = {
-    access.ADMINS: "admins",
-    access.ORGANISERS: "organisers",
-    access.REPORTERS: "reporters, organisers",
-    access.COMPETITORS: "agents, organisers",
-    access.TEAM: "all keys but agents'",
-    access.MEMBERS: "all keys",
-    access.PUBLIC: "anybody",
+    callers.ADMINS: "admins",
+    callers.ORGANISERS: "organisers",
+    callers.REPORTERS: "reporters, organisers",
+    callers.COMPETITORS: "agents, organisers",
+    callers.REPORTERS | callers.COMPETITORS: "reporters, agents, organisers",
+    callers.TEAM: "all keys but agents'",
+    callers.MEMBERS: "all keys",
+    callers.PUBLIC: "anybody",
 }
 
 

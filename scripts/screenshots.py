@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import uvicorn
@@ -27,10 +27,11 @@ from scripts.edge_store import LONG, TRACE, fill_edges
 
 from tallymark.server import make_server, name_hosts
 from tallymark.service.app import App
-from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.callers import SESSION_COOKIE
 from tallymark.service.demo import Demo
 from tallymark.service.demo.demo import COMPETITOR
 from tallymark.service.demo.sample_field import BEANS
+from tallymark.service.keys import Keys
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.store import Store
@@ -301,9 +302,9 @@ def open_servers() -> Iterator[dict[Role, Served]]:
 
 def sign_in(service: Service, role: str, agent: str | None = None) -> str:
     """The token of a new session."""
-    admin = Caller("default", "admin", "operator", owner="operator")
-    made = service.accounts.create_key(admin, role=role, owner=agent or "robin", agent=agent)
-    return service.accounts.sign_in(made.text).token or ""
+    named: Any = {"role": role, "owner": agent or "robin", "agent": agent}
+    made = Keys(service.tenant("default")).add("screenshots", **named)
+    return service.accounts.sign_in(str(made.secret)).token or ""
 
 
 def wait_for_run(store: Store) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
 from tallymark.service.accounts import AccountService
-from tallymark.service.callers import Caller
+from tallymark.service.resources import Resources
 from tallymark.store import Store
 
 ADMIN_KEY = "tly_proof-0123456789-abcdefghijklmnopqrstuvwxyz"
@@ -171,11 +171,9 @@ def open_postgres() -> Iterator[str]:
 def set_up(store: Store, challenge: Challenge = CHALLENGE, packed: bytes = b"") -> None:
     """A challenge that takes reports, and no limit on how many."""
     store.challenges.publish(challenge, packed, at=0.0)
-    accounts = AccountService(store)
-    accounts.ensure_admin_key(ADMIN_KEY)
-    operator = Caller("default", "admin", "proof")
+    AccountService(store).ensure_admin_key(ADMIN_KEY)
     limits = dict.fromkeys(("report", "read", "write", "work"), _ENOUGH)
-    accounts.change_settings(operator, limits=limits)
+    Resources.over(store).tenants.change("default", {"limits": limits})
 
 
 def require_as_logged(store: Store, *kinds: str) -> None:

@@ -695,7 +695,7 @@ def add_agents(crowd: Crowd, admin: Client, count: int) -> None:
     for door in crowds.DOORS:
         for number in range(1, count + 1):
             handle = f"{door}-{number}"
-            made = admin.accounts.create_key(handle, role="agent", agent=handle, owner=handle)
+            made = admin.keys.add(handle, "agent", agent=handle, owner=handle)
             assert made.secret is not None
             crowd.agents[handle] = made.secret
 

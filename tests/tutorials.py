@@ -20,7 +20,7 @@ from tests.golden.stage import environment, shared_zygote
 from tests.golden.zygote import Call
 
 from tallymark.server import serve_beside
-from tallymark.service.callers import Caller
+from tallymark.service.keys import Invitations
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 
@@ -94,8 +94,7 @@ def _serve(folder: Path, clock: Callable[[], float]) -> Iterator[list[tuple[str,
     entry = competition.enter("log-detective", "watson")
     answer = runpy.run_path(str(challenges / "log-detective/reference.py"))["solve"](entry.data)
     competition.submit(entry.attempt.id, "watson", answer)
-    owner = Caller("default", "admin", "owner")
-    code = service.accounts.invite(owner, role="agent").text
+    code = str(Invitations(services).add("agent").code)
     with serve_beside(service) as url:
         host = urlsplit(url).netloc
         shown = urlsplit(_SERVER).netloc

@@ -16,6 +16,7 @@ import uvicorn
 from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,7 +24,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tallymark.connections import ConnectionLimits, make_limits
 from tallymark.errors import WorkFailed
 from tallymark.http import (
-    accounts,
     agents,
     attempts,
     boards,
@@ -34,9 +34,9 @@ from tallymark.http import (
     otlp,
     problems,
     reports,
-    settings,
     versus,
 )
+from tallymark.http.api_route import ApiRoute
 from tallymark.http.envelope import Envelope, find_bound
 from tallymark.http.openapi import describe_operations
 from tallymark.http.operation_routes import make_routes
@@ -62,8 +62,6 @@ _ROUTERS = (
     versus,
     reports,
     agents,
-    accounts,
-    settings,
     exports,
 )
 _PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
@@ -155,6 +153,13 @@ def _describe_api(app: FastAPI) -> dict[str, Any]:
     for path, entries in paths.items():
         document["paths"].setdefault(path, {}).update(entries)
     schemas |= components
+    for route in iter_route_contexts(app.routes):
+        original = route.original_route
+        if isinstance(original, ApiRoute) and original.include_in_schema:
+            for method in route.methods or ():
+                entry = document["paths"].get(route.path, {}).get(method.lower())
+                if entry is not None:
+                    entry["x-roles"] = sorted(original.allow.roles)
     app.openapi_schema = document
     return document
 

@@ -89,8 +89,7 @@ def test_an_agent_is_registered_where_anybody_may(tally: Tally, tmp_path: Path) 
     with run_server(str(tmp_path / "tally.db"), workers=0) as server, listening(server) as url:
         words = ("login", url, "--agent", "jane-bot", "--owner", "jane")
         assert "without an invitation" in tally(*words).stderr
-        accounts = server.service.accounts
-        accounts.change_settings(accounts.authenticate(server.keys["ada"]), registration="open")
+        server.v1("ada", "PATCH", "/tenants/default", json={"registration": "open"})
         done = tally(*words)
         assert done.stdout == f"agent jane-bot of jane in tenant default, at {url}\n"
         assert tally("whoami").stdout == done.stdout

@@ -47,7 +47,7 @@ class Field:
 
     def make_agent(self, handle: str) -> str:
         """The key of a new agent."""
-        made = self.admin.accounts.create_key(handle, role="agent", agent=handle, owner=handle)
+        made = self.admin.keys.add(handle, "agent", agent=handle, owner=handle)
         assert made.secret is not None
         return made.secret
 
@@ -94,13 +94,13 @@ def test_an_attempt_is_entered_and_submitted_once(field: Field, fault: Fault) ->
 
 @pytest.mark.parametrize("fault", SENT)
 def test_the_key_of_an_invitation_is_not_lost_with_an_answer(field: Field, fault: Fault) -> None:
-    invited = field.admin.accounts.invite(uses=1)
+    invited = field.admin.invitations.add(uses=1)
     agent = f"invited-{fault.replace(' ', '-')}"
     with Client(field.proxy.url) as client:
         field.proxy.plan(fault, fault)
-        made = client.accounts.accept(str(invited.code), owner=agent, agent=agent)
+        made = client.invitations.accept(str(invited.code), owner=agent, agent=agent)
     with Client(field.server, made.secret) as client:
-        assert client.me().agent == agent
+        assert client.accounts.me().agent == agent
 
 
 @pytest.mark.parametrize("fault", LOSSES)

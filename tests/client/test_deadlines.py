@@ -56,13 +56,13 @@ def dripping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_client_does_not_wait_for_ever(dripping: str) -> None:
     with Client(dripping, "k", timeout=0.3) as client, pytest.raises(WorkFailed, match="in time"):
-        client.me()
+        client.accounts.me()
 
 
 def test_nor_does_one_with_an_event_loop(dripping: str) -> None:
     async def main() -> None:
-        async with AsyncClient(dripping, "k") as client:
-            await client.me(timeout=0.3)
+        async with AsyncClient(dripping, "k", timeout=0.3) as client:
+            await client.accounts.me()
 
     with pytest.raises(WorkFailed, match="in time"):
         asyncio.run(main())

@@ -143,7 +143,7 @@ def test_a_redirect_is_told_and_not_followed() -> None:
     said = r"redirects to https://elsewhere\.example/\S*, and redirects are not followed; .*log in"
     with ask(answer) as client:
         with pytest.raises(WorkFailed, match=said):
-            client.me()
+            client.accounts.me()
         with pytest.raises(WorkFailed, match=said):
             next(iter(client.runs.events("r1")))
     assert asked == ["tally.example", "tally.example"]
@@ -157,14 +157,14 @@ def test_an_answer_without_an_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -
         ask(lambda _: httpx2.Response(200, content=packed, headers=headers)) as client,
         pytest.raises(WorkFailed, match="the server's answer is longer than 1,000 bytes"),
     ):
-        client.me()
+        client.accounts.me()
 
 
 def test_an_answer_that_cannot_be_unpacked_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallymark.client.sync.connection.find_wait", lambda *_: None)
     answer = httpx2.Response(200, stream=Nonsense(), headers={"Content-Encoding": "gzip"})
     with ask(lambda _: answer) as client, pytest.raises(WorkFailed, match="cannot be reached"):
-        client.me()
+        client.accounts.me()
 
 
 class Nonsense(httpx2.SyncByteStream):

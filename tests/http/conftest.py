@@ -17,6 +17,7 @@ import uvicorn
 from sqlalchemy import insert
 from starlette.testclient import TestClient
 from tests.http.route_table import PACKED_CHALLENGE
+from tests.service.account_samples import act, make_key
 
 from tallymark.server import make_server
 from tallymark.service.callers import Caller
@@ -78,20 +79,15 @@ def _make_keys(service: Service) -> dict[str, str]:
         ("charlie", "agent", "charlie"),
         ("victor", "viewer", None),
     )
-    accounts = service.accounts
     for name, role, agent in people:
-        key = accounts.create_key(ada, role=role, name=name, owner=name, agent=agent)
-        made[name] = key.text
-    accounts.create_tenant(ada, "elsewhere")
-    theirs = accounts.for_tenant("elsewhere")
-    otto = Caller("elsewhere", "admin", "otto", owner="otto")
-    made["otto"] = theirs.create_key(otto, role="admin", name="otto", owner="otto").text
-    made["oscar"] = theirs.create_key(
-        otto, role="agent", name="oscar", owner="oscar", agent="oscar"
-    ).text
-    revoked = accounts.create_key(ada, role="admin", name="gone", owner="gone")
-    accounts.revoke_key(ada, revoked.key.id)
-    made["revoked"] = revoked.text
+        made[name] = make_key(service, role, owner=name, agent=agent)
+    tally = act(service, ada)
+    tally.tenants.add("elsewhere")
+    made["otto"] = make_key(service, "admin", "elsewhere", owner="otto")
+    made["oscar"] = make_key(service, "agent", "elsewhere", owner="oscar", agent="oscar")
+    revoked = tally.keys.add("gone", "admin", owner="gone")
+    tally.keys.revoke(revoked.key.id)
+    made["revoked"] = str(revoked.secret)
     made["unknown"] = "tly_" + "z" * 43
     return made
 

@@ -332,7 +332,7 @@ ROUTES = (
         "/invitations",
         ORGANISERS,
         {"role": "agent"},
-        wrong=({"role": "admin"}, {"uses": 0}, {"expires_in_s": -5}, {"uses": "many"}),
+        wrong=({"role": "king"}, {"uses": 0}, {"expires_in_s": -5}, {"uses": "many"}),
     ),
     Row("POST", "/invitations/{invitation}/revoke", ORGANISERS, does=False),
     Row(
@@ -352,6 +352,22 @@ ROUTES = (
         does=False,
     ),
     Row("GET", "/tenants", ("ada",)),
+    Row("GET", "/tenants/default", ("ada",)),
+    Row(
+        "POST",
+        "/tenants",
+        ("ada",),
+        {"name": "acme"},
+        "?validate_only=true",
+        wrong=({}, {"name": "A B"}, {"name": "acme", "settings": {"x": 1}}, []),
+    ),
+    Row(
+        "PATCH",
+        "/tenants/default",
+        ("ada",),
+        {"agents_per_owner": 20},
+        wrong=({"agents_per_owner": 0}, {"agents": 5}, {"registration": "x"}, []),
+    ),
     # Settings
     Row("GET", "/vars", TEAM),
     Row("PUT", "/vars/city", ORGANISERS, {"value": "Paris"}, wrong=({}, {"value": 5}, [])),

@@ -165,8 +165,7 @@ def test_an_attempt_at_a_private_challenge_is_to_nobody_as_if_there_were_none(
 
 
 def test_a_tenants_own_limits_are_kept(server: Server) -> None:
-    accounts = server.service.accounts
-    accounts.change_settings(accounts.authenticate(server.keys["ada"]), limits={"read": 3})
+    server.v1("ada", "PATCH", "/tenants/default", json={"limits": {"read": 3}})
     del server.service.limits
     answered = [server.v1("victor", "GET", "/runs") for _ in range(6)]
     assert [each.status_code for each in answered[-2:]] == [429, 429]

@@ -98,8 +98,7 @@ def test_from_an_invitation_to_a_scored_attempt(server: Server) -> None:
 def test_registration_is_closed_unless_the_tenant_opens_it(server: Server) -> None:
     body = {"agent": "newcomer", "owner": "newcomer"}
     assert server.v1("nobody", "POST", "/agents", json=body).status_code == 403
-    accounts = server.service.accounts
-    accounts.change_settings(accounts.authenticate(server.keys["ada"]), registration="open")
+    server.v1("ada", "PATCH", "/tenants/default", json={"registration": "open"})
     made = server.v1("nobody", "POST", "/agents", json=body)
     assert made.status_code == 201, made.text
     me = as_key(server, made.json()["secret"], "GET", "/me").json()["caller"]

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.conftest import Server, furnish
+from tests.challenges.challenge_folders import folder_with
+from tests.http.conftest import Server, furnish, run_server
 
 from tallymark.challenges.challenge_folder import pack
+from tallymark.service.competition import Competition
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "challenges"
 FIELDS = (
     *("score", "score_breakdown", "result", "submission_warnings", "constraint_violations"),
     *("harness_warning", "rating", "rank"),
 )
+DRAWN = """
+    name: drawn
+    goal: Add up.
+    data: {generate: generate.py}
+    evaluator: {type: deterministic, fields: {sum: {dimension: correctness}}}
+    scoring: {strategy: custom, dimensions: {correctness: 0.8, speed: 0.2}}
+"""
+GENERATE = "def generate(seed): return {'public': {}, 'truth': {'sum': 42}}"
 STEPS = '{"trace_id": "t-1", "output": "x"}'
 
 
@@ -75,6 +86,47 @@ def test_a_submission_is_answered_with_the_fields_of_the_document(sums: Server) 
     assert (document["submission_warnings"], document["constraint_violations"]) == ([], [])
     assert document["rating"]["after"] > document["rating"]["before"]
     assert document["rank"] == 1
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[Server]:
+    """A server without workers: what waits is scored when the test says so."""
+    with run_server(str(tmp_path / "tally.db"), workers=0) as running:
+        furnish(running)
+        yield running
+
+
+def count_matches(server: Server) -> int:
+    told = server.v1("bob", "GET", "/agents/bob").json()
+    return int(told["agent"]["elo"]["matches"])
+
+
+@pytest.mark.parametrize("name", ["sums", "drawn"])
+@pytest.mark.parametrize("again", ["settled", "sent again"])
+def test_what_of_ours_fails_before_the_score_leaves_the_attempt_waiting(
+    idle: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, again: str
+) -> None:
+    """Its answer is stored first, and no job is needed to score it later."""
+    if name == "drawn":
+        drawn = folder_with(tmp_path / name, DRAWN, {"generate.py": GENERATE})
+        kind = {"Content-Type": "application/vnd.tallymark.challenge"}
+        path = "/challenges?force=true"
+        assert idle.v1("alice", "POST", path, content=pack(drawn), headers=kind).is_success
+    matches, attempt = count_matches(idle), enter(idle, name=name)
+    with monkeypatch.context() as broken:
+        broken.setattr(Competition, "_evaluate", lambda *_: 1 / 0)
+        told = submit(idle, "bob", attempt, {"sum": 42})
+    assert (told.status_code, told.json()["job"], told.json()["rating"]) == (202, None, None)
+    waiting = idle.v1("bob", "GET", f"/attempts/{attempt}").json()["attempt"]
+    assert (waiting["state"], "an error of ours" in waiting["waiting"]) == ("submitted", True)
+    assert count_matches(idle) == matches
+    if again == "settled":
+        idle.service.tenant("default").competition.settle()
+    else:
+        assert submit(idle, "bob", attempt, {"sum": 42}).json()["result"] == "win"
+    done = idle.v1("bob", "GET", f"/attempts/{attempt}").json()["attempt"]
+    assert (done["state"], done["result"], done["waiting"]) == ("scored", "win", None)
+    assert count_matches(idle) == matches + 1
 
 
 def test_an_attempt_is_submitted_once(sums: Server) -> None:

@@ -11,8 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.http.conftest import Server
 
-from tallymark.http.envelope import BODIES
 from tallymark.server import make_server
+from tallymark.service.limits import BODIES
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.http.conftest import ADA
+from tests.service.account_samples import act, make_key
 
 from tallymark.server import make_server
 from tallymark.service.limits import RateLimits
@@ -79,16 +80,15 @@ def test_wrong_keys_lock_nobody_else_out(service: Service, through: TestClient) 
 
 
 def test_good_keys_do_not_count_as_tries(service: Service, through: TestClient) -> None:
-    made = service.accounts.authenticate(ADA)
     for number in range(70):
         owner = f"viewer-{number}"
-        key = service.accounts.create_key(made, role="viewer", owner=owner).text
+        key = make_key(service, "viewer", owner=owner)
         assert sign_in(through, key, "203.0.113.9") == 303
 
 
 def test_registrations_are_counted_for_the_client(service: Service, through: TestClient) -> None:
     admin = service.accounts.authenticate(ADA)
-    service.accounts.change_settings(admin, registration="open")
+    act(service, admin).tenants.change("default", {"registration": "open"})
 
     def register(number: int, address: str) -> int:
         body = {"agent": f"agent-{number}", "owner": f"owner-{number}"}
@@ -116,10 +116,11 @@ def test_who_the_proxy_names_is_believed_from_it_alone(through: TestClient) -> N
 
 def test_limits_are_not_evaded_by_rotating_a_key(service: Service, through: TestClient) -> None:
     admin = service.accounts.authenticate(ADA)
-    made = service.accounts.create_key(admin, role="agent", agent="eve", owner="eve")
+    keys = act(service, admin).keys
+    made = keys.add("ci", "agent", agent="eve", owner="eve")
     answers = []
     for _ in range(3):
-        headers = {"Authorization": f"Bearer {made.text}"}
+        headers = {"Authorization": f"Bearer {made.secret}"}
         answers += [through.get("/api/v1/ratings", headers=headers).status_code for _ in range(60)]
-        made = service.accounts.rotate_key(admin, made.key.id)
+        made = keys.rotate(made.key.id, overlap_s=0)
     assert answers == [200] * 120 + [429] * 60

@@ -11,8 +11,7 @@ import pytest
 from tests.http.conftest import Server, run_server
 
 from tallymark.errors import Busy
-from tallymark.http.envelope import BODIES, VALUES
-from tallymark.service.limits import MemoryBudget
+from tallymark.service.limits import BODIES, VALUES, MemoryBudget
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from tests.service.account_samples import act, make_key
 from tests.store.contest_samples import a_challenge, quick_store
 
 from tallymark.challenges.attempt import Metrics, Payload
 from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn
 from tallymark.service.accounts import AccountService
-from tallymark.service.callers import KEY_ROLES, Caller
+from tallymark.service.app import App
+from tallymark.service.callers import KEY_ROLES, Caller, Role
+from tallymark.service.keys import give_agent
+from tallymark.service.service import Service
+from tallymark.service.settings import ServiceSettings
 from tallymark.store import Store
+
+EVE = Caller("default", "anonymous", "anonymous", address="192.0.2.7")
 
 
 @pytest.fixture
@@ -21,8 +29,15 @@ def store(empty_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def accounts(store: Store) -> AccountService:
-    return AccountService(store, clock=lambda: 1000.0)
+def service(store: Store) -> Service:
+    made = Service(ServiceSettings(), clock=lambda: 1000.0)
+    made.app = App.over(store)
+    return made
+
+
+@pytest.fixture
+def accounts(service: Service) -> AccountService:
+    return service.accounts
 
 
 @pytest.fixture
@@ -31,106 +46,106 @@ def operator(accounts: AccountService) -> Caller:
 
 
 def test_a_key_of_one_tenant_manages_nothing_of_another(
-    accounts: AccountService, operator: Caller
+    service: Service, accounts: AccountService, operator: Caller
 ) -> None:
-    ours = accounts.authenticate(accounts.create_tenant(operator, "ours").text)
-    accounts.create_tenant(operator, "theirs")
-    theirs = accounts.for_tenant("theirs")
-    key = theirs._store.keys.all()[0]
-    assert theirs.list_keys(ours) == []
-    for act in (
-        lambda: theirs.get_key(ours, key.id),
-        lambda: theirs.revoke_key(ours, key.id),
-        lambda: theirs.rotate_key(ours, key.id),
-        lambda: accounts.for_tenant("ours").revoke_key(ours, key.id),
-        lambda: theirs.create_key(ours, role="viewer"),
-        lambda: theirs.invite(ours),
-        lambda: theirs.list_invitations(ours),
-        lambda: theirs.change_settings(ours, registration="open"),
-        lambda: theirs.give_agent(ours, "bot-a", "eve"),
+    tenants = act(service, operator).tenants
+    ours = accounts.authenticate(str(tenants.add("ours").secret))
+    key = tenants.add("theirs").key
+    theirs, own = act(service, ours, "theirs"), act(service, ours)
+    assert theirs.keys.list().items == []
+    for work in (
+        lambda: theirs.keys.revoke(key.id),
+        lambda: theirs.keys.rotate(key.id),
+        lambda: own.keys.revoke(key.id),
+        lambda: theirs.keys.add("ci"),
+        theirs.invitations.add,
+        theirs.invitations.list,
+        lambda: own.tenants.get("theirs"),
+        lambda: own.tenants.change("theirs", {"registration": "open"}),
+        lambda: theirs.tenants.change("theirs", {"registration": "open"}),
+        lambda: give_agent(service.tenant("theirs"), ours, "bot-a", "eve"),
     ):
         with pytest.raises((NotFound, NotAllowed)):
-            act()
-    assert theirs._store.keys.all() == [key]
+            work()
+    assert service.tenant("theirs").store.keys.all() == [key]
 
 
 def test_a_revoked_key_cannot_be_rotated_back_to_life(
-    accounts: AccountService, operator: Caller
+    service: Service, accounts: AccountService, operator: Caller
 ) -> None:
-    made = accounts.create_key(operator, role="viewer")
-    viewer = accounts.authenticate(made.text)
-    accounts.revoke_key(operator, made.key.id)
+    made = act(service, operator).keys.add("ci")
+    viewer = accounts.authenticate(str(made.secret))
+    act(service, operator).keys.revoke(made.key.id)
     with pytest.raises(Conflict, match="is revoked or expired"):
-        accounts.rotate_key(viewer, made.key.id)
+        act(service, viewer).keys.rotate(made.key.id)
     with pytest.raises(NotSignedIn):
-        accounts.sign_in(made.text)
+        accounts.sign_in(str(made.secret))
 
 
 def test_an_agent_is_not_taken_from_its_owner_by_a_key_or_an_invitation(
-    accounts: AccountService, operator: Caller, store: Store
+    service: Service, operator: Caller, store: Store
 ) -> None:
-    accounts.create_key(operator, role="agent", owner="bob", agent="bobs-bot")
-    invited = accounts.invite(operator)
+    tally = act(service, operator)
+    tally.keys.add("ci", "agent", owner="bob", agent="bobs-bot")
+    invited = tally.invitations.add()
     with pytest.raises(Conflict):
-        accounts.create_key(operator, role="agent", owner="eve", agent="bobs-bot")
+        tally.keys.add("ci", "agent", owner="eve", agent="bobs-bot")
     # The second one looks like it, and would be taken for it.
     for handle in ("bobs-bot", "b0bs-bot"):
         with pytest.raises(InvalidInput):
-            accounts.accept_invitation(invited.text, owner="eve", agent=handle)
+            act(service, EVE).invitations.accept(str(invited.code), "eve", handle)
     assert store.agents.get("bobs-bot").owner == "bob"
     assert [each.handle for each in store.agents.all()] == ["bobs-bot"]
 
 
-def test_nobody_registers_as_an_owner_who_is_known(
-    accounts: AccountService, operator: Caller
-) -> None:
-    accounts.change_settings(operator, registration="open")
-    accounts.create_key(operator, role="viewer", owner="alice")
-    eve = Caller("default", "anonymous", "anonymous", address="192.0.2.7")
+def test_nobody_registers_as_an_owner_who_is_known(service: Service, operator: Caller) -> None:
+    act(service, operator).tenants.change("default", {"registration": "open"})
+    make_key(service, "viewer", owner="alice")
     for owner in ("alice", "operator"):
         with pytest.raises(Conflict, match="there is an owner"):
-            accounts.register(eve, owner=owner, agent="eves-bot")
+            act(service, EVE).accounts.register("eves-bot", owner)
 
 
 def test_an_owner_of_another_tenant_is_not_known_here(
-    accounts: AccountService, operator: Caller
+    service: Service, accounts: AccountService, operator: Caller
 ) -> None:
-    accounts.change_settings(operator, registration="open")
-    boss = accounts.authenticate(accounts.create_tenant(operator, "theirs").text)
-    accounts.create_key(operator, role="viewer", owner="alice")
-    alice = accounts.for_tenant("theirs").create_key(boss, role="viewer", owner="alice")
-    caller = accounts.authenticate(alice.text, "192.0.2.7")
+    tenants = act(service, operator).tenants
+    tenants.change("default", {"registration": "open"})
+    tenants.add("theirs")
+    make_key(service, "viewer", owner="alice")
+    text = make_key(service, "viewer", "theirs", owner="alice")
+    caller = accounts.authenticate(text, "192.0.2.7")
     with pytest.raises(Conflict, match="there is an owner 'alice' already"):
-        accounts.register(caller, owner="alice", agent="alices-bot")
+        act(service, caller, "default").accounts.register("alices-bot", "alice")
 
 
 @pytest.mark.parametrize("role", [each for each in KEY_ROLES if each != "admin"])
 def test_nobody_makes_oneself_more_than_one_is(
-    accounts: AccountService, operator: Caller, role: str
+    service: Service, accounts: AccountService, operator: Caller, role: Role
 ) -> None:
     agent = "bobs-bot" if role == "agent" else None
-    made = accounts.create_key(operator, role=role, owner="bob", agent=agent)
-    caller = accounts.authenticate(made.text)
+    caller = accounts.authenticate(make_key(service, role, owner="bob", agent=agent))
+    wanted: Any
     for wanted in ("admin", "organiser"):
         with pytest.raises(NotAllowed):
-            accounts.create_key(caller, role=wanted)
+            act(service, caller).keys.add("ci", wanted)
         with pytest.raises(NotAllowed):
-            accounts.invite(caller, role=wanted)
-    rotated = accounts.rotate_key(caller, made.key.id)
-    assert accounts.authenticate(rotated.text).role == role
+            act(service, caller).invitations.add(wanted)
+    rotated = act(service, caller).keys.rotate(caller.key_id or "")
+    assert accounts.authenticate(str(rotated.secret)).role == role
 
 
 def test_an_invitation_is_no_key_and_a_key_is_no_session(
-    accounts: AccountService, operator: Caller
+    service: Service, accounts: AccountService, operator: Caller
 ) -> None:
-    invited = accounts.invite(operator)
-    made = accounts.create_key(operator, role="viewer")
-    signed = accounts.sign_in(made.text)
-    accounts.resume(signed.token or "")
-    for text in (invited.text, signed.token or ""):
+    code = str(act(service, operator).invitations.add().code)
+    key = make_key(service, "viewer")
+    token = accounts.sign_in(key).token or ""
+    accounts.resume(token)
+    for text in (code, token):
         with pytest.raises(NotSignedIn, match="this is no key"):
             accounts.authenticate(text)
-    for text in (invited.text, made.text):
+    for text in (code, key):
         with pytest.raises(NotSignedIn):
             accounts.resume(text)
 

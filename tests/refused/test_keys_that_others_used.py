@@ -58,8 +58,8 @@ def test_whoever_comes_later_is_not_refused_for_a_key_of_somebody_else(
         address = path.removeprefix("/api/v1")
         for name in ("name", "run", "attempt", "job", "key", "invitation", "handle", "side"):
             address = address.replace(f"{{{name}}}", known.get(name, "none"))
-        send(server, first, address, {"x": 1})
-        theirs = send(server, "alice", address, {"y": 2})
+        send(server, first, address, {"x": 1}, key=address)
+        theirs = send(server, "alice", address, {"y": 2}, key=address)
         assert theirs.status_code != 409, (address, theirs.text)
-        own = send(server, "alice", address, {"y": 2}, key="another")
+        own = send(server, "alice", address, {"y": 2}, key=f"another {address}")
         assert theirs.status_code == own.status_code, address

@@ -29,6 +29,7 @@ from tallymark.errors import ModelError
 from tallymark.models import Message, Request
 from tallymark.models import public_addresses as addresses
 from tallymark.service.app import App
+from tallymark.service.resources import Resources
 from tallymark.service.workers import KINDS, JobKind, Task, Workers
 from tallymark.store.jobs.jobs import NewJob
 
@@ -75,7 +76,7 @@ def test_an_owner_leaves_a_worker_to_others(app: App) -> None:
 
 
 def test_a_tenant_leaves_a_worker_to_others(app: App) -> None:
-    app.accounts.create_tenant(app.accounts.authenticate(_make_key(app)), "acme")
+    Resources.over(app.store).tenants.add("acme")
     slow = [("acme", f"owner-{number}") for number in range(4)]
     assert len(play(app, 2, slow, ("default", "bob"))) == 1
 

@@ -20,11 +20,13 @@ from tests.http.conftest import Unlimited
 from tests.http.test_attempts import EXAMPLES
 from tests.postgres import Postgres
 from tests.refused.two_worlds import SUMS
+from tests.service.account_samples import make_key
 from tests.store.contest_samples import quick_store
 
 from tallymark.challenges.challenge_folder import pack
 from tallymark.server import make_server
-from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.callers import SESSION_COOKIE
+from tallymark.service.keys import Tenants
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.rule_work import RuleWork
 from tallymark.service.service import Service
@@ -61,14 +63,11 @@ class Player:
         self.keys: dict[str, str] = {}
         draws = itertools.count(1)
         service.tenant(tenant).competition._draw = lambda: next(draws)
-        accounts = service.accounts.for_tenant(tenant)
-        boss = Caller(tenant, "admin", "boss", owner="boss")
         for name, role in (("admin", "admin"), ("bob", "agent"), ("eve", "agent")):
             agent = name if role == "agent" else None
             clock[0] += 1  # lists of keys are ordered by time
-            made = accounts.create_key(boss, role=role, name=name, owner=name, agent=agent)
-            self.keys[name] = made.text
-        self.session = accounts.sign_in(self.keys["admin"]).token or ""
+            self.keys[name] = make_key(service, role, tenant, owner=name, agent=agent)
+        self.session = service.accounts.sign_in(self.keys["admin"]).token or ""
 
     def ask(self, who: str, method: str, path: str, **more: Any) -> Any:
         """Ask for somebody, and note the answer."""
@@ -215,8 +214,7 @@ def live(url: str, observer: str, traffic: int, sums: bytes) -> list[str]:
     service = Service(ServiceSettings(db=url, workers=0), clock=lambda: clock[0])
     service.limits = Unlimited()
     with TestClient(make_server(service), base_url="http://tally.test") as client:
-        operator = Caller("default", "admin", "operator", owner="operator")
-        service.accounts.create_tenant(operator, "elsewhere")
+        Tenants(service.tenant("default")).add("elsewhere")
         players = {each: Player(client, service, clock, each) for each in TENANTS}
         mine = players.pop(observer)
         (busy,) = players.values()

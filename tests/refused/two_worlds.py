@@ -19,10 +19,12 @@ from typing import Any
 import msgspec
 from starlette.testclient import TestClient
 from tests.http.conftest import Unlimited
+from tests.service.account_samples import make_key
 
 from tallymark.challenges.challenge_folder import pack
 from tallymark.server import make_server
-from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.callers import SESSION_COOKIE
+from tallymark.service.keys import Tenants
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.web.site import PAGES
@@ -134,20 +136,16 @@ def open_world(url: str) -> Iterator[World]:
 
 def _make_keys(world: World) -> None:
     accounts = world.service.accounts
-    operator = Caller("default", "admin", "operator", owner="operator")
-    accounts.create_tenant(operator, ELSEWHERE)
+    Tenants(world.service.tenant("default")).add(ELSEWHERE)
     people = [("organiser", "organiser", None), ("dave", "agent", "dave")]
     people += [(who, role, who if role == "agent" else None) for who, role in ROLES.items() if role]
     people += [("busy", "admin", None)]
     for name, role, agent in people:
         there = name in ("foreign", "busy")
         tenant = ELSEWHERE if there else "default"
-        boss = Caller(tenant, "admin", "operator", owner="operator")
-        made = accounts.for_tenant(tenant).create_key(
-            boss, role=role, name=name, owner=name, agent=agent
-        )
-        world.keys[name] = made.text
-        world.sessions[name] = accounts.sign_in(made.text).token or ""
+        key = make_key(world.service, role, tenant, owner=name, agent=agent)
+        world.keys[name] = key
+        world.sessions[name] = accounts.sign_in(key).token or ""
 
 
 def _play(world: World, secrets: Secrets) -> None:

@@ -13,9 +13,7 @@ from tests.traces.otlp_samples import as_json, span
 
 from tallymark.errors import WorkFailed
 from tallymark.service import keeper as keeping
-from tallymark.service.accounts import AccountService
 from tallymark.service.app import App
-from tallymark.service.callers import Caller
 from tallymark.service.keeper import Keeper
 from tallymark.service.resources import Resources
 from tallymark.service.trace_intake import TraceIntake
@@ -28,7 +26,7 @@ from tallymark.traces.trace_query import TraceQuery
 def app(tmp_path: Path) -> Iterator[App]:
     app = App(str(tmp_path / "tally.db"))
     app.store.prepare()
-    AccountService(app.store).create_tenant(Caller("default", "admin", "ada"), "other")
+    Resources.over(app.store).tenants.add("other")
     yield app
     app.close()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.service.account_samples import act
 
 from tallymark.challenges.attempt import Metrics
 from tallymark.challenges.challenge import Challenge, Evaluator, ScoringRule
@@ -70,7 +71,7 @@ def test_the_writer_is_counted(service: Service) -> None:
 def test_a_tenants_own_limits_hold(service: Service) -> None:
     reporter = Caller("default", "reporter", "rita", key_id="k1")
     usual = service.limits.find_limit(reporter, "report")
-    service.accounts.change_settings(OPERATOR, limits={"report": 7})
+    act(service, OPERATOR).tenants.change("default", {"limits": {"report": 7}})
     assert service.limits.find_limit(reporter, "report") == 7
     assert usual > 7
 

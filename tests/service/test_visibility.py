@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.http.conftest import Server, publish, run_server
 from tests.http.route_table import PACKED_CHALLENGE
+from tests.service.account_samples import make_key
 
 ORGANISER, REPORTER = "alice.secret@example.com", "bob.secret@example.com"
 
@@ -17,13 +18,11 @@ ORGANISER, REPORTER = "alice.secret@example.com", "bob.secret@example.com"
 def contest(tmp_path: Path) -> Iterator[Server]:
     """Two who organise and report have addresses of mail for names."""
     with run_server(str(tmp_path / "tally.db"), workers=0) as running:
-        accounts = running.service.accounts
-        ada = accounts.authenticate(running.keys["ada"])
         for name, role, owner in (
             ("alice", "organiser", ORGANISER),
             ("rita", "reporter", REPORTER),
         ):
-            running.keys[name] = accounts.create_key(ada, role=role, owner=owner).text
+            running.keys[name] = make_key(running.service, role, owner=owner)
         publish(running, name="open", scoring_formula="rating", visibility="public")
         publish(running, name="shut", scoring_formula="rating")
         yield running

@@ -61,7 +61,7 @@ def count_traces(one_more: WithOneMore, *arguments: str) -> int:
 
 def read_count(document: str) -> int:
     (run,) = json.loads(document)["runs"]
-    return run["passed"] + run["failed"] + run["errors"]
+    return int(run["passed"] + run["failed"] + run["errors"])
 
 
 def test_files_of_a_new_dialect_are_known_by_their_content(one_more: WithOneMore) -> None:

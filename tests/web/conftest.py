@@ -16,13 +16,15 @@ import uvicorn
 from httpx2 import Response
 from playwright.sync_api import Browser, sync_playwright
 from starlette.testclient import TestClient
+from tests.service.account_samples import make_key
 from tests.store.contest_samples import quick_store
 from tests.web.page_samples import NOW, ODD, fill_store
 
 from tallymark.errors import Conflict
 from tallymark.server import make_server, name_hosts
 from tallymark.service.app import App
-from tallymark.service.callers import SESSION_COOKIE, Caller
+from tallymark.service.callers import SESSION_COOKIE
+from tallymark.service.keys import Tenants
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.store import Store
@@ -110,14 +112,11 @@ def sign_in(
     owner: str = "somebody",
 ) -> str:
     """The token of a new session, by a new key."""
-    operator = Caller("default", "admin", "operator", owner="operator")
     if tenant != "default":
         with suppress(Conflict):
-            service.accounts.create_tenant(operator, tenant)
-    admin = Caller(tenant, "admin", "operator", owner="operator")
-    accounts = service.accounts.for_tenant(tenant)
-    made = accounts.create_key(admin, role=role, owner=agent or owner, agent=agent)
-    token = service.accounts.sign_in(made.text).token
+            Tenants(service.tenant("default")).add(tenant)
+    key = make_key(service, role, tenant, owner=agent or owner, agent=agent)
+    token = service.accounts.sign_in(key).token
     assert token is not None
     return token
 

@@ -21,6 +21,7 @@ from playwright.sync_api import (
     Request,
 )
 from tests.cli.tally_process import Tally
+from tests.service.account_samples import make_key
 from tests.web.conftest import make_service, open_app, serve, serve_service
 from tests.web.page_samples import (
     DAY,
@@ -408,11 +409,10 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(
         service = make_service(app)
         service.live._checking_s = 0.1
         with serve_service(service) as address, closing(browser.new_context()) as context:
-            admin = Caller("default", "admin", "operator", owner="operator")
-            key = service.accounts.create_key(admin, role="organiser", owner="alice")
+            key = make_key(service, "organiser", owner="alice")
             page, board = context.new_page(), context.new_page()
             page.set_default_timeout(15_000)
-            use_key(page, address, key.text)
+            use_key(page, address, key)
             page.goto(f"{address}/organiser/challenges/bean-counter")
             page.wait_for_selector("#tip", state="attached")
             page.fill("#freeze-why", "the last hour")
@@ -427,7 +427,7 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(
             assert app.store.challenges.find("bean-counter").held_at is None
             with context.expect_page() as opened:
                 page.click("text=Sign in again")
-            use_key(opened.value, address, key.text)
+            use_key(opened.value, address, key)
             page.bring_to_front()
             page.click("button:has-text('Freeze')")
             page.wait_for_selector("text=stands still")

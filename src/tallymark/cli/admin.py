@@ -13,21 +13,18 @@ from tallymark.cli.operator_session import (
     JsonOption,
     OfTenant,
     find_seconds,
-    open_accounts,
     open_organising,
+    open_tenant,
     read_duration,
+    require_shown,
 )
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import Table, format_moment, format_number, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tallymark.desk.organising import MadeKey
-    from tallymark.service.accounts import NewKey
-    from tallymark.store.accounts.keys import KeyRecord
-    from tallymark.store.accounts.tenants import TenantSettings
+    from tallymark.service.keys import Key, NewKey, TenantSettings
+    from tallymark.store.kept_days import Retention
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -112,13 +109,10 @@ def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Make a key. It is printed now, and never again."""
-    from tallymark.desk.organising import WantedKey
-
-    seconds = find_seconds(expires)
-    wanted = WantedKey(role=role, name=name, owner=owner, agent=agent, expires_in_s=seconds)
-    with open_organising(db, server, tenant) as desk:
-        made = desk.create_key(wanted)
-    _tell_key(made, as_json)
+    wanted: Any = {"role": role, "owner": owner, "agent": agent}
+    with open_tenant(db, server, tenant) as tally:
+        made = tally.keys.add(name or agent or role, **wanted, expires_in_s=find_seconds(expires))
+    _print_key(made, as_json)
 
 
 @keys_app.command("list")
@@ -130,11 +124,13 @@ def list_keys(
     as_json: JsonOption = False,
 ) -> None:
     """List keys, the revoked and the expired too; the keys themselves are known to nobody."""
-    with open_organising(db, server, tenant) as desk:
-        found = desk.list_keys(owner=owner)
+    import msgspec
+
+    with open_tenant(db, server, tenant) as tally:
+        found = tally.keys.list(owner=owner).items
     now = time.time()
     if as_json:
-        print_json({"keys": [_describe_key(each, now) for each in found]})
+        print_json({"keys": msgspec.to_builtins(found)})
     elif found:
         heads = ("KEY_ID", "STATE", "ROLE", "OWNER", "AGENT", "NAME", "MADE (UTC)", "USED (UTC)")
         rows = [_make_key_row(each, now) for each in found]
@@ -159,9 +155,9 @@ def rotate_key(  # noqa: PLR0913, PLR0917 (as above)
 ) -> None:
     """Make a key in the place of another. It is printed now, and never again."""
     seconds = 0.0 if overlap is None else read_duration(overlap)
-    with open_organising(db, server, tenant) as desk:
-        made = desk.rotate_key(key_id, overlap_s=seconds, expires_in_s=find_seconds(expires))
-    _tell_key(made, as_json)
+    with open_tenant(db, server, tenant) as tally:
+        made = tally.keys.rotate(key_id, overlap_s=seconds, expires_in_s=find_seconds(expires))
+    _print_key(made, as_json)
 
 
 @keys_app.command("revoke")
@@ -173,10 +169,12 @@ def revoke_key(
     as_json: JsonOption = False,
 ) -> None:
     """Let a key open nothing any more; running servers follow within seconds."""
-    with open_organising(db, server, tenant) as desk:
-        revoked = desk.revoke_key(key_id)
+    import msgspec
+
+    with open_tenant(db, server, tenant) as tally:
+        revoked = tally.keys.revoke(key_id)
     if as_json:
-        print_json({"key": _describe_key(revoked, time.time())})
+        print_json({"key": msgspec.to_builtins(revoked)})
     else:
         say(f"{key_id} is revoked.")
 
@@ -190,15 +188,16 @@ def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
     limit: Limits = None,
     keep: Keep = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tenant. The key of its first admin is printed now, and never again."""
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
     ) | _read_keep(keep, None)
-    with open_accounts(db, "default") as (accounts, caller):
-        made = accounts.create_tenant(caller, name, changes)
-    _tell_key(made, as_json)
+    with open_tenant(db, server) as tally:
+        made = tally.tenants.add(name, changes)
+    _print_key(made, as_json)
 
 
 @tenants_app.command("set")
@@ -210,6 +209,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     limit: Limits = None,
     keep: Keep = None,
     db: Db = None,
+    server: Server = None,
     as_json: JsonOption = False,
 ) -> None:
     """Change what a tenant allows."""
@@ -220,24 +220,25 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
         raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
     import msgspec
 
-    with open_accounts(db, "default") as (accounts, caller):
-        account = accounts.for_tenant(name)
-        changes |= _read_keep(keep, account.find_settings(name))
-        settings = msgspec.to_builtins(account.change_settings(caller, **changes))
+    with open_tenant(db, server) as tally:
+        if keep:
+            changes |= _read_keep(keep, tally.tenants.get(name).settings)
+        tenant = tally.tenants.change(name, changes)
     if as_json:
-        print_json({"tenant": {"name": name, **_describe_settings(settings)}})
+        print_json({"tenant": msgspec.to_builtins(tenant)})
     else:
-        say(f"{name}: {_write_settings(settings)}")
+        say(f"{name}: {_write_settings(tenant.settings)}")
 
 
 @tenants_app.command("list")
 def list_tenants(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
     """List tenants with what they allow."""
-    with open_organising(db, server) as desk:
-        found = desk.list_tenants()
+    import msgspec
+
+    with open_tenant(db, server) as tally:
+        found = tally.tenants.list().items
     if as_json:
-        items = [{"name": each.name, **_describe_settings(each.settings)} for each in found]
-        print_json({"tenants": items})
+        print_json({"tenants": msgspec.to_builtins(found)})
     elif found:
         rows = [(each.name, _write_settings(each.settings)) for each in found]
         say(Table(("TENANT", "ALLOWS"), rows, wrap=("ALLOWS",)))
@@ -299,30 +300,26 @@ def give_agent(
     say(f"{agent} is nobody's." if whose is None else f"{agent} is {whose}'s.")
 
 
-def _tell_key(made: NewKey | MadeKey, as_json: bool) -> None:
+def _print_key(made: NewKey, as_json: bool) -> None:
     """The key alone on stdout, for scripts."""
-    key = made.key
+    import msgspec
+
+    key, secret = made.key, require_shown(made.secret, f"tally admin keys rotate {made.key.id}")
     if as_json:
-        print_json({"key": {**_describe_key(key, key.created_at), "secret": made.text}})
+        print_json(msgspec.to_builtins(made))
         return
-    say(made.text)
+    say(secret)
     whose = f"{key.role} {key.owner}" if key.agent is None else f"agent {key.agent} of {key.owner}"
     say(f"{key.id}, for {whose} in tenant {key.tenant}; it is shown only now", err=True)
 
 
-def _describe_key(key: KeyRecord, now: float) -> dict[str, Any]:
-    import msgspec
-
-    return {**msgspec.structs.asdict(key), "state": _find_state(key, now)}
-
-
-def _find_state(key: KeyRecord, now: float) -> str:
+def _find_state(key: Key, now: float) -> str:
     if key.revoked_at is not None:
         return "revoked"
     return "valid" if key.is_valid(now) else "expired"
 
 
-def _make_key_row(key: KeyRecord, now: float) -> tuple[str, ...]:
+def _make_key_row(key: Key, now: float) -> tuple[str, ...]:
     return (
         key.id,
         _find_state(key, now),
@@ -366,32 +363,25 @@ def _read_keep(texts: list[str] | None, before: TenantSettings | None) -> dict[s
     return {"retention": changed} if texts else {}
 
 
-def _describe_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of traces are shown by `tally traces settings`."""
-    return {name: value for name, value in settings.items() if name != "traces"}
-
-
-def _write_settings(settings: Mapping[str, Any]) -> str:
-    limits = [f"{name} {count:,} a minute" for name, count in settings["limits"].items()]
+def _write_settings(settings: TenantSettings) -> str:
+    limits = [f"{name} {count:,} a minute" for name, count in settings.limits.items()]
     return ", ".join(
         [
-            f"registration {settings['registration']}",
-            f"{settings['agents_per_owner']:,} agents per owner",
-            f"{settings['registrations_per_address']:,} registrations a day per address",
+            f"registration {settings.registration}",
+            f"{settings.agents_per_owner:,} agents per owner",
+            f"{settings.registrations_per_address:,} registrations a day per address",
             *limits,
-            *_write_retention(settings),
+            *_write_retention(settings.retention),
         ]
     )
 
 
-def _write_retention(settings: Mapping[str, Any]) -> list[str]:
+def _write_retention(retention: Retention) -> list[str]:
     """What is kept for other than the usual time."""
     import msgspec
 
-    from tallymark.store.kept_days import Retention
-
-    usual = msgspec.structs.asdict(Retention())
-    found: Mapping[str, float | None] = settings.get("retention") or {}
+    usual = msgspec.structs.asdict(type(retention)())
+    found: dict[str, float | None] = msgspec.structs.asdict(retention)
     return [
         f"{kind} kept {'for ever' if days is None else f'{format_number(days)} days'}"
         for kind, days in found.items()

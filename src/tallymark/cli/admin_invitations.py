@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallymark.cli.app_session import Db, Server
-from tallymark.cli.operator_session import JsonOption, OfTenant, find_seconds, open_organising
+from tallymark.cli.operator_session import (
+    JsonOption,
+    OfTenant,
+    find_seconds,
+    open_tenant,
+    require_shown,
+)
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, say
 
 if TYPE_CHECKING:
-    from tallymark.store.accounts.invitations import Invitation
+    from tallymark.service.keys import Invitation
 
 app = typer.Typer(no_args_is_help=True, help="Invitations: to a key, for whoever is given one.")
 
@@ -38,15 +44,17 @@ def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Make an invitation. It is printed now, and never again."""
-    seconds = find_seconds(expires)
-    with open_organising(db, server, tenant) as desk:
-        made = desk.invite(role=role, owner=owner, uses=uses, expires_in_s=seconds)
+    import msgspec
+
+    wanted: Any = {"role": role, "owner": owner, "uses": uses}
+    with open_tenant(db, server, tenant) as tally:
+        made = tally.invitations.add(**wanted, expires_in_s=find_seconds(expires))
     found = made.invitation
+    code = require_shown(made.code, f"tally admin invitations revoke {found.id}")
     if as_json:
-        told = _describe(found, found.created_at) | {"secret": made.text}
-        print_json({"invitation": told})
+        print_json(msgspec.to_builtins(made))
         return
-    say(made.text)
+    say(code)
     whom = "whoever has it" if found.owner is None else found.owner
     say(
         f"{found.id}, to a key for {role} in tenant {found.tenant}, for {whom},"
@@ -63,11 +71,13 @@ def list_invitations(
     as_json: JsonOption = False,
 ) -> None:
     """List invitations, those too that nobody can accept any more."""
-    with open_organising(db, server, tenant) as desk:
-        found = desk.list_invitations()
+    import msgspec
+
+    with open_tenant(db, server, tenant) as tally:
+        found = tally.invitations.list().items
     now = time.time()
     if as_json:
-        print_json({"invitations": [_describe(each, now) for each in found]})
+        print_json({"invitations": msgspec.to_builtins(found)})
     elif found:
         heads = ("INVITATION", "STATE", "ROLE", "OWNER", "USES LEFT", "MADE BY", "EXPIRES (UTC)")
         rows = [_make_row(each, now) for each in found]
@@ -85,15 +95,9 @@ def revoke_invitation(
     server: Server = None,
 ) -> None:
     """Let nobody accept an invitation any more; keys that came of it stay good."""
-    with open_organising(db, server, tenant) as desk:
-        desk.revoke_invitation(invitation_id)
+    with open_tenant(db, server, tenant) as tally:
+        tally.invitations.revoke(invitation_id)
     say(f"{invitation_id} is revoked.")
-
-
-def _describe(invitation: Invitation, now: float) -> dict[str, Any]:
-    import msgspec
-
-    return {**msgspec.structs.asdict(invitation), "state": _find_state(invitation, now)}
 
 
 def _find_state(invitation: Invitation, now: float) -> str:

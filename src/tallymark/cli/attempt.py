@@ -291,7 +291,7 @@ def show(
         extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
         print_json(found.to_public() | why | extra)
         return
-    say("\n".join(list_lines(found)))
+    say(*list_lines(found), wrap=True)
     outcome = found.outcome
     for what, facts in (outcome.details.get("sandbox") or {}).items() if outcome else ():
         say(f"  {what} in {_describe_sandbox(facts)}")
@@ -311,7 +311,7 @@ def show(
             value = "none" if past.score is None else format_digits(past.score)
             rule = past.origin.scorer if past.origin else "unknown"
             say(f"  {format_moment(past.at)}  {value}  (by {rule})")
-    say(*note)
+    say(*note, wrap=True)
 
 
 @app.command()
@@ -390,7 +390,7 @@ def _note_freeze(desk: Desk, challenge: str, live: bool) -> list[str]:
 def _tell_state(attempt: Attempt, as_json: bool, line: str) -> None:
     """What became of an attempt; no seed, which is not for everybody."""
     if not as_json:
-        say(line)
+        say(line, wrap=True)
         return
     names = ("id", "challenge", "agent", "number", "state", "voided_at")
     print_json({name: getattr(attempt, name) for name in names})
@@ -420,7 +420,7 @@ def _tell(desk: Desk, attempt: Attempt, as_json: bool) -> None:
     waits = ", provisional: attempts wait to be scored or to expire" if place.provisional else ""
     lines.append(f"Elo {place.elo} after {counted}{waits}")
     lines += _note_freeze(desk, attempt.challenge, live=False)
-    say("\n".join(lines))
+    say(*lines, wrap=True)
     _exit_if_waiting([attempt])
 
 

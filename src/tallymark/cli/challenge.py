@@ -200,7 +200,7 @@ def show(
     rows += [(word, f"since {format_moment(at)} UTC") for word, at in state.items()]
     goal = wrap_paragraphs(challenge.goal.strip())
     say(f"{challenge.title} ({challenge.name})", "", *goal, "")
-    say(*align(rows, [False, False]))
+    say(*(line for row in align(rows, [False, False]) for line in wrap_lines(row, indent=4)))
     if taken.schema is not None:
         say("\nAn answer fits this JSON Schema:", json.dumps(taken.schema, indent=2))
 

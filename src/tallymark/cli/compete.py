@@ -258,7 +258,7 @@ def _tell(done: Submitted | AttemptState, contest: Contest, as_json: bool) -> No
     if as_json:
         print_json(done.model_dump() | _describe_work(contest))
     else:
-        say("\n".join([*list_lines(attempt), *_list_place(told, contest.witnessed)]))
+        say(*list_lines(attempt), *_list_place(told, contest.witnessed), wrap=True)
     if attempt.state == "submitted":
         why = "its score is not there yet" if attempt.waiting is None else "it could not be scored"
         say(f"tally: {why}; look again with: tally attempt show {attempt.id}", err=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Limit, Server, open_desk
+from tallymark.cli.app_session import Db, Limit, Server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, clean_line, format_moment, say
 
 if TYPE_CHECKING:
-    from tallymark.store.contests.audit_log import LogEntry
+    from tallymark.service.audit import LogEntry
 
 
 def log(
@@ -23,8 +24,8 @@ def log(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show what organisers and admins did, and why; newest first."""
-    with open_desk(db, server) as desk:
-        found = desk.organising.list_log(challenge=challenge, agent=agent, limit=limit)
+    with open_resources(db, server) as tally:
+        found = list(islice(tally.audit.list(challenge=challenge, agent=agent), limit))
     if as_json:
         import msgspec
 
@@ -38,12 +39,9 @@ def log(
 
 
 def _make_row(entry: LogEntry) -> tuple[str, ...]:
-    note = dict(entry.note or {})
-    reason = str(note.pop("reason", ""))
-    told = [f"{name} {value}" for name, value in note.items() if value is not None]
     # Of a challenge's entry the other columns say what was meant, unless it was renamed.
-    facts = ", ".join(told) if entry.challenge is None or "before" in note else ""
-    why = f"{facts}: {reason}" if facts and reason else facts or reason
+    shows_facts = entry.challenge is None or "before" in (entry.note or {})
+    why = ": ".join(filter(None, (entry.facts if shows_facts else "", entry.reason)))
     return (
         format_moment(entry.at),
         entry.event,

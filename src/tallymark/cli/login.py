@@ -14,7 +14,7 @@ from tallymark.text import Table, say
 
 if TYPE_CHECKING:
     from tallymark.client.profiles import Profile
-    from tallymark.wire.accounts import CallerState
+    from tallymark.service.keys import Account
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _KEY, _INVITATION = "tly_", "tli_"
@@ -121,7 +121,9 @@ def whoami(server: Server = None, as_json: JsonOption = False) -> None:
     address = find_address(server, in_file=app_session.server_in_file)
     caller = _ask_who(address.url, address.key)
     if as_json:
-        print_json({"server": address.url, **caller.model_dump()})
+        import msgspec
+
+        print_json({"server": address.url, **msgspec.to_builtins(caller)})
     else:
         say(f"{_tell_caller(caller)}, at {address.url}")
 
@@ -160,7 +162,7 @@ def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
     for key in (None, ""):
         try:
             with Client(url, key) as client:
-                return client.accounts.accept(code, agent=agent, owner=owner).secret or ""
+                return client.invitations.accept(code, agent=agent, owner=owner).secret or ""
         except NotSignedIn:
             # The key that is kept for this address may be revoked, or of a server that is gone.
             if key == "":
@@ -174,7 +176,7 @@ def _register(url: str, agent: str, owner: str) -> str | None:
 
     try:
         with Client(url, None if _keeps_key_of(owner, url) else "") as client:
-            return client.agents.register(agent, owner=owner).secret
+            return client.accounts.register(agent, owner=owner).secret
     except NotAllowed:
         if not sys.stdin.isatty():
             raise
@@ -187,23 +189,23 @@ def _keeps_key_of(owner: str, url: str) -> bool:
 
     try:
         with Client(url) as client:
-            return client.me().owner == owner
+            return client.accounts.me().owner == owner
     except NotSignedIn:  # it was revoked, or is over
         return False
 
 
-def _ask_who(url: str, key: str | None) -> CallerState:
+def _ask_who(url: str, key: str | None) -> Account:
     """Who the key makes us; a key that is no good is refused by the server."""
     from tallymark.client import Client
 
     with Client(url, key) as client:
-        caller = client.me()
+        caller = client.accounts.me()
     if caller.role == "anonymous" and key is None:
         raise NotSignedIn(f"no key is kept for {url}", hint=f"log in: tally login {url}")
     return caller
 
 
-def _tell_caller(caller: CallerState) -> str:
+def _tell_caller(caller: Account) -> str:
     name = caller.name if caller.agent is None else f"agent {caller.agent}"
     whose = f" of {caller.owner}" if caller.owner and caller.owner not in name.split() else ""
     return f"{name}{whose} in tenant {caller.tenant}"

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import find_server, tell_store
-from tallymark.errors import InvalidInput
+from tallymark.cli.app_session import find_server, open_resources, tell_store
+from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
     from tallymark.desk.organising import OrganiserDesk
-    from tallymark.service.accounts import AccountService
-    from tallymark.service.callers import Caller
+    from tallymark.service.resources import Resources
 
 OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @contextmanager
-def open_accounts(db: str | None, tenant: str) -> Iterator[tuple[AccountService, Caller]]:
-    """A tenant's accounts, and somebody who may do everything with them: the database is theirs."""
-    from tallymark.service.app import App
-    from tallymark.service.callers import Caller
+def open_tenant(db: str | None, server: str | None, tenant: str = "default") -> Iterator[Resources]:
+    """Open the operations over a tenant's database, or those of a server."""
+    if find_server(db, server) is None:
+        from tallymark.service.resources import open_local
 
-    tell_store(db)
-    with closing(App(db, tenant)) as application:
-        yield application.accounts, Caller(tenant, "admin", "operator")
+        tell_store(db)
+        with open_local(db, tenant) as resources:
+            yield resources
+    else:
+        refuse_tenant(tenant)
+        with open_resources(db, server) as resources:
+            yield resources
 
 
 @contextmanager
 def open_organising(
     db: str | None, server: str | None, tenant: str = "default"
 ) -> Iterator[OrganiserDesk]:
-    """The same of a tenant's database, or of a server, whose key says which tenant."""
+    """Open what is asked of agents, over a tenant's database or at a server."""
     from tallymark.desk import desk
-    from tallymark.desk.organising import refuse_tenant
 
     address = find_server(db, server)
     if address is None:
@@ -47,6 +49,13 @@ def open_organising(
     opening = desk.open_local(db, tenant) if address is None else desk.open_remote(address, server)
     with opening as opened:
         yield opened.organising
+
+
+def refuse_tenant(tenant: str) -> None:
+    """Refuse a tenant beside a server: the key belongs to one."""
+    if tenant != "default":
+        hint = "leave --tenant out, and use a key of that tenant"
+        raise InvalidInput("at a server, the key says which tenant", hint=hint)
 
 
 def find_seconds(text: str | None) -> float | None:
@@ -62,3 +71,11 @@ def read_duration(text: str) -> float:
     if not seconds:
         raise InvalidInput(f"{text!r} is no time", hint="write 90s, 15m, 1h30m or 90d")
     return seconds
+
+
+def require_shown(secret: str | None, hint: str) -> str:
+    """Return what is shown once, unless it was lost with an answer."""
+    if secret is None:
+        message = "it was made, and what is shown once was lost on its way here"
+        raise WorkFailed(message, hint=hint)
+    return secret

@@ -101,7 +101,7 @@ class RemoteWork:
 
     def check(self) -> None:
         """Refuses to begin what the server would not take in the end."""
-        caller = self.client.me()
+        caller = self.client.accounts.me()
         if caller.role not in _SENDERS:
             raise NotAllowed(
                 f"{self.client.connection.address} takes no runs from a key of the role"

@@ -1,28 +1,54 @@
 # Written by `make client` from the operations in service/: change those.
-# ruff: noqa: I001
+# ruff: noqa: A002, I001
 import collections.abc
 import msgspec
 import tallymark.challenges.tracks
 import tallymark.runs.record
 import tallymark.runs.reviews
+import tallymark.service.audit
 import tallymark.service.cursors
 import tallymark.service.formulas
 import tallymark.service.jobs
+import tallymark.service.keys
 import tallymark.service.operations
 import tallymark.service.reviews
 import tallymark.service.rule_definitions
 import tallymark.service.rules
 import tallymark.service.runs
+import tallymark.service.server_limits
 import tallymark.service.template_values
 import tallymark.service.traces
 import tallymark.service.tracks
 import tallymark.service.visibility
 import tallymark.service.webhooks
+import tallymark.store.accounts.invitations
+import tallymark.store.accounts.keys
+import tallymark.store.accounts.tenants
+import tallymark.store.contests.audit_log
 import tallymark.store.jobs.jobs
 import tallymark.store.traces.trace_settings
 import tallymark.store.webhooks.deliveries
 import tallymark.store.webhooks.webhooks
 import typing
+
+class AsyncAccounts:
+    async def me(self) -> tallymark.service.keys.Account: ...
+    async def register(
+        self, agent: tallymark.service.keys.Handle, owner: tallymark.service.keys.Owner | None = ...
+    ) -> tallymark.service.keys.NewKey: ...
+
+class AsyncAudit:
+    async def list(
+        self,
+        challenge: tallymark.service.audit.Name | None = ...,
+        agent: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        actor: tallymark.service.audit.Name | None = ...,
+        event: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        since: tallymark.service.audit.Moment | None = ...,
+        until: tallymark.service.audit.Moment | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.contests.audit_log.LogEntry]: ...
 
 class AsyncFormulas:
     async def check(
@@ -36,6 +62,31 @@ class AsyncFormulas:
         values: tallymark.service.formulas.Values = ...,
     ) -> tallymark.service.formulas.FormulaExplanation: ...
 
+class AsyncInvitations:
+    async def list(
+        self,
+    ) -> tallymark.service.operations.Page[tallymark.store.accounts.invitations.Invitation]: ...
+    async def add(
+        self,
+        role: tallymark.service.keys.KeyRole = ...,
+        owner: tallymark.service.keys.Owner | None = ...,
+        uses: typing.Annotated[int, msgspec.Meta(ge=1, le=10000)] = ...,
+        expires_in_s: typing.Annotated[
+            float, msgspec.Meta(gt=0, le=365 * 86400, description="Else 14 days.")
+        ]
+        | None = ...,
+    ) -> tallymark.service.keys.NewInvitation: ...
+    async def revoke(
+        self, invitation: tallymark.service.keys.Id
+    ) -> tallymark.store.accounts.invitations.Invitation: ...
+    async def accept(
+        self,
+        code: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=200)],
+        owner: tallymark.service.keys.Owner | None = ...,
+        agent: tallymark.service.keys.Handle | None = ...,
+        secret: tallymark.service.keys.OwnSecret | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+
 class AsyncJobs:
     async def list(
         self,
@@ -48,6 +99,34 @@ class AsyncJobs:
     async def get(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
     async def cancel(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
     async def retry(self, job: tallymark.service.jobs.Id) -> tallymark.service.jobs.Job: ...
+
+class AsyncKeys:
+    async def list(
+        self,
+        owner: tallymark.service.keys.Owner | None = ...,
+        agent: tallymark.service.keys.Handle | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.store.accounts.keys.Key]: ...
+    async def add(
+        self,
+        name: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=100, examples=["ci"])],
+        role: tallymark.service.keys.KeyRole = ...,
+        agent: tallymark.service.keys.Handle | None = ...,
+        owner: tallymark.service.keys.Owner | None = ...,
+        expires_in_s: tallymark.service.keys.Seconds | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+    async def rotate(
+        self,
+        key: tallymark.service.keys.Id,
+        overlap_s: tallymark.service.keys.Overlap = ...,
+        expires_in_s: typing.Annotated[
+            float, msgspec.Meta(gt=0, description="From now on; else it expires with the old one.")
+        ]
+        | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+    async def revoke(self, key: tallymark.service.keys.Id) -> tallymark.store.accounts.keys.Key: ...
+
+class AsyncLimits:
+    async def get(self) -> tallymark.service.server_limits.ServerLimits: ...
 
 class AsyncRules:
     async def add(
@@ -228,22 +307,6 @@ class AsyncRuns:
         self, run: tallymark.service.runs.RunId, after: int | None = ...
     ) -> collections.abc.AsyncIterator[tallymark.service.operations.Event]: ...
 
-class AsyncSettings:
-    async def vars(self) -> dict[str, str]: ...
-    async def set_var(
-        self,
-        name: tallymark.service.template_values.Name,
-        value: tallymark.service.template_values.VarValue,
-    ) -> dict[str, str]: ...
-    async def remove_var(self, name: tallymark.service.template_values.Name) -> dict[str, str]: ...
-    async def secrets(self) -> list[str]: ...
-    async def set_secret(
-        self,
-        name: tallymark.service.template_values.Name,
-        value: tallymark.service.template_values.SecretValue,
-    ) -> list[str]: ...
-    async def remove_secret(self, name: tallymark.service.template_values.Name) -> list[str]: ...
-
 class AsyncScores:
     async def list(
         self,
@@ -291,6 +354,38 @@ class AsyncScores:
         case: tallymark.service.reviews.CaseName,
         epoch: tallymark.service.reviews.Epoch = ...,
     ) -> tallymark.service.reviews.ReviewCaseDetails: ...
+
+class AsyncSettings:
+    async def vars(self) -> dict[str, str]: ...
+    async def set_var(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.VarValue,
+    ) -> dict[str, str]: ...
+    async def remove_var(self, name: tallymark.service.template_values.Name) -> dict[str, str]: ...
+    async def secrets(self) -> list[str]: ...
+    async def set_secret(
+        self,
+        name: tallymark.service.template_values.Name,
+        value: tallymark.service.template_values.SecretValue,
+    ) -> list[str]: ...
+    async def remove_secret(self, name: tallymark.service.template_values.Name) -> list[str]: ...
+
+class AsyncTenants:
+    async def list(
+        self,
+    ) -> tallymark.service.operations.Page[tallymark.store.accounts.tenants.Tenant]: ...
+    async def get(
+        self, name: tallymark.service.keys.Id
+    ) -> tallymark.store.accounts.tenants.Tenant: ...
+    async def add(
+        self,
+        name: tallymark.service.keys.Id,
+        settings: tallymark.service.keys.Settings | None = ...,
+    ) -> tallymark.service.keys.NewKey: ...
+    async def change(
+        self, name: tallymark.service.keys.Id, settings: tallymark.service.keys.Settings
+    ) -> tallymark.store.accounts.tenants.Tenant: ...
 
 class AsyncTraces:
     async def list(

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     import httpx2
 
     from tallymark.client.async_resources import (
+        AsyncAccounts,
+        AsyncAudit,
         AsyncFormulas,
+        AsyncInvitations,
         AsyncJobs,
+        AsyncKeys,
+        AsyncLimits,
         AsyncRules,
         AsyncRuns,
         AsyncScores,
         AsyncSettings,
+        AsyncTenants,
         AsyncTraces,
         AsyncTracks,
         AsyncWebhooks,
@@ -57,12 +63,18 @@ class Client(Base, Resources):
 class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
+    accounts: AsyncAccounts
+    audit: AsyncAudit
     formulas: AsyncFormulas
+    invitations: AsyncInvitations
     jobs: AsyncJobs
+    keys: AsyncKeys
+    limits: AsyncLimits
     rules: AsyncRules
     runs: AsyncRuns
     scores: AsyncScores
     settings: AsyncSettings
+    tenants: AsyncTenants
     traces: AsyncTraces
     tracks: AsyncTracks
     webhooks: AsyncWebhooks

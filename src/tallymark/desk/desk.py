@@ -67,7 +67,7 @@ class Desk(Protocol):
 
     @property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations, the log."""
+        """Agents."""
 
     @property
     def tables(self) -> TableDesk:
@@ -121,7 +121,7 @@ class LocalDesk:
 
     @cached_property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations, the log."""
+        """Agents."""
         from tallymark.desk.organising import LocalOrganiser  # noqa: PLC0415
 
         return LocalOrganiser(self.app)
@@ -171,7 +171,7 @@ class RemoteDesk:
 
     @cached_property
     def organising(self) -> OrganiserDesk:
-        """Agents, keys, invitations, the log."""
+        """Agents."""
         from tallymark.desk.organising import RemoteOrganiser  # noqa: PLC0415
 
         return RemoteOrganiser(self.client)

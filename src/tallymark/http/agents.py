@@ -25,6 +25,7 @@ from tallymark.http.api_route import make_router
 from tallymark.http.boards import describe_line
 from tallymark.service.callers import Caller, check_role
 from tallymark.service.cursors import read_cursor, write_cursor
+from tallymark.service.keys import give_agent
 from tallymark.service.ratings import RatingTable, keep_ratings
 from tallymark.service.side_places import list_side_places
 from tallymark.service.tenant import TenantServices
@@ -123,7 +124,7 @@ def change_agent(
     if body.name is not None:
         services.store.agents.name_agent(handle, body.name, at=service.clock())
     if "owner" in body.model_fields_set:
-        service.accounts.for_tenant(caller.tenant).give_agent(caller, handle, body.owner)
+        give_agent(services, caller, handle, body.owner)
     return answer({"agent": describe_agent(services.store.agents.get(handle), caller)})
 
 

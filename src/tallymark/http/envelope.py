@@ -23,10 +23,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tallymark.documents.agent_json import count_json_values
 from tallymark.errors import Busy, Problem
 from tallymark.http.problems import MEDIA_TYPE, RequestProblem, describe_problem, refuse
-from tallymark.service.limits import SMALL_BODY, MemoryBudget, name_owner
+from tallymark.service.limits import BODIES, SMALL_BODY, VALUES, MemoryBudget, name_owner
 from tallymark.service.server_logs import current_request
 from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
-from tallymark.traces.span_limits import LIMITS
 from tallymark.watched_work import watch
 
 if sys.version_info >= (3, 14):
@@ -34,28 +33,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-MEGABYTE = 1_000_000
-BODIES: Mapping[str, int] = {
-    "challenges": 60 * MEGABYTE,
-    "files": 60 * MEGABYTE,
-    "reports": 64 * MEGABYTE,
-    "runs": 100 * MEGABYTE,
-    "submission": 60 * MEGABYTE,
-    "mcp": 60 * MEGABYTE,
-    "answer": 60 * MEGABYTE,
-    "traces": LIMITS.bytes_per_request,
-    "others": 2 * MEGABYTE,
-}
-"""Bytes of a body, unpacked, by the last part of its address."""
-VALUES: Mapping[str, int] = {
-    "reports": 2_000_000,
-    "runs": 2_000_000,
-    "submission": 600_000,
-    "mcp": 600_000,
-    "traces": 1_000_000,
-    "others": 200_000,
-}
-"""Values of a body in JSON, or messages of one in protobuf, by the last part of its address."""
 _VALUE_BYTES = 150
 """Memory that a value takes once it is read; `{}` is two bytes before that."""
 _COPIES = 2

@@ -29,12 +29,37 @@ _VALIDATE_ONLY = {
     "description": "Check everything and change nothing.",
     "schema": {"type": "boolean", "default": False},
 }
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of an earlier answer; 304 if nothing has changed.",
+    "schema": {"type": "string"},
+}
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
     "description": "A repeated request with the same key is done once and answered the same.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+}
+_ETAG = {"description": "Changes with the answer.", "schema": {"type": "string"}}
+_LOCATION = {
+    "description": "The path of the thing that was made or started.",
+    "schema": {"type": "string"},
+}
+_REPLAYED = {
+    "description": "`true` if the answer is that of an earlier request with the same key.",
+    "schema": {"const": "true"},
+}
+_RETRY_AFTER = {
+    "description": "Seconds to wait before the next try.",
+    "schema": {"type": "integer", "minimum": 1},
+}
+_REFUSAL_HEADERS: dict[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"schema": {"const": "Bearer"}}},
+    429: {"Retry-After": _RETRY_AFTER},
+    503: {"Retry-After": _RETRY_AFTER},
 }
 _REFUSALS = {
     400: "The request cannot be read.",
@@ -92,30 +117,38 @@ def describe_operations(
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFS)
     # Types such as `Page[Rule]` cannot be keys of a dictionary in all versions of Python.
     schema_of = list(zip(types, schemas, strict=True))
-    problem = {"description": "", "content": {MEDIA_TYPE: {"schema": _find(schema_of, Problem)}}}
+    problem = _find(schema_of, Problem)
+    refusals = {
+        str(status): {
+            "description": text,
+            "content": {MEDIA_TYPE: {"schema": problem}},
+            **({"headers": _REFUSAL_HEADERS[status]} if status in _REFUSAL_HEADERS else {}),
+        }
+        for status, text in _REFUSALS.items()
+    }
     paths: dict[str, Any] = {}
     for kind, each in made:
         parameters = components.pop(each.parameters.__name__)
+        text = inspect.getdoc(each.run) or ""
         entry: dict[str, Any] = {
             "operationId": each.name,
             "tags": [kind.__name__.lower()],
-            "summary": (inspect.getdoc(each.run) or "").partition("\n")[0],
-            "description": inspect.getdoc(each.run) or "",
+            "summary": text.partition("\n")[0],
+            "description": text,
+            "x-roles": sorted(each.may),
             "parameters": _list_parameters(each, parameters),
-            "responses": {
-                **_describe_answers(each, _find(schema_of, each.answer)),
-                **{
-                    str(status): {**problem, "description": text}
-                    for status, text in _REFUSALS.items()
-                },
-            },
+            "responses": {**_describe_answers(each, _find(schema_of, each.answer)), **refusals},
         }
         if each.body is bytes:
             content: dict[str, Any] = {"application/octet-stream": {}}
             entry["requestBody"] = {"required": True, "content": content}
         elif each.body is not None:
-            content = {"application/json": {"schema": _find(schema_of, each.body)}}
-            entry["requestBody"] = {"required": each.whole_body is not None, "content": content}
+            schema = _find(schema_of, each.body)
+            needed = components.get(schema.get("$ref", "").rpartition("/")[2], {}).get("required")
+            entry["requestBody"] = {
+                "required": each.whole_body is not None or bool(needed),
+                "content": {"application/json": {"schema": schema}},
+            }
         entries = paths.setdefault(PREFIX + each.path, {})
         known = entries.setdefault(each.method.lower(), entry)
         if known is not entry:  # the same with another body
@@ -132,21 +165,33 @@ def _list_parameters(made: Operation, struct: dict[str, Any]) -> list[dict[str, 
     found = []
     for name, schema in struct.get("properties", {}).items():
         where = "query" if name in made.query else "path"
-        described = {"description": text} if (text := schema.get("description")) else {}
+        shape = _leave_out_null(schema)
+        described = {"description": text} if (text := shape.pop("description", None)) else {}
         found.append(
             {
                 "name": name,
                 "in": where,
                 "required": where == "path" or name in needed,
                 **described,
-                "schema": schema,
+                "schema": shape,
             }
         )
     if made.record is not None and made.method == "GET":
         found.append(_FIELDS)
+    if made.etag is not None:
+        found.append(_IF_NONE_MATCH)
     if made.changes:
         found += [_VALIDATE_ONLY, _KEY]
     return found
+
+
+def _leave_out_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a parameter: one that is null is left out of the address."""
+    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(options) != 1:
+        return dict(schema)
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+    return {**rest, **options[0]}
 
 
 def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]:
@@ -154,11 +199,22 @@ def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]
         return {str(made.status): {"description": "Done."}}
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
-    answer = {"description": "Done.", "content": {"application/json": {"schema": schema}}}
-    statuses = {200, 201, 202} if callable(made.status) else {made.status}
-    if made.changes:
-        statuses.add(200)  # with `validate_only`
-    answers: dict[str, Any] = {str(status): answer for status in sorted(statuses)}
+    headers: dict[str, Any] = {}
     if made.etag is not None:
-        answers["304"] = {"description": "Nothing has changed since."}
+        headers["ETag"] = _ETAG
+    if made.changes:
+        headers["Idempotency-Replayed"] = _REPLAYED
+    answer: dict[str, Any] = {
+        "description": "Done.",
+        "content": {"application/json": {"schema": schema}},
+    }
+    statuses = {200, 201, 202} if callable(made.status) else {made.status}
+    answers: dict[str, Any] = {}
+    for status in sorted(statuses):
+        located = {"Location": _LOCATION} if made.location is not None and status > 200 else {}
+        answers[str(status)] = {**answer, "headers": {**headers, **located}}
+    if made.changes and 200 not in statuses:
+        answers["200"] = {**answer, "description": "With `validate_only`: it would be done."}
+    if made.etag is not None:
+        answers["304"] = {"description": "Nothing has changed since.", "headers": {"ETag": _ETAG}}
     return answers

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from tallymark.service.tenant import TenantServices
 
 PREFIX = "/api/v1"
-_TRUE = {"1", "true", "yes", "on"}
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True} | dict.fromkeys(
+    ("0", "false", "no", "off"), False
+)
 _KEPT_HEADERS = ("content-type", "location", "cache-control")
 _REFUSALS = (TallymarkError, RequestProblem)
 
@@ -95,7 +97,7 @@ class _Endpoint:
             narrow_body(request.scope, await service.run_in_thread(caller, find))
         body = await _read_body(request, made) if made.method != "GET" else b""
         arguments = made.read(request.path_params, request.query_params.multi_items(), body)
-        dry = made.changes and _is_true(request, "validate_only")
+        dry = made.changes and _read_flag(request, "validate_only")
         key = check_key(request.headers.get("idempotency-key"))
         if made.takes_key:
             arguments[IDEMPOTENCY_KEY] = key
@@ -234,8 +236,11 @@ class _Once:
         self._answers.finish(self._caller, self._key, kept)
 
 
-def _is_true(request: Request, name: str) -> bool:
-    return request.query_params.get(name, "").lower() in _TRUE
+def _read_flag(request: Request, name: str) -> bool:
+    flag = _FLAGS.get(request.query_params.get(name, "false").lower())
+    if flag is None:
+        raise BadRequest("it is neither true nor false", place=Place(source=name))
+    return flag
 
 
 async def _read_body(request: Request, made: Operation) -> bytes:

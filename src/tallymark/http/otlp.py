@@ -14,7 +14,7 @@ from tallymark.http.access import find_service
 from tallymark.http.plain_routes import PlainRoute
 from tallymark.http.problems import answer_error, refuse
 from tallymark.service.callers import COMPETITORS, REPORTERS
-from tallymark.service.limits import narrow_body
+from tallymark.service.limits import AGENT_BYTES, AGENT_VALUES, narrow_body
 from tallymark.service.sign_in import OTLP_PATH
 from tallymark.service.tenant import TenantServices
 from tallymark.service.trace_intake import Taken
@@ -22,8 +22,6 @@ from tallymark.traces.otlp_export import Encoding
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _ENCODINGS: dict[str, Encoding] = {PROTOBUF: "protobuf", JSON: "json"}
-AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
-"""Of an export by an agent's key: the spans of one attempt, some at a time."""
 _SMALL = 16_384
 """Bytes of a body that is read at once, without a thread."""
 _RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}

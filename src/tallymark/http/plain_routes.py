@@ -55,6 +55,10 @@ def describe_plain(routes: list[PlainRoute]) -> dict[str, Any]:
     """Make the OpenAPI paths of the routes."""
     paths: dict[str, Any] = {}
     for each in routes:
-        entry = {"operationId": each.handle.__name__, "description": each.entry["summary"]}
+        entry = {
+            "operationId": each.handle.__name__,
+            "description": each.entry["summary"],
+            "x-roles": sorted(each.may),
+        }
         paths.setdefault(each.path, {})[each.method.lower()] = {**entry, **each.entry}
     return paths

@@ -54,7 +54,7 @@ def serve_remote(address: str, key: str) -> None:
 
 async def _forward(address: str, key: str) -> None:
     async with AsyncClient(address, key) as known:
-        await known.me()  # before anything is served: a client would show no reason
+        await known.accounts.me()  # before anything is served: a client would show no reason
     async with (
         httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"},

@@ -1,12 +1,6 @@
-"""`AccountService`: who may use a server, and as what.
+"""`AccountService`: callers by their keys and sessions, for all tenants of a database.
 
-The service is of one tenant, whose keys, invitations and agents it manages; only `authenticate`,
-`resume` and `accept_invitation` find the tenant by what they are given. Everything that changes
-anything takes the `Caller` who asks, refuses what they may not do, and is in the audit log.
-
-Who may what: admins everything in their tenant; organisers the keys of reporters, agents and
-viewers, invitations for those, and agents; everybody their own key. Admins of the tenant `default`
-are the operators: they also make tenants and change their settings, but see nothing inside them.
+Keys are made and revoked by the operations in `keys.py`.
 """
 
 from __future__ import annotations
@@ -14,74 +8,39 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
-from tallymark.challenges.agent_names import check_handle
-from tallymark.errors import (
-    Conflict,
-    InvalidInput,
-    NotAllowed,
-    NotFound,
-    NotSignedIn,
-    WorkFailed,
-)
-from tallymark.service.callers import KEY_ROLES, Caller, Role, check_key_role
-from tallymark.service.limits import group_address
-from tallymark.store.accounts import invitations, sessions
+from tallymark.errors import InvalidInput, NotAllowed, NotSignedIn, WorkFailed
+from tallymark.service.callers import Caller, Role
+from tallymark.service.keys import FIRST_OWNER
+from tallymark.store.accounts import sessions
 from tallymark.store.accounts.keys import (
     PREFIX,
     USED_AFTER,
-    KeyRecord,
-    check_owner,
+    Key,
     hash_secret,
     make_record,
     make_secret,
 )
-from tallymark.store.accounts.tenants import DEFAULT, Tenant, TenantSettings, change_settings
 
 if TYPE_CHECKING:
     from tallymark.store import Store
     from tallymark.store.accounts.invitations import Invitation
     from tallymark.store.accounts.sessions import Session
+    from tallymark.store.accounts.tenants import TenantSettings
 
 ADMIN_VARIABLE = "TALLY_ADMIN_KEY"
-FIRST_OWNER = "operator"
 TTL = 2.0
 """Seconds for which a key that was seen is believed unseen: so long a revoked one may be used."""
 SESSION_S = 7 * 86_400.0
-MAY_MAKE: dict[Role, tuple[Role, ...]] = {
-    "admin": KEY_ROLES,
-    "organiser": ("reporter", "agent", "viewer"),
-}
-"""Whose keys each role makes, rotates and revokes, beside its own."""
-_INVITED_S = 14 * 86_400.0
-_LONGEST_OVERLAP_S = 30 * 86_400.0
 _SHORTEST_GIVEN = 32
 _FEWEST_CHARACTERS = 8
 """Different ones, in a key that was given; of 32 random digits nearly all have that many."""
 _LONGEST_KEY = 512
 _MOST_SEEN = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class NewKey:
-    """A key that was just made: `text` is the key itself, which is shown now and never again."""
-
-    text: str
-    key: KeyRecord
-
-
-@dataclass(frozen=True, slots=True)
-class NewInvitation:
-    """The same of an invitation."""
-
-    text: str
-    invitation: Invitation
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +55,13 @@ class SignedIn:
 
 
 class _Seen:
-    """Keys that were looked up within the last moments, by their hash; shared by tenants."""
+    """Keys, sessions and settings that were looked up just now, by hash; shared by tenants."""
 
     def __init__(self) -> None:
         self._found: dict[bytes, tuple[float, Any]] = {}
 
     def recall(self, digest: bytes, now: float) -> Any:
-        """What was found for it; None when that is too long ago, or a clock went back."""
+        """Return what was found; None if that is too long ago, or the clock went back."""
         seen = self._found.get(digest)
         return seen[1] if seen is not None and 0 <= now - seen[0] < TTL else None
 
@@ -116,23 +75,21 @@ class _Seen:
 
 
 class AccountService:
-    """What servers and commands do about accounts, for one tenant."""
+    """Keys, sessions and settings that requests are checked by."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
         self._seen = _Seen()
 
-    def for_tenant(self, tenant: str) -> AccountService:
-        """The same for another tenant. What is revoked there is refused here at once."""
-        share = AccountService(self._store.for_tenant(tenant), clock=self._clock)
-        share._seen = self._seen
-        return share
+    def forget(self) -> None:
+        """Forget the keys, sessions and settings that were looked up: one of them has changed."""
+        self._seen.forget_all()
 
-    # Who asks
+    # Callers
 
     def authenticate(self, text: str, address: str | None = None) -> Caller:
-        """Whose key this is. It is looked up at most every two seconds."""
+        """Find the caller of a key; it is looked up at most every two seconds."""
         caller = self.recall(text, address)
         if caller is not None:
             return caller
@@ -148,12 +105,12 @@ class AccountService:
         return replace(caller, address=address)
 
     def recall(self, text: str, address: str | None = None) -> Caller | None:
-        """The same where it was looked up just before: this takes no time, and never waits."""
+        """Find the caller if the key was looked up just before, without waiting; else None."""
         caller: Caller | None = self._seen.recall(_digest(text), self._clock())
         return None if caller is None else _place(caller, address)
 
     def sign_in(self, text: str, address: str | None = None) -> SignedIn:
-        """Makes a session for pages of whoever has this key."""
+        """Start a session on pages by a key."""
         caller = self.authenticate(text, address)
         now = self._clock()
         key = _require_valid(self._store.keys.find(text), now)
@@ -166,7 +123,7 @@ class AccountService:
         return SignedIn(caller, session.csrf, until, token)
 
     def resume(self, token: str, address: str | None = None) -> SignedIn:
-        """Who is signed in by this session. It ends with its key."""
+        """Find the caller of a session; it ends with its key."""
         now = self._clock()
         name = b"session " + _digest(token)  # of what is remembered, a key is no session
         session: Session | None = self._seen.recall(name, now)
@@ -181,32 +138,30 @@ class AccountService:
         return SignedIn(caller, session.csrf, session.expires_at)
 
     def find_ended(self, credentials: Collection[str]) -> set[str]:
-        """Those of some keys and sessions, by their hashes, that open nothing any more."""
+        """Find the keys and sessions that are no longer valid, of some given by their hashes."""
         return set(credentials) - self._store.sessions.find_open(credentials, at=self._clock())
 
     def sign_out(self, token: str) -> None:
-        """Ends a session."""
+        """End a session."""
         self._store.sessions.remove(token)
         self._seen.forget_all()
 
     def sign_out_everywhere(self, caller: Caller) -> int:
-        """Ends all sessions of the caller's owner; how many they were. Keys stay as they are."""
+        """End all sessions of the caller's owner and return their number; keys stay valid."""
         if caller.owner is None:
             raise NotAllowed("nobody is signed in")
-        store = self._store.for_tenant(caller.tenant)
-        ended = store.sessions.remove_all(caller.owner, at=self._clock())
-        self._seen.forget_all()
-        return ended
+        return self.end_sessions(caller, caller.owner)
 
     def end_sessions(self, caller: Caller, owner: str) -> int:
-        """The same for somebody else, by an admin of their tenant."""
-        if caller.role != "admin" or not self._is_at_home(caller):
+        """End all sessions of an owner in the caller's tenant: the caller's own, or by an admin."""
+        if caller.owner != owner and caller.role != "admin":
             raise NotAllowed("only an admin signs others out", hint="ask one, or revoke their key")
-        ended = self._store.sessions.remove_all(owner, at=self._clock())
+        store = self._store.for_tenant(caller.tenant)
+        ended = store.sessions.remove_all(owner, at=self._clock())
         self._seen.forget_all()
         return ended
 
-    def _mark_used(self, key: KeyRecord, now: float) -> None:
+    def _mark_used(self, key: Key, now: float) -> None:
         if key.last_used_at is not None and now - key.last_used_at < USED_AFTER:
             return
         with suppress(WorkFailed):  # nobody is kept out because this cannot be written
@@ -215,9 +170,9 @@ class AccountService:
     # Keys
 
     def ensure_admin_key(self, given: str | None = None) -> str | None:
-        """Sees to it that there is an admin: by the given key, or by a new one, if there is none.
+        """Make the given key an admin's, or make and return a new one if there is no admin.
 
-        The new key is returned, to be shown once. `given` is what `TALLY_ADMIN_KEY` says.
+        `given` is the value of `TALLY_ADMIN_KEY`.
         """
         fields = {"tenant": self._store.tenant, "owner": FIRST_OWNER, "role": "admin"}
         now = self._clock()
@@ -236,122 +191,10 @@ class AccountService:
         record = make_record(name="first key", created_at=now, **fields)
         return text if self._store.keys.add_first_admin(record, text) else None
 
-    def create_key(
-        self,
-        caller: Caller,
-        *,
-        role: str,
-        name: str = "",
-        owner: str | None = None,
-        agent: str | None = None,
-        expires_at: float | None = None,
-    ) -> NewKey:
-        """Makes a key. One of an agent names the agent, which is made known as its owner's."""
-        self._require_manager(caller, role)
-        if (agent is not None) != (role == "agent"):
-            raise InvalidInput(
-                "the key of an agent names the agent, and no other key does",
-                hint="give a handle (--agent) with the role agent, and none with others",
-            )
-        if agent is not None:
-            check_handle(agent)
-        now = self._clock()
-        _check_expiry(expires_at, now)
-        owner = owner or (agent if caller.owner is None else caller.owner) or FIRST_OWNER
-        record = make_record(
-            tenant=self._store.tenant,
-            name=name or agent or role,
-            owner=owner,
-            role=role,
-            agent=agent,
-            created_at=now,
-            expires_at=expires_at,
-        )
-        text = make_secret()
-        self._store.keys.add(record, text)
-        return NewKey(text, record)
-
-    def list_keys(
-        self, caller: Caller, *, owner: str | None = None, agent: str | None = None
-    ) -> list[KeyRecord]:
-        """The keys that the caller may manage, oldest first; revoked and expired ones too."""
-        self.find_settings()  # a tenant that nobody made has none
-        found = self._store.keys.all(owner=owner, agent=agent)
-        return [each for each in found if self._may_manage(caller, each)]
-
-    def get_key(self, caller: Caller, key_id: str) -> KeyRecord:
-        """A key that the caller may manage; any other is as if it were not there."""
-        key = self._store.keys.get(key_id)
-        if not self._may_manage(caller, key):
-            raise NotFound(f"there is no key {key_id!r}", hint="list the keys")
-        return key
-
-    def rotate_key(
-        self,
-        caller: Caller,
-        key_id: str,
-        *,
-        overlap_s: float = 0.0,
-        expires_at: float | None = None,
-    ) -> NewKey:
-        """A new key in the place of another, which stays good for the overlap.
-
-        It expires when the old one would have, unless a manager says otherwise.
-        """
-        if not 0 <= overlap_s <= _LONGEST_OVERLAP_S:
-            raise InvalidInput("an overlap is from 0 seconds to 30 days")
-        old = self.get_key(caller, key_id)
-        now = self._clock()
-        if not old.is_valid(now):
-            raise Conflict(f"the key {key_id} is revoked or expired", hint="make a new one")
-        if expires_at is not None:
-            self._require_manager(caller, old.role)
-            _check_expiry(expires_at, now)
-        new = msgspec.structs.replace(
-            old,
-            id=f"key_{secrets.token_hex(8)}",
-            created_at=now,
-            last_used_at=None,
-            expires_at=old.expires_at if expires_at is None else expires_at,
-        )
-        text = make_secret()
-        self._store.keys.rotate(old, new, text, until=now + overlap_s)
-        self._seen.forget_all()
-        return NewKey(text, new)
-
-    def revoke_key(self, caller: Caller, key_id: str) -> KeyRecord:
-        """The key opens nothing any more: here from now on, at other servers within seconds."""
-        self.get_key(caller, key_id)
-        revoked = self._store.keys.revoke(key_id, at=self._clock())
-        self._seen.forget_all()
-        return revoked
-
-    # Tenants
-
-    def create_tenant(
-        self, caller: Caller, name: str, settings: Mapping[str, Any] | None = None
-    ) -> NewKey:
-        """Makes a tenant that allows what is given; the key is that of its first admin."""
-        require_operator(caller)
-        allowed = change_settings(TenantSettings(), settings or {})
-        fields = {"tenant": name, "owner": FIRST_OWNER, "role": "admin"}
-        record = make_record(name="first key", created_at=self._clock(), **fields)
-        text = make_secret()
-        store = self._store.for_tenant(name)
-        store.keys.add_with_tenant(allowed, record, text)
-        return NewKey(text, record)
-
-    def list_tenants(self, caller: Caller) -> list[Tenant]:
-        """Every tenant, by name."""
-        require_operator(caller)
-        found = self._store.tenants.all()
-        if any(each.name == DEFAULT for each in found):
-            return found
-        first = Tenant(name=DEFAULT, settings=TenantSettings(), created_at=0.0)
-        return sorted([first, *found], key=lambda each: each.name)
+    # Settings
 
     def find_settings(self, tenant: str | None = None) -> TenantSettings:
-        """What a tenant allows, this one unless another is named; looked up every two seconds."""
+        """Find what a tenant allows, by default that of the store; it is read every two seconds."""
         tenant = tenant or self._store.tenant
         name, now = f"settings of {tenant}".encode(), self._clock()
         found: TenantSettings | None = self._seen.recall(name, now)
@@ -360,167 +203,17 @@ class AccountService:
             self._seen.keep(name, now, found)
         return found
 
-    def change_settings(self, caller: Caller, **changes: Any) -> TenantSettings:
-        """Changes what the tenant allows; None is the default again. Limits are the operator's."""
-        if caller.role != "admin" or not self._is_at_home(caller):
-            require_operator(caller)
-        if "limits" in changes:
-            require_operator(caller)
-        changed = self._store.tenants.change(changes, at=self._clock())
-        self._seen.forget_all()
-        return changed
-
-    # Invitations and registration
-
-    def invite(
-        self,
-        caller: Caller,
-        *,
-        role: str = "agent",
-        owner: str | None = None,
-        uses: int = 1,
-        expires_at: float | None = None,
-    ) -> NewInvitation:
-        """An invitation to a key of this role, for an owner or for whoever has it."""
-        self._require_manager(caller, role)
-        now = self._clock()
-        made = invitations.make_invitation(
-            tenant=self._store.tenant,
-            role=role,
-            owner=owner,
-            uses_left=uses,
-            expires_at=now + _INVITED_S if expires_at is None else expires_at,
-            made_by=caller.name,
-            created_at=now,
-        )
-        text = make_secret(invitations.PREFIX)
-        self._store.invitations.add(made, text)
-        return NewInvitation(text, made)
-
-    def list_invitations(self, caller: Caller) -> list[Invitation]:
-        """Those that the caller could have made, oldest first."""
-        may = MAY_MAKE.get(caller.role, ()) if self._is_at_home(caller) else ()
-        if not may:
-            raise NotAllowed(f"a key for {caller.role} cannot manage invitations")
-        self.find_settings()  # a tenant that nobody made has none
-        return [each for each in self._store.invitations.all() if each.role in may]
-
-    def revoke_invitation(self, caller: Caller, invitation_id: str) -> None:
-        """Nobody can accept it any more."""
-        if not any(each.id == invitation_id for each in self.list_invitations(caller)):
-            raise NotFound(f"there is no invitation {invitation_id!r}", hint="list them")
-        self._store.invitations.revoke(invitation_id, at=self._clock())
+    # Invitations
 
     def look_at_invitation(self, text: str) -> Invitation | None:
-        """What somebody who has an invitation may know of it; None of one that cannot be used."""
+        """Find an invitation by its code; None if it cannot be accepted."""
         found = self._store.invitations.find(text)
         usable = found is not None and found.revoked_at is None and found.uses_left > 0
         return found if found is not None and usable and found.expires_at > self._clock() else None
 
-    def accept_invitation(
-        self,
-        text: str,
-        *,
-        owner: str | None = None,
-        agent: str | None = None,
-        secret: str | None = None,
-    ) -> NewKey:
-        """Makes the invited an owner with a key, and registers their agent; takes one use.
 
-        Who brings the `secret` of the key has it even when this answer is lost, and may ask again:
-        docs/decisions/0057-keys-of-invitations.md.
-        """
-        found = self._store.invitations.find(text)
-        if found is None:
-            raise NotFound("this invitation is not known", hint="check that all of it was copied")
-        if owner is not None and found.owner not in (None, owner):
-            raise Conflict(f"the invitation is for {found.owner!r}", hint="leave the owner out")
-        owner = found.owner or owner
-        if owner is None:
-            raise InvalidInput("the invitation needs an owner", hint="say whose the key will be")
-        if (agent is not None) != (found.role == "agent"):
-            raise InvalidInput(
-                f"the invitation is to a key for: {found.role}",
-                hint="give the handle of an agent (--agent) where it is agent, and none otherwise",
-            )
-        now = self._clock()
-        record = make_record(
-            tenant=found.tenant,
-            name=agent or found.role,
-            owner=owner,
-            role=found.role,
-            agent=agent,
-            created_at=now,
-        )
-        key = secret or make_secret()
-        store = self._store.for_tenant(found.tenant)
-        return NewKey(key, store.invitations.accept(found, record, key, at=now))
-
-    def register(self, caller: Caller, *, agent: str, owner: str | None = None) -> NewKey:
-        """Registers an agent of whoever comes, where the tenant is open; a new owner needs no key.
-
-        An owner who is known already shows a key of theirs.
-        """
-        proven = caller.owner if self._is_at_home(caller) else None
-        if proven is not None and owner not in (None, proven):
-            raise NotAllowed(
-                f"the key is that of {proven!r}", hint="leave the owner out, or send no key"
-            )
-        owner = proven or owner
-        if owner is None:
-            raise InvalidInput("an agent is an owner's", hint="say whose it is")
-        now = self._clock()
-        record = make_record(
-            tenant=self._store.tenant,
-            name=agent,
-            owner=owner,
-            role="agent",
-            agent=agent,
-            created_at=now,
-        )
-        text = make_secret()
-        self._store.invitations.register(
-            record,
-            text,
-            address=group_address(caller.address),
-            known_owner=proven is not None,
-            at=now,
-        )
-        return NewKey(text, record)
-
-    def give_agent(self, caller: Caller, agent: str, owner: str | None) -> None:
-        """Makes an agent an owner's, or nobody's: for those who manage keys of agents."""
-        self._require_manager(caller, "agent")
-        if owner is not None:
-            check_owner(owner)
-        self._store.agents.give(agent, owner, at=self._clock())
-
-    # Who may
-
-    def _is_at_home(self, caller: Caller) -> bool:
-        return caller.tenant == self._store.tenant
-
-    def _may_manage(self, caller: Caller, key: KeyRecord) -> bool:
-        if not self._is_at_home(caller):
-            return False
-        return key.id == caller.key_id or key.role in MAY_MAKE.get(caller.role, ())
-
-    def _require_manager(self, caller: Caller, role: str) -> None:
-        check_key_role(role)
-        if not self._is_at_home(caller) or role not in MAY_MAKE.get(caller.role, ()):
-            raise NotAllowed(
-                f"a key for {caller.role} cannot manage keys for {role}", hint="ask an admin"
-            )
-
-
-def require_operator(caller: Caller) -> None:
-    """Refuses whoever is no admin of the tenant `default`."""
-    if (caller.tenant, caller.role) != (DEFAULT, "admin"):
-        raise NotAllowed("tenants are the operator's", hint=f"ask an admin of tenant {DEFAULT!r}")
-
-
-def make_caller(key: KeyRecord, secret: str) -> Caller:
-    """Who came with this key, or a session of it. Nobody but an agent is called as one could be."""
+def make_caller(key: Key, secret: str) -> Caller:
+    """Make the caller of a key or its session. Only agents have names that agents can have."""
     name = key.agent if key.agent is not None else f"{key.role} {key.owner}"
     role = cast("Role", key.role)
     return Caller(
@@ -548,11 +241,11 @@ def _place(caller: Caller, address: str | None) -> Caller:
 
 
 def _digest(text: str) -> bytes:
-    """What a key is remembered by: the key itself stays in no memory of ours."""
+    """Hash a key, so that the key itself is not kept in memory."""
     return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 
-def _require_valid(key: KeyRecord | None, now: float) -> KeyRecord:
+def _require_valid(key: Key | None, now: float) -> Key:
     if key is None:
         raise NotSignedIn("the key is not known", hint="check that all of it was copied")
     if key.revoked_at is not None:
@@ -577,8 +270,3 @@ def _check_given(text: str) -> None:
             f"the key in {ADMIN_VARIABLE} is easy to guess: it repeats few characters or words",
             hint=f"make one: echo {PREFIX}$(openssl rand -hex 32)",
         )
-
-
-def _check_expiry(expires_at: float | None, now: float) -> None:
-    if expires_at is not None and expires_at <= now:
-        raise InvalidInput("the key would have expired already", hint="name a later time")

@@ -77,11 +77,11 @@ class App:
 
     @cached_property
     def accounts(self) -> AccountService:
-        """Keys and those who have them; what one tenant's service revokes, all refuse."""
+        """Keys and sessions; shared by tenants, so that all refuse a key that one revokes."""
         from tallymark.service.accounts import AccountService  # noqa: PLC0415 (servers alone need it)
 
         if self._root is not None:
-            return self._root.accounts.for_tenant(self.tenant)
+            return self._root.accounts
         return AccountService(self.store)
 
     def competition(

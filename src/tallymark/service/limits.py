@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 from tallymark.errors import Busy, InvalidInput, TooMany, suggest
 from tallymark.service.callers import Caller, Role
+from tallymark.traces.span_limits import LIMITS
 
 RouteClass = Literal["read", "write", "report", "work", "sign-in"]
 ROUTE_CLASSES: tuple[RouteClass, ...] = get_args(RouteClass)
@@ -36,6 +37,30 @@ A_MINUTE: dict[RouteClass, dict[Role, int]] = {
 """Requests a minute. Admins have what organisers have."""
 TABLE_COST = 20
 """Reads that making all ratings or the board of a track counts as, about a second of work."""
+_MEGABYTE = 1_000_000
+BODIES: Mapping[str, int] = {
+    "challenges": 60 * _MEGABYTE,
+    "files": 60 * _MEGABYTE,
+    "reports": 64 * _MEGABYTE,
+    "runs": 100 * _MEGABYTE,
+    "submission": 60 * _MEGABYTE,
+    "mcp": 60 * _MEGABYTE,
+    "answer": 60 * _MEGABYTE,
+    "traces": LIMITS.bytes_per_request,
+    "others": 2 * _MEGABYTE,
+}
+"""Bytes of a body, unpacked, by the last part of its address."""
+VALUES: Mapping[str, int] = {
+    "reports": 2_000_000,
+    "runs": 2_000_000,
+    "submission": 600_000,
+    "mcp": 600_000,
+    "traces": 1_000_000,
+    "others": 200_000,
+}
+"""Values of a body in JSON, or messages of one in protobuf, by the last part of its address."""
+AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
+"""Size of an export by an agent's key: spans of one attempt, a part at a time."""
 SMALL_BODY = 1_000_000
 """Bytes of memory that a request has besides the budget for large ones."""
 _STRANGER = "address "

@@ -151,6 +151,7 @@ class Operation:
     location: Callable[[Any], str | None] | None
     etag: Callable[..., Hashable] | None
     secret: str | None
+    make_secret: Callable[[], str] | None
     find_max_bytes: Callable[..., int] | None
     query: frozenset[str]
     lists: frozenset[str]
@@ -199,11 +200,9 @@ class Operation:
         for name, value in query:
             if name in self.lists:
                 given.setdefault(name, []).append(value)
-            elif name in COMMON_QUERY and name not in self.query:
-                continue
             elif name in given:
                 raise BadRequest("it is given twice", place=Place(source=name))
-            elif name in self.query:
+            elif name in self.query or name in COMMON_QUERY:
                 given[name] = value
             else:
                 raise BadRequest([_explain_unknown(name, "parameter", self.query)])
@@ -213,9 +212,12 @@ class Operation:
         except msgspec.ValidationError as error:
             raise BadRequest([_explain_mistake(error, self.parameters)]) from None
         arguments = msgspec.structs.asdict(found)
+        _check_finite(arguments)
         for name, value in arguments.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise BadRequest("it is not a finite number", place=Place(source=name))
+            if value is None and name in given:  # msgspec reads the text `null` so
+                raise BadRequest(
+                    "null is no value here", place=Place(source=name), hint="leave it out"
+                )
             if type(value) is int and not re.fullmatch(
                 r"-?\d+", str(given.get(name, value)), re.ASCII
             ):
@@ -242,6 +244,7 @@ class Operation:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments of a call in the process as a request with them would be refused."""
+        _check_finite(arguments)
         for kind in (self.parameters, self.body if self.whole_body is None else None):
             if kind is not None:
                 names = kind.__struct_fields__
@@ -285,10 +288,19 @@ class Operation:
         """Put a record under its noun."""
         return result if self.noun is None else self.answer(result)
 
-    def unpack(self, content: bytes) -> Any:
+    def bring_secret(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Make the secret at the client, so that it is not lost with the answer."""
+        if self.make_secret is None or arguments[str(self.secret)] is not None:
+            return arguments
+        return {**arguments, str(self.secret): self.make_secret()}
+
+    def unpack(self, content: bytes, arguments: Mapping[str, Any]) -> Any:
         if self.answer is type(None):  # status 204
             return None
         answer = self._answer_decoder.decode(content)
+        if self.make_secret is not None:
+            brought = {str(self.secret): arguments[str(self.secret)]}
+            answer = msgspec.structs.replace(answer, **brought)
         return answer if self.noun is None else getattr(answer, self.noun)
 
 
@@ -360,6 +372,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     location: Callable[[Any], str | None] | None = None,
     etag: Callable[..., Hashable] | None = None,
     secret: str | None = None,
+    make_secret: Callable[[], str] | None = None,
     find_max_bytes: Callable[..., int] | None = None,
     keeps_answer: bool = False,
     reads: bool = False,
@@ -371,10 +384,11 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     `location` makes the Location header of the result. `etag` is called with the resource and the
     arguments, before the method, and returns what the answer depends on; None makes the tag from
     the answer itself. `secret` names a field of
-    the answer that is shown once and not kept for repeated requests. `find_max_bytes` bounds the
-    body by what is stored; it is called with the resource and the names in the path.
-    `keeps_answer` keeps the answer also for a method that takes the idempotency key. `reads` says
-    that a POST changes nothing.
+    the answer that is shown once and not kept for repeated requests; `make_secret` makes it at the
+    client, as the parameter of the same name. `find_max_bytes` bounds the body by what is stored;
+    it is called with the resource and the names in the path. `keeps_answer`
+    keeps the answer also for a method that takes the idempotency key. `reads` says that a POST
+    changes nothing.
     """
     method, path = route.split()
 
@@ -447,6 +461,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             location=location,
             etag=etag,
             secret=secret,
+            make_secret=make_secret,
             find_max_bytes=find_max_bytes,
             query=frozenset(asked),
             lists=frozenset(
@@ -528,6 +543,12 @@ def run_here(made: Operation, resource: Resource, arguments: Mapping[str, Any]) 
             return from_thread.run(work)  # in a thread of a server's event loop
         except anyio.NoEventLoopError:
             return anyio.run(work)
+
+
+def _check_finite(arguments: Mapping[str, Any]) -> None:
+    for name, value in arguments.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadRequest("it is not a finite number", place=Place(source=name))
 
 
 def _explain_unknown(name: str, noun: str, known: Iterable[str]) -> Problem:

@@ -8,12 +8,15 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Self, get_type_hints
 
 from tallymark.service.app import App
+from tallymark.service.audit import Audit
 from tallymark.service.formulas import Formulas
 from tallymark.service.jobs import Jobs
+from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
 from tallymark.service.operations import Resource, Sender
 from tallymark.service.reviews import Scores
 from tallymark.service.rules import Rules
 from tallymark.service.runs import Runs
+from tallymark.service.server_limits import Limits
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.template_values import Settings
 from tallymark.service.tenant import TenantServices
@@ -29,12 +32,18 @@ if TYPE_CHECKING:
 class Resources:
     """One attribute for each subject."""
 
+    accounts: Accounts
+    audit: Audit
     formulas: Formulas
+    invitations: Invitations
     jobs: Jobs
+    keys: Keys
+    limits: Limits
     rules: Rules
     runs: Runs
-    settings: Settings
     scores: Scores
+    settings: Settings
+    tenants: Tenants
     traces: Traces
     tracks: Tracks
     webhooks: Webhooks

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from tallymark.models.reach import Reach
+    from tallymark.service.accounts import AccountService
     from tallymark.service.app import App
     from tallymark.service.callers import Caller
     from tallymark.service.competition import Competition
     from tallymark.service.jobs import JobService
+    from tallymark.service.limits import Allowance
     from tallymark.service.publishing import Publishing
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
@@ -51,6 +53,17 @@ class TenantServices:
     def now(self) -> float:
         """By the server's clock."""
         return self.clock()
+
+    @property
+    def accounts(self) -> AccountService:
+        """Keys and sessions of all tenants."""
+        return self.app.accounts if self._service is None else self._service.accounts
+
+    def list_allowances(self, caller: Caller | None) -> list[Allowance]:
+        """List what is left of the caller's rate limits; a command has none."""
+        if caller is None or self._service is None:
+            return []
+        return self._service.limits.look(caller)
 
     def find_table(
         self, caller: Caller | None, key: Hashable, made_of: Hashable, make: Callable[[], T]
@@ -107,8 +120,7 @@ class TenantServices:
         """Spans that exporters send."""
         from tallymark.service.trace_intake import TraceIntake  # noqa: PLC0415
 
-        accounts = self.app.accounts if self._service is None else self._service.accounts
-        tenant = self.tenant
+        accounts, tenant = self.accounts, self.tenant
         return TraceIntake(
             self.store,
             settings=lambda: accounts.find_settings(tenant).traces,

@@ -1,15 +1,11 @@
-"""What organisers' pages share: who may, lines of jobs, of the log and of what waits."""
+"""What organisers' pages share: who may, lines of jobs and of what waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from tallymark.service.jobs import CANCELLABLE, Job, name_owner
-from tallymark.store.contests.audit_log import HIDDEN, LogEntry
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.web.page import Outcome
 from tallymark.web.visit import Visit
@@ -34,22 +30,6 @@ class JobLine(Job, frozen=True, kw_only=True):
     is_own: bool
     may_retry: bool
     may_cancel: bool
-
-
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the audit log."""
-
-    seq: int
-    at: float
-    actor: str
-    event: str
-    challenge: str | None
-    attempt: str | None
-    agent: str | None
-    reason: str
-    note: str
-    """All else that it says, in one line."""
-    address: str | None
 
 
 def begin(visit: Visit, *, work: bool = False) -> None:
@@ -90,31 +70,6 @@ def describe_job(job: Job, visit: Visit) -> JobLine:
 def find_last_job(visit: Visit, kind: str, subject: str) -> Job | None:
     """Find the newest job of a kind about something."""
     return next(iter(visit.tally.jobs.list(kind=kind, subject=subject, limit=1)), None)
-
-
-def describe_entries(entries: Iterable[LogEntry]) -> list[LogLine]:
-    """Lines of the log."""
-    return [_describe_entry(each) for each in entries]
-
-
-def _describe_entry(entry: LogEntry) -> LogLine:
-    note = dict(entry.note or {})
-    reason = str(note.pop("reason", "") or "")
-    hidden = note.pop(HIDDEN, None)
-    if hidden is not None:
-        note["organisers only"] = hidden
-    return LogLine(
-        seq=entry.seq,
-        at=entry.at,
-        actor=entry.actor,
-        event=entry.event,
-        challenge=entry.challenge,
-        attempt=entry.attempt,
-        agent=entry.agent,
-        reason=reason,
-        note=", ".join(f"{key} {value}" for key, value in note.items() if value not in (None, "")),
-        address=entry.address,
-    )
 
 
 def list_pauses(visit: Visit, challenge: str | None = None) -> list[PluginPause]:

@@ -69,7 +69,7 @@ METHODS = {
     "POST /attempts/{attempt}/void": "attempts.void",
     "POST /attempts/{attempt}/unvoid": "attempts.unvoid",
     "GET /agents": "agents.list",
-    "POST /agents": "agents.register",
+    "POST /agents": "accounts.register",
     "GET /agents/{handle}": "agents.get",
     "POST /agents/{handle}/disqualify": "agents.disqualify",
     "POST /agents/{handle}/reinstate": "agents.reinstate",
@@ -80,15 +80,15 @@ METHODS = {
     "GET /jobs/{job}": "jobs.get",
     "POST /jobs/{job}/cancel": "jobs.cancel",
     "POST /jobs/{job}/retry": "jobs.retry",
-    "GET /keys": "accounts.keys",
-    "POST /keys": "accounts.create_key",
-    "POST /keys/{key}/rotate": "accounts.rotate_key",
-    "POST /keys/{key}/revoke": "accounts.revoke_key",
-    "GET /me": "me",
-    "GET /invitations": "accounts.invitations",
-    "POST /invitations": "accounts.invite",
-    "POST /invitations/{invitation}/revoke": "accounts.revoke_invitation",
-    "POST /invitations/accept": "accounts.accept",
+    "GET /keys": "keys.list",
+    "POST /keys": "keys.add",
+    "POST /keys/{key}/rotate": "keys.rotate",
+    "POST /keys/{key}/revoke": "keys.revoke",
+    "GET /me": "accounts.me",
+    "GET /invitations": "invitations.list",
+    "POST /invitations": "invitations.add",
+    "POST /invitations/{invitation}/revoke": "invitations.revoke",
+    "POST /invitations/accept": "invitations.accept",
     "GET /scores": "scores.list",
     "GET /scores/queue": "scores.queue",
     "GET /scores/case": "scores.case",
@@ -101,9 +101,12 @@ METHODS = {
     "GET /secrets": "settings.secrets",
     "PUT /secrets/{name}": "settings.set_secret",
     "DELETE /secrets/{name}": "settings.remove_secret",
-    "GET /limits": "limits",
-    "GET /audit": "audit",
-    "GET /tenants": "accounts.tenants",
+    "GET /limits": "limits.get",
+    "GET /audit": "audit.list",
+    "GET /tenants": "tenants.list",
+    "POST /tenants": "tenants.add",
+    "GET /tenants/{name}": "tenants.get",
+    "PATCH /tenants/{name}": "tenants.change",
     "GET /export/{kind}": "export",
     "GET /traces": "traces.list",
     "GET /traces/sums": "traces.sums",
@@ -241,18 +244,18 @@ def test_what_is_not_there_says_so(server: Server) -> None:
 
 def test_accounts_and_settings(server: Server) -> None:
     client = connect(server, "ada")
-    made = client.accounts.create_key("ci", role="viewer")
+    made = client.keys.add("ci", role="viewer")
     assert made.secret is not None
-    assert client.accounts.revoke_key(made.key.id).revoked_at is not None
-    invited = client.accounts.invite(role="agent")
+    assert client.keys.revoke(made.key.id).revoked_at is not None
+    invited = client.invitations.add(role="agent")
     assert invited.code is not None
-    accepted = client.accounts.accept(invited.code, owner="dana", agent="dana-1")
+    accepted = client.invitations.accept(invited.code, owner="dana", agent="dana-1")
     assert accepted.key.agent == "dana-1"
     client.settings.set_var("ENDPOINT", "x")
     assert client.settings.vars()["ENDPOINT"] == "x"
     client.settings.remove_var("ENDPOINT")
-    assert client.me().role == "admin"
-    assert next(client.audit(event="key created")).actor
+    assert client.accounts.me().role == "admin"
+    assert client.audit.list(event="key created").items[0].actor
 
 
 class Dropping:
@@ -290,9 +293,9 @@ def test_what_was_done_when_the_connection_broke_is_done_once(
     entered = client.challenges.enter("sums", agent="dora")
     done = client.attempts.submit(entered.attempt.id, {"sum": 42})
     assert (done.result, done.attempt.number) == ("win", 1)
-    made = client.accounts.create_key("lost", role="viewer")
+    made = client.keys.add("lost", role="viewer")
     assert made.secret is None, "what is shown once was shown to nobody"
-    kept = client.accounts.keys()
+    kept = client.keys.list()
     assert [each.name for each in kept].count("lost") == 1
     assert len(dropping.lost) == 10
 
@@ -367,7 +370,7 @@ def test_tracks_tenants_and_exports(server: Server) -> None:
     assert client.tracks.board("both", limit=1, cursor=first.next).items[0].rank == 2
     assert client.tracks.remove("both").title == "both"
     assert list(client.tracks.list()) == []
-    assert {each.name for each in client.accounts.tenants()} == {"default", "elsewhere"}
+    assert {each.name for each in client.tenants.list()} == {"default", "elsewhere"}
     rows = list(client.export("board", challenge="speed"))
     assert [each["agent"] for each in rows][:1] == ["charlie"]
     with pytest.raises(NotFound):

@@ -12,6 +12,7 @@ from tallymark.server import make_server
 from tallymark.service.app import App
 from tallymark.service.demo import Demo
 from tallymark.service.demo.sample_field import BEANS, QUICK
+from tallymark.service.keys import Invitations
 from tallymark.service.resources import Resources
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
@@ -125,12 +126,12 @@ def test_whoever_is_invited_competes_with_an_agent_of_their_own(
     demo: Demo, service: Service
 ) -> None:
     invitation = demo.make_invitation(service)
-    key = service.accounts.accept_invitation(invitation, owner="ines", agent="sherlock")
+    key = Invitations(service.tenant("default")).accept(invitation, "ines", "sherlock")
     client = TestClient(make_server(service), base_url=ADDRESS)
     entered = client.post(
         f"/api/v1/challenges/{BEANS}/attempts",
         json={"agent": "sherlock"},
-        headers={"Authorization": f"Bearer {key.text}"},
+        headers={"Authorization": f"Bearer {key.secret}"},
     )
     assert entered.status_code == 201, entered.text
 

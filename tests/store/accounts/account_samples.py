@@ -6,24 +6,24 @@ from typing import Any
 
 from tallymark.store import Store
 from tallymark.store.accounts.invitations import PREFIX, Invitation, make_invitation
-from tallymark.store.accounts.keys import KeyRecord, make_record, make_secret
+from tallymark.store.accounts.keys import Key, make_record, make_secret
 from tallymark.store.accounts.tenants import TenantSettings
 
 
-def a_key(store: Store, **fields: Any) -> KeyRecord:
+def a_key(store: Store, **fields: Any) -> Key:
     """A key that is not stored."""
     plain: dict[str, Any] = {"name": "ci", "owner": "alice", "role": "reporter", "created_at": 10.0}
     return make_record(tenant=store.tenant, **{**plain, **fields})
 
 
-def add_key(store: Store, **fields: Any) -> tuple[KeyRecord, str]:
+def add_key(store: Store, **fields: Any) -> tuple[Key, str]:
     """One that is, and its text."""
     record, text = a_key(store, **fields), make_secret()
     store.keys.add(record, text)
     return record, text
 
 
-def an_agent_key(store: Store, owner: str, agent: str) -> KeyRecord:
+def an_agent_key(store: Store, owner: str, agent: str) -> Key:
     return a_key(store, owner=owner, role="agent", agent=agent)
 
 

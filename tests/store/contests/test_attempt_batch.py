@@ -29,6 +29,7 @@ from tallymark.store.contests.attempt_items import (
     Wait,
     Withdraw,
 )
+from tallymark.store.contests.attempt_rows import StoredAttempt
 from tallymark.store.contests.batch_memory import BatchMemory
 from tallymark.store.contests.idempotency import IdempotentRequest
 
@@ -69,8 +70,10 @@ BATCHES = st.lists(st.lists(OPERATIONS, min_size=1, max_size=12), max_size=8)
 class Players:
     """Does operations for one tenant, and knows the attempts that they made."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, reads_ahead: bool) -> None:
+        """With `reads_ahead`, every other attempt is read before the batch that changes it."""
         self.store = store
+        self.reads_ahead = reads_ahead
         self.at = 100.0
         self.known: list[Attempt] = []
         store.challenges.publish(by("custom", time_limit_s=60.0, rated="every"), b"", at=0.0)
@@ -133,6 +136,7 @@ class Players:
             case "submit":
                 texts = attempt_rows.make_payload_row(Payload(submission=score))
                 request = ask("submit", nth, agent=whose)
+                target["known"] = self.read_ahead(mine, nth)
                 return Submit(agent=whose, texts=texts, request=request, **target, **facts)
             case "report":
                 return a_report(
@@ -144,12 +148,18 @@ class Players:
                     judge=(lambda *_: judged) if nth else None,
                 )
             case "finish":
+                target["known"] = self.read_ahead(mine, nth)
                 return Finish(verdict=judged, revision=2 if nth == 5 else None, **target, **facts)
             case "withdraw":
                 return Withdraw(agent=whose, **target, **facts)
             case "wait":
                 return Wait(reason=f"because {nth}", hidden="truth", **target, **facts)
         return Expire(most=100, **facts)
+
+    def read_ahead(self, attempt: Attempt | None, nth: int) -> StoredAttempt | None:
+        if attempt is None or not self.reads_ahead or nth % 2:
+            return None
+        return self.store.attempts.find(attempt.id)
 
     def describe(self, answer: object) -> object:
         if isinstance(answer, TallymarkError):
@@ -236,9 +246,9 @@ class Players:
 
 
 @contextmanager
-def players(url: str) -> Iterator[Players]:
+def players(url: str, *, reads_ahead: bool = False) -> Iterator[Players]:
     with quick_store(url, uuid.uuid4().hex) as store:
-        yield Players(store)
+        yield Players(store, reads_ahead=reads_ahead)
 
 
 @settings(
@@ -250,7 +260,8 @@ def players(url: str) -> Iterator[Players]:
 def test_a_batch_comes_to_what_its_items_would_one_by_one(
     shared_url: str, batches: list[list[tuple[Any, ...]]]
 ) -> None:
-    with players(shared_url) as single, players(shared_url) as together:
+    """Also where some were read before, and are not read again."""
+    with players(shared_url) as single, players(shared_url, reads_ahead=True) as together:
         for batch in batches:
             assert together.play(batch, together=True) == single.play(batch, together=False)
         assert together.dump() == single.dump()

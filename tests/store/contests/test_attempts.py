@@ -24,6 +24,8 @@ from tests.store.contest_samples import (
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome, Payload
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import AuditEntry, ScoreEntry, Store, open_store
+from tallymark.store.contests.attempt_items import Submit
+from tallymark.store.contests.attempt_rows import make_payload_row
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.schema import LOGS
 
@@ -219,6 +221,76 @@ def test_nothing_was_submitted_yet(contest: Store) -> None:
     attempt = enter(contest)
     with refused(f"nothing was submitted with attempt {attempt.id}"):
         contest.attempts.payload(attempt.id)
+
+
+# Submitting what was read before
+
+BETWEEN: dict[str, tuple[Callable[[Store, str], object], str | None]] = {
+    "nothing": (lambda *_: None, None),
+    "the same": (lambda s, a: s.attempts.submit(a, "alice", PAYLOAD, at=11.0), None),
+    "another": (
+        lambda s, a: s.attempts.submit(a, "alice", Payload(submission=1), at=11.0),
+        "was already submitted, with other content",
+    ),
+    "withdrawn": (lambda s, a: s.attempts.withdraw(a, "alice", 11.0), "is withdrawn"),
+    "expired": (lambda s, _: s.attempts.expire(4000.0), "is expired"),
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_an_attempt_that_ended_since_it_was_read_is_read_again(
+    contest: Store, between: str
+) -> None:
+    attempt = enter(contest)
+    known = contest.attempts.find(attempt.id, "alice")
+    act, refusal = BETWEEN[between]
+    act(contest, attempt.id)
+    before = contest.attempts.audit(attempt.id)
+    if refusal is None:
+        done = contest.attempts.submit(attempt.id, "alice", PAYLOAD, at=12.0, known=known)
+        assert done == contest.attempts.get(attempt.id)
+        assert done.submitted_at == (11.0 if between == "the same" else 12.0)
+        return
+    with refused(refusal):
+        contest.attempts.submit(attempt.id, "alice", PAYLOAD, at=12.0, known=known)
+    assert contest.attempts.audit(attempt.id) == before
+
+
+def test_of_two_who_read_an_open_attempt_one_submits(contest: Store) -> None:
+    attempt = enter(contest)
+    known = contest.attempts.find(attempt.id, "alice")
+    items = [
+        Submit(
+            tenant=contest.tenant,
+            at=12.0,
+            attempt=attempt.id,
+            agent="alice",
+            texts=make_payload_row(Payload(submission=answer)),
+            known=known,
+        )
+        for answer in (1, 2, 1)
+    ]
+    first, other, same = contest.attempts.do_all(items)
+    assert first == same == contest.attempts.get(attempt.id)
+    assert "with other content" in str(other)
+
+
+def test_what_is_late_is_late_for_who_knows_the_attempt_too(contest: Store) -> None:
+    attempt = enter(contest)
+    known = contest.attempts.find(attempt.id, "alice")
+    with refused(f"attempt {attempt.id} expired at"):
+        contest.attempts.submit(attempt.id, "alice", PAYLOAD, at=3610.5, known=known)
+    assert contest.attempts.get(attempt.id).state == "expired"
+
+
+def test_a_key_of_another_submission_is_found_by_who_knows_the_attempt(contest: Store) -> None:
+    first = enter(contest)
+    contest.attempts.submit(first.id, "alice", PAYLOAD, at=11.0, key="k")
+    second = enter(contest, at=12.0)
+    known = contest.attempts.find(second.id, "alice")
+    with refused("the idempotency key 'k' was used before"):
+        contest.attempts.submit(second.id, "alice", PAYLOAD, at=13.0, key="k", known=known)
+    assert contest.attempts.get(second.id).state == "entered"
 
 
 # Expiry

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.account_samples import act
 from tests.web.conftest import ADDRESS, make_service, open_app, send
 
 from tallymark.server import make_server
@@ -29,8 +31,8 @@ def visitor(service: Service) -> TestClient:
     return TestClient(make_server(service), base_url=ADDRESS)
 
 
-def make_key(service: Service, role: str = "viewer") -> str:
-    return service.accounts.create_key(ADMIN, role=role, owner="alice").text
+def make_key(service: Service, role: Any = "viewer") -> str:
+    return str(act(service, ADMIN).keys.add("ci", role, owner="alice").secret)
 
 
 def test_a_key_makes_a_session_that_script_cannot_read(
@@ -57,7 +59,7 @@ def test_an_agent_is_registered_where_anybody_may(service: Service, visitor: Tes
     form = {"owner": "jane", "agent": "jane-bot"}
     assert "Register an agent" not in visitor.get("/sign-in").text
     assert send(visitor, "/sign-in", "register", **form).status_code == 403
-    service.accounts.change_settings(ADMIN, registration="open")
+    act(service, ADMIN).tenants.change("default", {"registration": "open"})
     assert "Register an agent" in visitor.get("/sign-in").text
     for wrong in ({"owner": "jane"}, {"agent": "jane-bot"}, form | {"agent": "B B"}):
         refused = send(visitor, "/sign-in", "register", **wrong)
@@ -91,7 +93,7 @@ def test_signing_in_leads_to_no_other_site(
 def test_an_invitation_asks_for_whom_and_shows_the_key_once(
     service: Service, visitor: TestClient
 ) -> None:
-    code = service.accounts.invite(ADMIN, role="agent").text
+    code = str(act(service, ADMIN).invitations.add("agent").code)
     asked = send(visitor, "/sign-in", "sign-in", key=code)
     assert 'name="agent"' in asked.text
     done = send(visitor, "/sign-in", "sign-in", key=code, owner="bob", agent="bobby")
@@ -133,9 +135,9 @@ def test_signing_out_everywhere_ends_all_browsers(service: Service, visitor: Tes
 
 
 def test_a_session_ends_with_its_key(service: Service, visitor: TestClient) -> None:
-    made = service.accounts.create_key(ADMIN, role="viewer", owner="alice")
-    send(visitor, "/sign-in", "sign-in", key=made.text)
-    service.accounts.revoke_key(ADMIN, made.key.id)
+    made = act(service, ADMIN).keys.add("ci", owner="alice")
+    send(visitor, "/sign-in", "sign-in", key=str(made.secret))
+    act(service, ADMIN).keys.revoke(made.key.id)
     assert visitor.get("/runs").status_code == 401
 
 

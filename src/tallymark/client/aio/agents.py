@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Unpack
 
 from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.exchange import CallOptions, leave_out_none
+from tallymark.client.exchange import CallOptions
 from tallymark.wire import attempts as wire
-from tallymark.wire.accounts import MadeKey
 
 
 class AsyncAgents(AsyncResource):
@@ -37,13 +36,6 @@ class AsyncAgents(AsyncResource):
         """One agent with its rating and places."""
         path, params = ("agents", handle), {"live": live}
         return (await self._ask(wire.OneAgent, "GET", *path, params=params, **options)).agent
-
-    async def register(
-        self, agent: str, *, owner: str | None = None, **options: Unpack[CallOptions]
-    ) -> MadeKey:
-        """Registers an agent where the server is open to that."""
-        body = leave_out_none(agent=agent, owner=owner)
-        return await self._ask(MadeKey, "POST", "agents", body=body, **options)
 
     async def change(
         self,

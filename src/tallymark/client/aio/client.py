@@ -9,14 +9,13 @@ from typing import Any, Literal, Self, Unpack
 import httpx2
 
 from tallymark.client.addresses import find_address
-from tallymark.client.aio.accounts import AsyncAccounts
 from tallymark.client.aio.agents import AsyncAgents
 from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
 from tallymark.client.aio.challenges import AsyncChallenges
 from tallymark.client.aio.connection import AsyncConnection
 from tallymark.client.aio.resource import AsyncResource
 from tallymark.client.exchange import Call, CallOptions, write_path
-from tallymark.wire import accounts, attempts
+from tallymark.wire import attempts
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
@@ -45,7 +44,6 @@ class AsyncClient(AsyncResource):
         self.challenges = AsyncChallenges(self.connection)
         self.attempts = AsyncAttempts(self.connection)
         self.agents = AsyncAgents(self.connection)
-        self.accounts = AsyncAccounts(self.connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,34 +55,12 @@ class AsyncClient(AsyncResource):
         """Lets go of connections."""
         await self.connection.aclose()
 
-    async def me(self, **options: Unpack[CallOptions]) -> accounts.CallerState:
-        """Who you are to the server."""
-        return (await self._ask(accounts.OneCaller, "GET", "me", **options)).caller
-
-    async def limits(self, **options: Unpack[CallOptions]) -> accounts.Limits:
-        """What the server takes, and what is left of it."""
-        return await self._ask(accounts.Limits, "GET", "limits", **options)
-
     async def ratings(
         self, *, k: int | None = None, live: bool | None = None, **options: Unpack[CallOptions]
     ) -> attempts.Ratings:
         """Strengths of agents and difficulties of challenges; `k` is for pass@k."""
         params = {"k": k, "live": live}
         return await self._ask(attempts.Ratings, "GET", "ratings", params=params, **options)
-
-    def audit(
-        self,
-        *,
-        challenge: str | None = None,
-        agent: str | None = None,
-        actor: str | None = None,
-        event: str | None = None,
-        limit: int | None = None,
-        **options: Unpack[CallOptions],
-    ) -> AsyncIterator[accounts.LogEntry]:
-        """What was done, newest first."""
-        params = {"challenge": challenge, "agent": agent, "actor": actor, "event": event}
-        return self._page(accounts.LogEntry, "audit", limit=limit, params=params, **options)
 
     def export(
         self,

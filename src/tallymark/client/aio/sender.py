@@ -29,6 +29,7 @@ class AsyncSender:
 
     async def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
         """Call an operation of the server; a refusal is raised as the service raises it."""
+        arguments = operation.bring_secret(arguments)
         path, body = operation.write(arguments)
         options = dict(self.options)
         if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
@@ -38,7 +39,7 @@ class AsyncSender:
         call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
         answer = await self.connection.send(call)
         try:
-            return operation.unpack(answer.content)
+            return operation.unpack(answer.content, arguments)
         except msgspec.DecodeError as error:
             raise WorkFailed(
                 f"{self.connection.address} returned an unexpected answer: {error}",

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Unpack
 
-from tallymark.client.exchange import CallOptions, leave_out_none
+from tallymark.client.exchange import CallOptions
 from tallymark.client.sync.resource import Resource
 from tallymark.wire import attempts as wire
-from tallymark.wire.accounts import MadeKey
 
 
 class Agents(Resource):
@@ -39,13 +38,6 @@ class Agents(Resource):
         """One agent with its rating and places."""
         path, params = ("agents", handle), {"live": live}
         return (self._ask(wire.OneAgent, "GET", *path, params=params, **options)).agent
-
-    def register(
-        self, agent: str, *, owner: str | None = None, **options: Unpack[CallOptions]
-    ) -> MadeKey:
-        """Registers an agent where the server is open to that."""
-        body = leave_out_none(agent=agent, owner=owner)
-        return self._ask(MadeKey, "POST", "agents", body=body, **options)
 
     def change(
         self,

@@ -12,13 +12,12 @@ import httpx2
 
 from tallymark.client.addresses import find_address
 from tallymark.client.exchange import Call, CallOptions, write_path
-from tallymark.client.sync.accounts import Accounts
 from tallymark.client.sync.agents import Agents
 from tallymark.client.sync.attempts import Attempts, OpenAttempt
 from tallymark.client.sync.challenges import Challenges
 from tallymark.client.sync.connection import Connection
 from tallymark.client.sync.resource import Resource
-from tallymark.wire import accounts, attempts
+from tallymark.wire import attempts
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
@@ -47,7 +46,6 @@ class Client(Resource):
         self.challenges = Challenges(self.connection)
         self.attempts = Attempts(self.connection)
         self.agents = Agents(self.connection)
-        self.accounts = Accounts(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -59,34 +57,12 @@ class Client(Resource):
         """Lets go of connections."""
         self.connection.close()
 
-    def me(self, **options: Unpack[CallOptions]) -> accounts.CallerState:
-        """Who you are to the server."""
-        return (self._ask(accounts.OneCaller, "GET", "me", **options)).caller
-
-    def limits(self, **options: Unpack[CallOptions]) -> accounts.Limits:
-        """What the server takes, and what is left of it."""
-        return self._ask(accounts.Limits, "GET", "limits", **options)
-
     def ratings(
         self, *, k: int | None = None, live: bool | None = None, **options: Unpack[CallOptions]
     ) -> attempts.Ratings:
         """Strengths of agents and difficulties of challenges; `k` is for pass@k."""
         params = {"k": k, "live": live}
         return self._ask(attempts.Ratings, "GET", "ratings", params=params, **options)
-
-    def audit(
-        self,
-        *,
-        challenge: str | None = None,
-        agent: str | None = None,
-        actor: str | None = None,
-        event: str | None = None,
-        limit: int | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Iterator[accounts.LogEntry]:
-        """What was done, newest first."""
-        params = {"challenge": challenge, "agent": agent, "actor": actor, "event": event}
-        return self._page(accounts.LogEntry, "audit", limit=limit, params=params, **options)
 
     def export(
         self,

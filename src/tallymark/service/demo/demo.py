@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Self
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.policy import choose_policy
 from tallymark.service.app import App
-from tallymark.service.callers import Caller
 from tallymark.service.competition import Competition
 from tallymark.service.demo.example_files import lay_out
 from tallymark.service.demo.sample_field import SampleField, Table
 from tallymark.service.demo.sample_reviews import review_past
 from tallymark.service.demo.sample_runs import SampleRuns, make_agents, run_on, run_past
 from tallymark.service.demo.sample_traffic import SampleTraffic
+from tallymark.service.keys import Invitations, Keys
 from tallymark.service.stop_signals import StopSignal
 
 if TYPE_CHECKING:
@@ -81,11 +81,12 @@ class Demo:
 
     def make_competitor_key(self, service: Service) -> str:
         """A key of one of the agents, for whoever wants to see the pages as it does."""
-        return service.accounts.create_key(_admin(service), role="agent", agent=COMPETITOR).text
+        keys = Keys(service.tenant(service.app.tenant))
+        return str(keys.add(COMPETITOR, "agent", agent=COMPETITOR, owner="demo").secret)
 
     def make_invitation(self, service: Service) -> str:
         """For agents of whoever tries it."""
-        return service.accounts.invite(_admin(service), uses=100).text
+        return str(Invitations(service.tenant(service.app.tenant)).add(uses=100).code)
 
     def start(self, service: Service) -> None:
         """Lets the field play on, with the services that everybody's requests use."""
@@ -118,10 +119,6 @@ class Demo:
 
     def _open_runs(self, app: App) -> SampleRuns:
         return SampleRuns(app, agents=make_agents(self.folder / "suites"))
-
-
-def _admin(service: Service) -> Caller:
-    return Caller(service.app.tenant, "admin", "demo", owner="demo")
 
 
 def _find_missing() -> str:

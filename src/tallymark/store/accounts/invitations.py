@@ -16,7 +16,7 @@ from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooMa
 from tallymark.store.accounts.account_tables import invitations as table
 from tallymark.store.accounts.account_tables import registrations
 from tallymark.store.accounts.keys import (
-    KeyRecord,
+    Key,
     add_key,
     check_owner,
     describe_holder,
@@ -103,29 +103,31 @@ class Invitations(TenantRows):
             rows = connection.execute(query.order_by(table.c.created_at, table.c.id)).mappings()
             return [Invitation(**row) for row in rows]
 
-    def revoke(self, invitation_id: str, *, at: float) -> None:
-        """Nobody can accept it any more. What was made of it stays."""
+    def revoke(self, invitation_id: str, *, at: float) -> Invitation:
+        """Revoke an invitation; what was made with it stays."""
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> Invitation:
             mine = (table.c.tenant == self._tenant) & (table.c.id == invitation_id)
-            if connection.scalar(select(table.c.id).where(mine)) is None:
-                raise NotFound(
-                    f"there is no invitation {shorten(invitation_id, 40)!r}", hint="list them"
-                )
             change = update(table).where(mine, table.c.revoked_at.is_(None)).values(revoked_at=at)
             if connection.execute(change).rowcount:
                 note = {"invitation": invitation_id}
                 write_account_entry(connection, self._tenant, "invitation revoked", at, **note)
+            row = connection.execute(select(*_FIELDS).where(mine)).mappings().one_or_none()
+            if row is None:
+                raise NotFound(
+                    f"there is no invitation {shorten(invitation_id, 40)!r}", hint="list them"
+                )
+            return Invitation(**row)
 
-        self._database.write(work)
+        return self._database.write(work)
 
-    def accept(self, invitation: Invitation, key: KeyRecord, text: str, *, at: float) -> KeyRecord:
+    def accept(self, invitation: Invitation, key: Key, text: str, *, at: float) -> Key:
         """Takes one use of an invitation, for a key and the agent that it names: all or nothing.
 
         Who asks again with the same text gets the key that it is, and takes no other use.
         """
 
-        def work(connection: Connection) -> KeyRecord:
+        def work(connection: Connection) -> Key:
             settings = lock_tenant(connection, self._tenant, at)
             if (known := find_key(connection, text)) is not None:
                 if describe_holder(known) != describe_holder(key):
@@ -144,9 +146,7 @@ class Invitations(TenantRows):
 
         return self._database.write(work)
 
-    def register(
-        self, key: KeyRecord, text: str, *, address: str, known_owner: bool, at: float
-    ) -> None:
+    def register(self, key: Key, text: str, *, address: str, known_owner: bool, at: float) -> None:
         """Keeps a key and its agent for whoever came; `known_owner` when they proved who they are.
 
         Addresses have quotas, and so have owners.
@@ -197,7 +197,7 @@ def _take_use(connection: Connection, invitation: Invitation, at: float) -> None
     connection.execute(fewer.values(uses_left=table.c.uses_left - 1))
 
 
-def _refuse_taken_owner(connection: Connection, key: KeyRecord) -> None:
+def _refuse_taken_owner(connection: Connection, key: Key) -> None:
     taken = is_owner_known(connection, key.tenant, key.owner)
     if taken or count_agents(connection, key.tenant, key.owner):
         raise Conflict(
@@ -206,7 +206,7 @@ def _refuse_taken_owner(connection: Connection, key: KeyRecord) -> None:
         )
 
 
-def _register(connection: Connection, settings: TenantSettings, key: KeyRecord, text: str) -> None:
+def _register(connection: Connection, settings: TenantSettings, key: Key, text: str) -> None:
     if key.agent is not None:
         if is_agent_known(connection, key.tenant, key.agent):
             raise Conflict(f"there is an agent {key.agent!r} already", hint="choose another handle")

@@ -35,7 +35,7 @@ _OWNER = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,98}[a-z0-9]")
 _LONGEST_NAME = 100
 
 
-class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
+class Key(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a key, without the key."""
 
     id: str
@@ -56,7 +56,7 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.revoked_at is None and not expired
 
 
-_FIELDS = [table.c[name] for name in KeyRecord.__struct_fields__]
+_FIELDS = [table.c[name] for name in Key.__struct_fields__]
 
 
 def make_secret(prefix: str = PREFIX) -> str:
@@ -69,7 +69,7 @@ def hash_secret(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def make_record(**fields: Any) -> KeyRecord:
+def make_record(**fields: Any) -> Key:
     """A key that is not stored yet; names that cannot be used are refused."""
     check_owner(fields["owner"])
     name = fields["name"]
@@ -78,7 +78,7 @@ def make_record(**fields: Any) -> KeyRecord:
             f"a key cannot be called {shorten(name, 40)!r}",
             hint=f"give 1 to {_LONGEST_NAME} characters that can be seen",
         )
-    return KeyRecord(id=f"key_{secrets.token_hex(8)}", **fields)
+    return Key(id=f"key_{secrets.token_hex(8)}", **fields)
 
 
 def check_owner(owner: str) -> None:
@@ -94,31 +94,31 @@ def check_owner(owner: str) -> None:
 class Keys(TenantRows):
     """What `store.keys` is."""
 
-    def find(self, text: str) -> KeyRecord | None:
+    def find(self, text: str) -> Key | None:
         """The key that this is, of whichever tenant."""
         return self.find_by_hash(hash_secret(text))
 
-    def find_by_hash(self, digest: str) -> KeyRecord | None:
+    def find_by_hash(self, digest: str) -> Key | None:
         """The same, where the hash is known."""
         if not self._database.look():
             return None
         with self._database.read() as connection:
             return _find_by_hash(connection, digest)
 
-    def get(self, key_id: str) -> KeyRecord:
+    def get(self, key_id: str) -> Key:
         """A key by its id."""
         with self._database.read() as connection:
             return _require(connection, self._tenant, key_id)
 
-    def all(self, *, owner: str | None = None, agent: str | None = None) -> list[KeyRecord]:
+    def all(self, *, owner: str | None = None, agent: str | None = None) -> list[Key]:
         """The keys of the tenant, or of one owner or agent in it, oldest first."""
         wanted = {"tenant": self._tenant, "owner": owner, "agent": agent}
         where = [table.c[name] == value for name, value in wanted.items() if value is not None]
         query = select(*_FIELDS).where(*where).order_by(table.c.created_at, table.c.id)
         with self._database.read() as connection:
-            return [KeyRecord(**row) for row in connection.execute(query).mappings()]
+            return [Key(**row) for row in connection.execute(query).mappings()]
 
-    def add(self, record: KeyRecord, text: str) -> None:
+    def add(self, record: Key, text: str) -> None:
         """Keeps a new key. One for an agent makes the agent its owner's, if it is nobody's yet."""
 
         def work(connection: Connection) -> None:
@@ -127,7 +127,7 @@ class Keys(TenantRows):
 
         self._database.write(work)
 
-    def add_with_tenant(self, settings: TenantSettings, record: KeyRecord, text: str) -> None:
+    def add_with_tenant(self, settings: TenantSettings, record: Key, text: str) -> None:
         """Makes the tenant, and keeps its first key."""
 
         def work(connection: Connection) -> None:
@@ -137,7 +137,7 @@ class Keys(TenantRows):
 
         self._database.write(work)
 
-    def add_first_admin(self, record: KeyRecord, text: str) -> bool:
+    def add_first_admin(self, record: Key, text: str) -> bool:
         """Keeps the key of an admin unless there is one; False where somebody was quicker."""
 
         def work(connection: Connection) -> bool:
@@ -154,20 +154,20 @@ class Keys(TenantRows):
 
         return self._database.write(work)
 
-    def add_given(self, record: KeyRecord, text: str) -> KeyRecord:
+    def add_given(self, record: Key, text: str) -> Key:
         """Keeps a key that somebody else made, or finds it where it is kept already."""
         digest = hash_secret(text)
 
-        def work(connection: Connection) -> KeyRecord:
+        def work(connection: Connection) -> Key:
             lock_tenant(connection, self._tenant, record.created_at)
             if insert_once(connection, table, msgspec.structs.asdict(record) | {"hash": digest}):
                 _write_entry(connection, record, "key created", record.created_at)
             query = select(*_FIELDS).where(table.c.hash == digest)
-            return KeyRecord(**connection.execute(query).mappings().one())
+            return Key(**connection.execute(query).mappings().one())
 
         return self._database.write(work)
 
-    def rotate(self, old: KeyRecord, new: KeyRecord, text: str, *, until: float) -> None:
+    def rotate(self, old: Key, new: Key, text: str, *, until: float) -> None:
         """Keeps a key in the place of another, which is good until then: of two, one does so."""
         ends = until if old.expires_at is None else min(until, old.expires_at)
 
@@ -187,10 +187,10 @@ class Keys(TenantRows):
 
         self._database.write(work)
 
-    def revoke(self, key_id: str, *, at: float) -> KeyRecord:
+    def revoke(self, key_id: str, *, at: float) -> Key:
         """From now on the key opens nothing, and nobody is signed in by it."""
 
-        def work(connection: Connection) -> KeyRecord:
+        def work(connection: Connection) -> Key:
             found = _require(connection, self._tenant, key_id)
             unrevoked = (_is_key(self._tenant, key_id), table.c.revoked_at.is_(None))
             done = connection.execute(update(table).where(*unrevoked).values(revoked_at=at))
@@ -208,7 +208,7 @@ class Keys(TenantRows):
         self._database.write(lambda c: c.execute(change))
 
 
-def add_key(connection: Connection, record: KeyRecord, text: str) -> None:
+def add_key(connection: Connection, record: Key, text: str) -> None:
     """Keeps a new key, in a transaction that holds the tenant's row."""
     if record.agent is not None:
         claim_agent(
@@ -219,23 +219,23 @@ def add_key(connection: Connection, record: KeyRecord, text: str) -> None:
         _write_entry(connection, record, "key created", record.created_at)
 
 
-def find_key(connection: Connection, text: str) -> KeyRecord | None:
+def find_key(connection: Connection, text: str) -> Key | None:
     """The key that this is, of whichever tenant."""
     return _find_by_hash(connection, hash_secret(text))
 
 
-def _find_by_hash(connection: Connection, digest: str) -> KeyRecord | None:
+def _find_by_hash(connection: Connection, digest: str) -> Key | None:
     query = select(*_FIELDS).where(table.c.hash == digest)
     row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else KeyRecord(**row)
+    return None if row is None else Key(**row)
 
 
-def describe_holder(record: KeyRecord) -> tuple[str, str, str, str | None]:
+def describe_holder(record: Key) -> tuple[str, str, str, str | None]:
     """Whose key it is, and for what."""
     return record.tenant, record.owner, record.role, record.agent
 
 
-def is_key_known(connection: Connection, record: KeyRecord) -> bool:
+def is_key_known(connection: Connection, record: Key) -> bool:
     """Whether this very key is kept."""
     found = connection.scalar(select(table.c.id).where(_is_key(record.tenant, record.id)))
     return found is not None
@@ -247,21 +247,19 @@ def is_owner_known(connection: Connection, tenant: str, owner: str) -> bool:
     return connection.scalar(select(table.c.id).where(*mine).limit(1)) is not None
 
 
-def _write_entry(
-    connection: Connection, record: KeyRecord, event: str, at: float, **more: str
-) -> None:
+def _write_entry(connection: Connection, record: Key, event: str, at: float, **more: str) -> None:
     facts: Iterable[str] = ("id", "name", "owner", "role", "agent")
     told = {name: getattr(record, name) for name in facts if getattr(record, name) is not None}
     note = {"key" if name == "id" else name: value for name, value in told.items()}
     write_account_entry(connection, record.tenant, event, at, **note, **more)
 
 
-def _require(connection: Connection, tenant: str, key_id: str) -> KeyRecord:
+def _require(connection: Connection, tenant: str, key_id: str) -> Key:
     query = select(*_FIELDS).where(_is_key(tenant, key_id))
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
         raise NotFound(f"there is no key {shorten(key_id, 40)!r}", hint="list the keys")
-    return KeyRecord(**row)
+    return Key(**row)
 
 
 def _is_key(tenant: str, key_id: str) -> ColumnElement[bool]:

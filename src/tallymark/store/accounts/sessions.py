@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 
 from tallymark.store.accounts.account_tables import keys
 from tallymark.store.accounts.account_tables import sessions as table
-from tallymark.store.accounts.keys import KeyRecord, hash_secret
+from tallymark.store.accounts.keys import Key, hash_secret
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once
@@ -25,14 +25,14 @@ _AT_ONCE = 500
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody signed in, without the token that their browser has."""
 
-    key: KeyRecord
+    key: Key
     csrf: str
     """What every form of theirs must carry."""
     created_at: float
     expires_at: float
 
 
-_KEY = [keys.c[name] for name in KeyRecord.__struct_fields__]
+_KEY = [keys.c[name] for name in Key.__struct_fields__]
 
 
 class Sessions(TenantRows):
@@ -74,7 +74,7 @@ class Sessions(TenantRows):
         if row is None:
             return None
         *fields, csrf, began, until = row
-        key = KeyRecord(**dict(zip(KeyRecord.__struct_fields__, fields, strict=True)))
+        key = Key(**dict(zip(Key.__struct_fields__, fields, strict=True)))
         return Session(key=key, csrf=csrf, created_at=began, expires_at=until)
 
     def find_open(self, hashes: Collection[str], *, at: float) -> set[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from collections import namedtuple
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, func, or_, select, tuple_
+from sqlalchemy import and_, bindparam, func, or_, select, tuple_
 
 from tallymark.challenges.attempt import (
     Attempt,
@@ -32,6 +34,7 @@ from tallymark.store.contests.attempt_tables import (
     scorings,
 )
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
+from tallymark.store.quick_statements import QuickSelect
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -39,9 +42,9 @@ else:
     from backports import zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from sqlalchemy import ColumnElement, Connection, Row, Select
+    from sqlalchemy import BindParameter, ColumnElement, Connection, Row, Select
 
     from tallymark.store.contests.batch_memory import AttemptRow
     from tallymark.store.quick_statements import QuickStatements
@@ -68,6 +71,8 @@ class StoredAttempt(NamedTuple):
     attempt: Attempt
     row: tuple[Any, ...]
     """The columns of `attempts`, in the order of the table."""
+    frozen_at: float | None
+    """Since when the public sees a board of its challenge that stands still."""
 
     @property
     def challenge_id(self) -> int:
@@ -85,7 +90,7 @@ def attempt_key(identifier: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def select_attempts(tenant: str) -> Select[Any]:
+def select_attempts(tenant: str | BindParameter[str]) -> Select[Any]:
     """All that an `Attempt` is made from."""
     scores = attempt_scores.c
     # The last rule that rescored it, if that was later than its own score: see `score_rules`.
@@ -152,17 +157,29 @@ def to_attempt(row: Row[Any]) -> Attempt:
         expires_at=row.expires_at,
         submitted_at=row.submitted_at,
         scored_at=row.scored_at,
-        verified=row.verified,
-        memoryless=row.memoryless,
+        verified=bool(row.verified),  # SQLite has no booleans
+        memoryless=bool(row.memoryless),
         waiting=row.waiting,
         voided_at=row.voided_at,
         outcome=None if row.ranks is None else _to_outcome(row),
     )
 
 
-def to_stored_attempt(row: Row[Any]) -> StoredAttempt:
-    """The same with its row, whose columns come first."""
-    return StoredAttempt(to_attempt(row), tuple(row[: len(attempts.c)]))
+def find_attempt(statements: QuickStatements, tenant: str, identifier: str) -> StoredAttempt | None:
+    """An attempt by its id; None where the tenant has no such attempt."""
+    query, make_row = _prepare_attempt()
+    values = {"whose": tenant, "which": attempt_key(identifier)}
+    for row in map(make_row, statements.select(query, values)):
+        return StoredAttempt(to_attempt(row), tuple(row[: len(attempts.c)]), row.frozen_at)
+    return None
+
+
+@cache
+def _prepare_attempt() -> tuple[QuickSelect, Callable[[Iterable[Any]], Any]]:
+    query = select_attempts(bindparam("whose")).where(attempts.c.key == bindparam("which"))
+    names = query.selected_columns.keys()
+    columns: Any = namedtuple("columns", names)  # type: ignore[misc]  # noqa: PYI024 (known only now)
+    return QuickSelect(query), columns._make
 
 
 def explain_unknown_attempt(identifier: str) -> NotFound:
@@ -193,6 +210,7 @@ def format_moment(at: float) -> str:
 
 def _to_outcome(row: Row[Any]) -> Outcome:
     metrics = {name: getattr(row, name) for name in _METRICS}
+    metrics["succeeded"] = bool(row.succeeded)
     score = row.score
     if row.rule is not None:
         from tallymark.store.contests.score_rules import score_by_rule  # noqa: PLC0415 (formulas)
@@ -201,7 +219,7 @@ def _to_outcome(row: Row[Any]) -> Outcome:
     return Outcome(
         score=score,
         result=row.result,
-        ranks=row.ranks,
+        ranks=bool(row.ranks),
         metrics=Metrics(**metrics, more=read_numbers(row.more)),
         dimensions=read_json_mapping(row.dimensions),
         details=read_json_mapping(row.details),

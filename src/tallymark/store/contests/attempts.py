@@ -238,32 +238,25 @@ class Attempts(TenantRows):
 
     def get(self, identifier: str, *, public: bool = False) -> Attempt:
         """One attempt; `public` as it was known when the board was frozen, if it is."""
-        mine = attempts.c.key == attempt_rows.attempt_key(identifier)
+        found = self.find(identifier)
+        if not public or found.frozen_at is None:
+            return found.attempt
         with self._database.read() as connection:
-            query = attempt_rows.select_attempts(self._tenant).where(mine)
-            row = connection.execute(query).one_or_none()
-            if row is None:
-                raise attempt_rows.explain_unknown_attempt(identifier)
-            attempt = to_attempt(row)
-            if not public or row.frozen_at is None:
-                return attempt
             later = frozen_attempts.read_later_acts(connection, self._tenant)
-        return self._hide_later(attempt, row.frozen_at, later)
+        return self._hide_later(found.attempt, found.frozen_at, later)
 
     def find(self, identifier: str, agent: str | None = None) -> StoredAttempt:
         """One attempt with its row, of this agent if it is given.
 
         Of another agent's attempt no more is said than of none.
         """
-        mine = attempts.c.key == attempt_rows.attempt_key(identifier)
-        query = attempt_rows.select_attempts(self._tenant).where(mine)
-        with self._database.snapshot() as snapshot:
-            row = snapshot.connection.execute(query).one_or_none()
-        if agent is not None and (row is None or row.agent != agent):
+        with self._database.statement() as statements:
+            found = attempt_rows.find_attempt(statements, self._tenant, identifier)
+        if agent is not None and (found is None or found.attempt.agent != agent):
             raise attempt_rows.explain_foreign_attempt(identifier, agent)
-        if row is None:
+        if found is None:
             raise attempt_rows.explain_unknown_attempt(identifier)
-        return attempt_rows.to_stored_attempt(row)
+        return found
 
     def get_own(self, identifier: str, agent: str) -> Attempt:
         """One attempt of an agent."""

@@ -114,6 +114,19 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str | None = None
     """From where; None where no server was asked."""
 
+    @property
+    def reason(self) -> str:
+        return str((self.note or {}).get("reason") or "")
+
+    @property
+    def facts(self) -> str:
+        """The rest of the note in one line."""
+        return ", ".join(
+            f"{'organisers only' if name == HIDDEN else name} {value}"
+            for name, value in (self.note or {}).items()
+            if name != "reason" and value not in (None, "")
+        )
+
 
 class LogFilter(TypedDict, total=False):
     """Which entries; None is as if it were not there."""

@@ -178,7 +178,7 @@ def write_in_python(
 def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
     """The score by a challenge's formula of a row with the columns of `attempt_scores`."""
     rule = challenge_formula(challenge)
-    found: Mapping[Any, Any] = row._mapping  # noqa: SLF001  so SQLAlchemy calls it
+    found: Mapping[str, Any] = row._asdict()  # so SQLAlchemy calls it, as named tuples do
     if row.more or row.dimensions:
         dimensions: dict[str, float] = read_json_mapping(row.dimensions)
         total = total_of(challenge, dimensions) if "total" in rule.formula.names else None

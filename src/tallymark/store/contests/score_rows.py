@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import bindparam, exists, insert, select
+from sqlalchemy import bindparam, exists, select
 
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.scoring import Origin
@@ -24,13 +24,12 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.attempt_tables import score_rules as rules_table
 from tallymark.store.contests.contest_tables import challenges
 from tallymark.store.contests.formula_scores import score_of
-from tallymark.store.quick_statements import QuickSelect
+from tallymark.store.quick_statements import QuickSelect, QuickStatements, write_insert
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.quick_statements import QuickStatements
 
 _BEYOND = 2**63
 # Nearly all scores of a challenge are by one rule.
@@ -122,15 +121,18 @@ def to_outcome(row: dict[str, Any], details: str | None, level: Any, origin: str
     )
 
 
+_ADD_SCORING = (
+    write_insert("scorings", ("tenant", "challenge_id", "at", "why", "origin")) + " RETURNING id"
+)
+
+
 def add_scoring(
     connection: Connection, kept: StoredChallenge, why: str, origin: str | None, at: float
 ) -> int:
     """A row for attempts that are scored by another rule, or all at once."""
-    row = {"tenant": kept.tenant, "challenge_id": kept.id, "at": at, "why": why, "origin": origin}
-    key: int = connection.execute(
-        insert(scorings).values(row).returning(scorings.c.id)
-    ).scalar_one()
-    return key
+    row = (kept.tenant, kept.id, at, why, origin)
+    ((key,),) = QuickStatements(connection).read(_ADD_SCORING, *row)
+    return int(key)
 
 
 def origin_text(outcome: Outcome) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tallymark.store.accounts.keys import KeyRecord
+from tallymark.service.keys import Key
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -22,7 +22,7 @@ class AccountView(View, frozen=True, kw_only=True):
     tenant: str
     by_key: bool
     """Whether there is a session that can end; a proxy or one's own machine has none."""
-    keys: list[KeyRecord]
+    keys: list[Key]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each key."""
@@ -33,10 +33,9 @@ def gather(visit: Visit) -> AccountView:
     """For whoever is signed in."""
     visit.visitor.require_known("there is no account without signing in")
     caller = visit.caller
-    keys: list[KeyRecord] = []
-    if caller.owner is not None and visit.app.store.exists:
-        found = visit.service.accounts.for_tenant(caller.tenant).list_keys(caller)
-        keys = [each for each in found if each.owner == caller.owner]
+    keys: list[Key] = []
+    if caller.owner is not None:
+        keys = visit.tally.keys.list(owner=caller.owner).items
     return AccountView(
         title="Account",
         role=caller.role,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from tallymark.errors import InvalidInput, NotFound, NotSignedIn
-from tallymark.service.accounts import NewKey
-from tallymark.store.accounts.invitations import PREFIX as INVITATION
-from tallymark.store.accounts.invitations import Invitation
+from tallymark.service.keys import INVITATION, Invitation, NewKey
 from tallymark.web.page import Outcome, Page
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
@@ -28,9 +26,7 @@ class SignInView(View, frozen=True, kw_only=True):
 class WelcomeView(View, frozen=True, kw_only=True):
     """A key that was just made, shown this once."""
 
-    key: str
-    role: str
-    agent: str | None
+    made: NewKey
     next: str
 
 
@@ -73,10 +69,10 @@ def sign_in(visit: Visit) -> Outcome:
 
 
 def _accept(visit: Visit, text: str) -> Outcome:
-    accounts, form = visit.service.accounts, visit.form
+    form = visit.form
     try:
         owner, agent = form.get("owner") or None, form.get("agent") or None
-        made = accounts.accept_invitation(text, owner=owner, agent=agent)
+        made = visit.tally.invitations.accept(text, owner=owner, agent=agent)
     except NotFound as error:
         visit.service.limits.check(visit.caller, "sign-in")
         raise InvalidInput(error.problems) from None
@@ -88,19 +84,12 @@ def register(visit: Visit) -> Outcome:
     visit.service.limits.check(visit.caller, "sign-in")
     owner = visit.form.require("owner", "say whose the agent is")
     agent = visit.form.require("agent", "say how the agent is called")
-    accounts = visit.service.accounts.for_tenant(visit.caller.tenant)
-    return _welcome(visit, accounts.register(visit.caller, agent=agent, owner=owner))
+    return _welcome(visit, visit.tally.accounts.register(agent, owner))
 
 
 def _welcome(visit: Visit, made: NewKey) -> Outcome:
-    signed = visit.service.accounts.sign_in(made.text, visit.caller.address)
-    view = WelcomeView(
-        title="Welcome",
-        key=made.text,
-        role=made.key.role,
-        agent=made.key.agent,
-        next=_find_next(visit),
-    )
+    signed = visit.service.accounts.sign_in(str(made.secret), visit.caller.address)
+    view = WelcomeView(title="Welcome", made=made, next=_find_next(visit))
     return Outcome(view=view, template="welcome.html", session=signed.token)
 
 

@@ -55,9 +55,9 @@ def test_pages_go_on_where_the_last_ended(log: App, organiser: TestClient) -> No
     while True:
         told = organiser.get(f"{PATH}?{query}&format=json").json()
         seen += [each["seq"] for each in told["entries"]]
-        if told["older"] is None:
+        if told["next"] is None:
             break
-        query = f"challenge=frugal&limit=5&before={told['older']}"
+        query = f"challenge=frugal&limit=5&cursor={told['next']}"
     assert seen == whole == sorted(whole, reverse=True)
 
 
@@ -69,6 +69,6 @@ def test_a_csv_has_reasons_that_no_spreadsheet_takes_for_a_formula(
     assert [row["reason"] for row in rows] == ["'=cmd()"]
 
 
-@pytest.mark.parametrize("query", ["from=yesterday", "until=2026-13-01", "before=x", "limit=0"])
+@pytest.mark.parametrize("query", ["from=yesterday", "until=2026-13-01", "cursor=x", "limit=0"])
 def test_what_is_no_filter_is_said(organiser: TestClient, query: str) -> None:
     assert organiser.get(f"{PATH}?{query}").status_code == 422

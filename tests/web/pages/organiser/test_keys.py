@@ -10,6 +10,7 @@ from tests.web.conftest import browse_as, make_service, send
 
 from tallymark.errors import NotSignedIn
 from tallymark.service.app import App
+from tallymark.service.keys import Invitations
 
 PATH = "/organiser/keys"
 
@@ -78,8 +79,8 @@ def test_an_invitation_is_shown_once_used_and_withdrawn(
 ) -> None:
     code = read_secret(send(organiser, PATH, "invite", role="agent", uses="2").text)
     assert code not in organiser.get(PATH).text
-    accounts = make_service(own_app).accounts
-    assert accounts.accept_invitation(code, owner="ivan", agent="ivan-bot").key.agent == "ivan-bot"
+    invitations = Invitations(make_service(own_app).tenant("default"))
+    assert invitations.accept(code, "ivan", "ivan-bot").key.agent == "ivan-bot"
     left = organiser.get(f"{PATH}?format=json").json()["invitations"]
     assert [each["uses_left"] for each in left] == [1]
     assert send(organiser, PATH, "withdraw", invitation=left[0]["id"]).status_code == 303

@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.store.accounts.keys import KeyRecord
+from tallymark.service.audit import LogEntry
+from tallymark.service.keys import Key
 from tallymark.store.contests.agents import AgentRecord
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.web.organising import (
-    LogLine,
     begin,
-    describe_entries,
     lead_back,
     list_pauses,
     resume,
@@ -34,8 +33,8 @@ class OrganisedAgent(View, frozen=True, kw_only=True):
     disqualified_at: float | None
     places: int
     pauses: list[PluginPause]
-    keys: list[KeyRecord]
-    log: list[LogLine]
+    keys: list[Key]
+    log: list[LogEntry]
     may_sign_out: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -47,7 +46,6 @@ def gather(visit: Visit) -> OrganisedAgent:
     """Of the visitor's tenant."""
     begin(visit)
     found, store, caller = _find(visit), visit.app.store, visit.caller
-    accounts = visit.service.accounts.for_tenant(caller.tenant)
     return OrganisedAgent(
         title=f"Organise {found.name}",
         handle=found.handle,
@@ -57,8 +55,8 @@ def gather(visit: Visit) -> OrganisedAgent:
         disqualified_at=found.disqualified_at,
         places=len(store.boards.places(found.handle, public=False)),
         pauses=[each for each in list_pauses(visit) if each.agent == found.handle],
-        keys=accounts.list_keys(caller, agent=found.handle),
-        log=describe_entries(store.audit_log.entries(agent=found.handle, limit=12)),
+        keys=visit.tally.keys.list(agent=found.handle).items,
+        log=visit.tally.audit.list(agent=found.handle, limit=12).items,
         may_sign_out=caller.role == "admin" and found.owner is not None,
     )
 
@@ -91,7 +89,7 @@ def sign_out(visit: Visit) -> Outcome:
     owner = _find(visit).owner
     if owner is None:
         raise InvalidInput("this agent has no owner, so nobody is signed in as one")
-    visit.service.accounts.for_tenant(visit.caller.tenant).end_sessions(visit.caller, owner)
+    visit.service.accounts.end_sessions(visit.caller, owner)
     return lead_back(visit.path, "signed-out")
 
 

@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests.audit_log import LogFilter
-from tallymark.web.organising import LogLine, begin, describe_entries
+from tallymark.service.audit import LogEntry
+from tallymark.web.organising import begin
 from tallymark.web.page import Page
 from tallymark.web.view import View
 from tallymark.web.visit import MOST_ROWS, Visit
 
 _MOST_WRITTEN = 10_000
 """Entries of a CSV or JSON."""
+_AT_ONCE = 1000
 _DAY = 86_400.0
 _NAMES = ("challenge", "agent", "actor", "event")
 
@@ -24,42 +25,38 @@ _NAMES = ("challenge", "agent", "actor", "event")
 class AuditView(View, frozen=True, kw_only=True):
     """A page of the log, newest first."""
 
-    entries: list[LogLine]
+    entries: list[LogEntry]
     filters: dict[str, str]
-    older: int | None
-    """After which entry the next page begins."""
+    next: str | None
+    """Cursor of the page with older entries."""
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each entry."""
-        return (msgspec.structs.asdict(each) for each in self.entries)
+        """Return the entries for exports."""
+        for each in self.entries:
+            yield msgspec.structs.asdict(each) | {"note": each.facts, "reason": each.reason}
 
 
 def gather(visit: Visit) -> AuditView:
-    """The entries that the address asks for."""
     begin(visit)
     most = _MOST_WRITTEN if visit.get("format") else MOST_ROWS
     limit = visit.read_number("limit", most if visit.get("format") else 50, most, least=1)
-    found = []
-    if visit.app.store.exists:
-        found = visit.app.store.audit_log.entries(limit=limit + 1, **_read_filter(visit))
-    given = {name: visit.get(name) for name in (*_NAMES, "from", "until") if visit.get(name)}
+    wanted: Any = {name: visit.get(name) or None for name in _NAMES}
+    wanted["since"], until = _read_day(visit, "from"), _read_day(visit, "until")
+    wanted["until"] = None if until is None else until + _DAY  # that day too
+    page = visit.tally.audit.list(
+        **wanted, limit=min(limit, _AT_ONCE), cursor=visit.get("cursor") or None
+    )
+    entries = page.items
+    while page.next is not None and len(entries) < limit:
+        left = min(limit - len(entries), _AT_ONCE)
+        page = visit.tally.audit.list(**wanted, limit=left, cursor=page.next)
+        entries += page.items
     return AuditView(
         title="Audit log",
-        entries=describe_entries(found[:limit]),
-        filters=given,
-        older=found[limit - 1].seq if len(found) > limit else None,
+        entries=entries,
+        filters={name: visit.get(name) for name in (*_NAMES, "from", "until") if visit.get(name)},
+        next=page.next,
     )
-
-
-def _read_filter(visit: Visit) -> LogFilter:
-    wanted: Any = {name: visit.get(name) or None for name in _NAMES}
-    if visit.get("before"):
-        wanted["before"] = visit.read_number("before", 0, 10**15)
-    wanted["earliest"] = _read_day(visit, "from")
-    until = _read_day(visit, "until")
-    wanted["latest"] = None if until is None else until + _DAY  # that day too
-    found: LogFilter = wanted
-    return found
 
 
 def _read_day(visit: Visit, name: str) -> float | None:

@@ -10,13 +10,12 @@ import msgspec
 from tallymark.challenges.challenge import Visibility
 from tallymark.challenges.rescore_plan import describe_rule
 from tallymark.errors import InvalidInput
+from tallymark.service.audit import LogEntry
 from tallymark.store.contests.challenges import Challenges
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.web.organising import (
-    LogLine,
     address_challenge,
     begin,
-    describe_entries,
     lead_back,
     list_pauses,
     resume,
@@ -49,7 +48,7 @@ class OrganisedView(View, frozen=True, kw_only=True):
     pauses: list[PluginPause]
     drift: list[str]
     """What counts otherwise than its files say."""
-    log: list[LogLine]
+    log: list[LogEntry]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each act in its log."""
@@ -84,7 +83,7 @@ def gather(visit: Visit) -> OrganisedView:
         waiting=sum(waits),
         pauses=list_pauses(visit, challenge.name),
         drift=visit.services.publishing.find_drift(challenge),
-        log=describe_entries(store.audit_log.entries(challenge=challenge.name, limit=12)),
+        log=visit.tally.audit.list(challenge=challenge.name, limit=12).items,
     )
 
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.service.audit import LogEntry
 from tallymark.service.jobs import Job, JobState
 from tallymark.store.contests.pauses import PluginPause
 from tallymark.text import format_count
 from tallymark.web.organising import (
     JobLine,
-    LogLine,
     begin,
     cancel_job,
-    describe_entries,
     describe_job,
     find_last_job,
     lead_back,
@@ -75,7 +74,7 @@ class OrganiserView(View, frozen=True, kw_only=True):
     """What a person has to look at: jobs that failed or were set aside."""
     pauses: list[PluginPause]
     challenges: list[OrganisedLine]
-    log: list[LogLine]
+    log: list[LogEntry]
     busy: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -119,9 +118,7 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
     broken: list[Job],
     counts: Mapping[str, Any],
 ) -> OrganiserView:
-    store = visit.app.store
     pauses = list_pauses(visit)
-    entries = store.audit_log.entries(limit=12) if store.exists else []
     needs = len(broken) + len(pauses)
     if needs:
         title = f"{format_count(needs, 'thing')} {'needs' if needs == 1 else 'need'} you"
@@ -141,7 +138,7 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
         challenges=[
             _describe_challenge(visit, each, counts, pauses) for each in visit.list_challenges()
         ],
-        log=describe_entries(entries),
+        log=visit.tally.audit.list(limit=12).items,
         busy=bool(live or pager.total),
     )
 
