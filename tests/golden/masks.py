@@ -43,7 +43,8 @@ MASKS: tuple[Mask, ...] = (
     ),
     Mask(
         "scored",
-        r'"definition_hash": "([0-9a-f]{64})"(?=[^{}]*"tags": \{\s*"door")',
+        r'"definition_hash": "([0-9a-f]{64})"'
+        r'(?=[^{}]*(?:"metrics": \{[^{}]*\}[^{}]*)?"tags": \{\s*"door")',
         "what a run of traces or of a suite in Python was scored with has such hashes in it",
         numbered=True,
     ),
