@@ -1,5 +1,5 @@
 # Written by `make client` from the operations in service/: change those.
-# ruff: noqa: A002, I001
+# ruff: noqa: I001
 import collections.abc
 import msgspec
 import tallymark.challenges.challenge
