@@ -67,6 +67,7 @@ STANDS_FOR = {
     **dict.fromkeys(("found.id", "key.id"), "1"),
     **dict.fromkeys(("webhook", "webhook_id"), "1"),
     "made.name": "polite",
+    "made.key.id": "key_00000000",
     "budget": " --budget 0.5",
 }
 """What placeholders in docs and expressions in messages stand for, in the prepared folder."""

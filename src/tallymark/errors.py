@@ -3,6 +3,7 @@
     TallymarkError
     ├── InvalidInput          what the user wrote is wrong                (exit code 2)
     │   ├── BadRequest        a request that cannot be read: its address, query or JSON
+    │   ├── TooLarge          a body with more bytes or values than are taken
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read

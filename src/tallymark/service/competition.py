@@ -534,7 +534,7 @@ class Competition:
             return change_scoring(old, **scoring), None, self.rulings.open_folder(old)
         new = load_challenge(folder)
         if new.name != old.name:
-            raise InvalidInput(f"{folder} holds the challenge {new.name!r}, not {old.name!r}")
+            raise InvalidInput(f"the folder holds the challenge {new.name!r}, not {old.name!r}")
         if new.version == old.version:
             raise InvalidInput(f"{old.name} is scored by this version already")
         return new, pack(folder), folder
