@@ -67,6 +67,8 @@ STANDS_FOR = {
     **dict.fromkeys(("found.id", "key.id"), "1"),
     **dict.fromkeys(("webhook", "webhook_id"), "1"),
     "made.name": "polite",
+    "view.challenge.name|cut(60)": "sums",
+    "started.run.id": "latest",
     "made.key.id": "key_00000000",
     "budget": " --budget 0.5",
 }

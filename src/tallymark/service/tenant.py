@@ -40,8 +40,13 @@ class TenantServices:
         self.app = app
         self.tenant = app.tenant
         self.settings = settings
-        self.clock = clock
+        self._clock = clock
         self._service = service
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock of the server process, or of the command."""
+        return self._clock if self._service is None else self._service.clock
 
     @property
     def store(self) -> Store:
