@@ -1,20 +1,21 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | sbom | proof | soak | bench | screenshots | docs | client | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | frameworks | release | proof | soak | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+RELEASE := .venv-release
 PROMPTFOO := 0.121.20
 # Each command that a test starts would compile all of the package anew.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml constraints.txt scripts/setup hatch_build.py src/tallymark/formula/_quotients.c
+INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test tests adapters ordinary-user coverage golden golden-update check sbom proof soak bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test tests adapters ordinary-user coverage golden golden-update check frameworks release proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
 # What a user of all examples needs, and what working on it needs besides (peers to compare with, test tools).
 $(VENV)/.user: $(INPUTS)
-	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[semantic]'
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[semantic,server]'
 	@touch $@
 $(VENV)/.dev: $(INPUTS)
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[dev]'
@@ -62,11 +63,24 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@$(BIN)/python -m scripts.audit
 
-# What an install brings, as CycloneDX; the wheel carries it.
-sbom: $(VENV)/.dev
-	@$(BIN)/python -m scripts.sbom
+# Does an install beside the newest agent frameworks push one of them back? Needs `uv` and a package index.
+frameworks: $(VENV)/.dev
+	@$(BIN)/python -m scripts.frameworks
+
+# What is published, in dist: wheel, sdist, and what `tallymark[all]` brings as CycloneDX. Fails on a known vulnerability
+# and on a framework that is pushed back.
+release: frameworks
+	@rm -rf dist $(RELEASE)
+	@$(BIN)/python -m hatchling build -d dist
+	@$(PYTHON) -m venv $(RELEASE)/tools
+	@$(RELEASE)/tools/bin/python -m pip install -qq --disable-pip-version-check cyclonedx-bom pip-audit
+	@$(RELEASE)/tools/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	@$(PYTHON) -m venv --without-pip $(RELEASE)/all
+	@$(BIN)/python -m pip --python $(RELEASE)/all/bin/python install -qq --disable-pip-version-check \
+	  -c constraints.txt "$$(ls dist/*.whl)[all]"
+	@$(RELEASE)/tools/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+	  --output-file dist/sbom.cdx.json $(RELEASE)/all/bin/python
 
 # What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
 proof: $(VENV)/.dev
@@ -86,7 +100,7 @@ $(PEERS)/.done: $(INPUTS) bench/peers.txt
 	@$(PYTHON) -m venv $(PEERS)
 	@grep -v '^numpy==' constraints.txt > $(PEERS)/constraints.txt
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
-	  -c $(PEERS)/constraints.txt -r bench/peers.txt -e '.[models,postgres]'
+	  -c $(PEERS)/constraints.txt -r bench/peers.txt -e '.[models,postgres,server]'
 	@! command -v npm >/dev/null || npm install --silent --no-fund --no-audit --prefix $(PEERS)/node \
 	  promptfoo@$(PROMPTFOO) || echo "promptfoo cannot be installed: it is not compared with"
 	@touch $@
@@ -112,4 +126,4 @@ lock:
 	  --no-annotate --no-header pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) $(PEERS) .venv-recorded dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(RELEASE) .venv-recorded dist .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
-"""Models over HTTP against a server that takes 50 ms, on many connections.
+"""Models over HTTP against a server that takes 50 ms or 20, on many connections.
 
-A connection could give 20 answers a second. The server runs in a process of its own and does as
-little as it can.
+At 50 ms, a connection could give 20 answers a second. The server runs in a process of its own and
+does as little as it can.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
-from bench.measurement import OURS, Bench, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 from tallymark.models import Message, Model, Pace, Request, answer_with_retries, open_model
 from tallymark.service.app import App
@@ -25,6 +25,7 @@ from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.suite_file import load_suite
 
 LATENCY = 0.05
+SHORT_LATENCY = 0.02
 CONNECTIONS = 100
 PROVIDER = "openai-chat/gpt-5-mini"
 FEW = 100
@@ -41,7 +42,10 @@ RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length
 
 
 class Server(asyncio.Protocol):
-    """Answers every request with the same completion, LATENCY after its last byte."""
+    """Answers every request with the same completion, so long after its last byte."""
+
+    def __init__(self, latency: float) -> None:
+        self._latency = latency
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -56,18 +60,20 @@ class Server(asyncio.Protocol):
         length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
         if len(body) >= length:
             self._read = b""
-            asyncio.get_running_loop().call_later(LATENCY, self._transport.write, RESPONSE)
+            asyncio.get_running_loop().call_later(self._latency, self._transport.write, RESPONSE)
 
 
-async def serve() -> None:
-    server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0, backlog=1024)
+async def serve(latency: float) -> None:
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Server(latency), "127.0.0.1", 0, backlog=1024
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.to_thread(sys.stdin.read)  # until the bench ends
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    command = [sys.executable, "-m", "bench.bench_http"]
+def serving(latency: float = LATENCY) -> Iterator[str]:
+    command = [sys.executable, "-m", "bench.bench_http", str(latency)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         address = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
@@ -140,10 +146,10 @@ def open_library(name: str) -> Model:
 
     from tallymark.models.provider import ProviderModel
     from tallymark.models.provider_connection import ProviderConnection
-    from tallymark.models.provider_transport import make_aiohttp_client
+    from tallymark.models.provider_http import make_http_client
 
     def connect() -> ProviderConnection:
-        client = make_aiohttp_client()
+        client = make_http_client()
         return ProviderConnection(
             OpenAIChatModel(name, provider=OpenAIProvider(http_client=client)), client
         )
@@ -154,6 +160,21 @@ def open_library(name: str) -> Model:
 async def ask_once(model: Model, requests: int) -> None:
     await ask_all(model, requests)
     await model.close()
+
+
+async def book_latency(model: Model, requests: int) -> float:
+    """The mean latency that answers say, at the pace that runs have."""
+    pace, numbers, booked = Pace(CONNECTIONS), iter(range(requests)), list[float]()
+
+    async def work() -> None:
+        for number in numbers:
+            asked = Request(messages=(Message("user", f"What is {number} + 2?"),))
+            answer, _ = await answer_with_retries(model, asked, pace, timeout=60)
+            booked.append(answer.latency or 0.0)
+
+    await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
+    await model.close()
+    return sum(booked) / len(booked)
 
 
 INSPECT = """
@@ -223,6 +244,25 @@ def providers(size: int) -> Iterator[Sides]:
         }
 
 
+def latencies(provider: str) -> MakeSides:
+    """The latency that is booked, beside that of the server."""
+
+    @contextmanager
+    def make(size: int) -> Iterator[Sides]:
+        with serving(SHORT_LATENCY) as address:
+
+            def book() -> float:
+                model = open_model(provider or f"{address}#m")
+                return asyncio.run(book_latency(model, size))
+
+            yield {
+                OURS: Side(book, told=True),
+                "the server": Side(lambda: SHORT_LATENCY, told=True),
+            }
+
+    return make
+
+
 BENCHES = (
     Bench(
         "answers",
@@ -233,6 +273,22 @@ BENCHES = (
         "connections",
         (Promise(1.25, "the ideal"),),
         rounds=5,
+    ),
+    *(
+        Bench(
+            name,
+            f"What is booked for a server that takes 20 ms, {CONNECTIONS} at once, on a machine "
+            f"that does nothing else: at most {most} times that.",
+            latencies(provider),
+            (20, 200, 2_000),
+            "requests",
+            (Promise(most, "the server"),),
+            rounds=3,
+        )
+        for name, provider, most in (
+            ("latency of an `http://` model", "", 1.3),
+            ("latency of a provider", PROVIDER, 2.0),
+        )
     ),
     Bench(
         "a run",
@@ -259,4 +315,4 @@ BENCHES = (
 
 
 if __name__ == "__main__":
-    asyncio.run(serve())
+    asyncio.run(serve(float(sys.argv[1])))

@@ -10,15 +10,27 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any
 
-from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides, read_peak
+from bench.measurement import (
+    OURS,
+    Bench,
+    MakeSides,
+    Promise,
+    Side,
+    Sides,
+    find_scale,
+    read_peak,
+)
 
 os.environ |= {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES", "DEEPEVAL_DISABLE_DOTENV": "1"}
 SIZES = (50, 500, 5_000)
+KEPT = "kept"
 
 
 def sync_agent(_: object) -> str:
@@ -139,6 +151,38 @@ def memory(size: int) -> Iterator[Sides]:
     yield {name: Side(partial(measure, name), told=True) for name in SIDES}
 
 
+def keep(cases: int) -> float:
+    """Run a suite with a store of its own; seconds of CPU."""
+    from tallymark.scoring import load_scorer
+    from tallymark.suites import Suite, Test, run
+
+    suite = Suite(
+        "bench",
+        [Test(f"case {n}", {"query": f"question {n}"}) for n in range(cases)],
+        scorers={"contains": load_scorer("contains", values=["refund"])},
+    )
+    with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
+        began = time.process_time()
+        run(suite, sync_agent, store=f"{folder}/tally.db")
+        return time.process_time() - began
+
+
+@contextmanager
+def keeping(size: int) -> Iterator[Sides]:
+    keep(10)  # what is loaded once
+    yield {OURS: Side(lambda: keep(size) * find_scale(), size, told=True)}
+
+
+@contextmanager
+def kept_memory(size: int) -> Iterator[Sides]:
+    words = [sys.executable, "-W", "ignore", "-m", "bench.bench_run", KEPT, str(size)]
+
+    def measure() -> float:
+        return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+    yield {OURS: Side(measure, told=True)}
+
+
 BENCHES = (
     Bench(
         "an agent that is a function",
@@ -162,6 +206,26 @@ BENCHES = (
         rounds=3,
     ),
     Bench(
+        "a suite that is kept",
+        "A case of a Python suite, asked, scored and kept in SQLite: 30 µs of bookkeeping.",
+        keeping,
+        (1_000, 10_000, 100_000),
+        "cases",
+        (Promise(30e-6),),
+        each="case",
+        rounds=3,
+    ),
+    Bench(
+        "memory of a suite that is kept",
+        "The most that a process holds that runs it: 160 MB with 100,000 cases.",
+        kept_memory,
+        (1_000, 10_000, 100_000),
+        "cases",
+        (Promise(160.0),),
+        unit="MB",
+        rounds=1,
+    ),
+    Bench(
         "memory",
         "The most that a process holds that does the same: no more than pydantic-evals.",
         memory,
@@ -175,5 +239,8 @@ BENCHES = (
 
 
 if __name__ == "__main__":
-    SIDES[sys.argv[1]](int(sys.argv[2]))(sync_agent)
+    if sys.argv[1] == KEPT:
+        keep(int(sys.argv[2]))
+    else:
+        SIDES[sys.argv[1]](int(sys.argv[2]))(sync_agent)
     print(read_peak())

@@ -1,32 +1,32 @@
 """Scoring stored traces against a loop written by hand: traces of 20 spans, five scorers.
 
 The loop decodes the same lines to dicts and computes the same five values, their means and how
-many traces pass. It gives no reasons, no intervals and no rows, it trusts its input, and nothing in
-it may hang. Scorers are loaded once, as they are for many traces in a row. And what one call of a
-scorer costs, by the kind of function that it is.
+many traces pass; beside what is kept, it inserts a row for each. It gives no reasons and no
+intervals, it trusts its input, and nothing in it may hang.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
+from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides, measure_process
+from scripts.server_process import TALLY
 
-from tallymark.scoring import EvalContext, Scorer, load_scorer, scorer
+from tallymark.scoring import EvalContext, scorer
 from tallymark.suites import ScoredTraces
-from tallymark.traces import Trace, read_traces
+from tallymark.traces import read_traces
 
 SIZES = (250, 2_500, 25_000)
 SPANS = 20
-PAGE = "docs/scorers.md"
 TARGET, LIMIT = 1.0, 5.0
 SCORERS = (
     "contains(values=['refund'])",
@@ -35,7 +35,6 @@ SCORERS = (
     f"latency(target={TARGET}, limit={LIMIT})",
     "no_errors",
 )
-LOADED = [load_scorer(each) for each in SCORERS]
 
 
 def make_trace(number: int, draw: random.Random) -> dict[str, Any]:
@@ -73,33 +72,32 @@ def make_span(at: int, draw: random.Random) -> dict[str, Any]:
 
 def by_hand(path: Path) -> tuple[list[float], int]:
     totals = [0.0] * len(SCORERS)
-    passed = count = 0
+    passed = traces = 0
     with path.open("rb") as lines:
         for line in lines:
-            trace = msgspec.json.decode(line)
-            spans = trace["spans"]
-            expected = trace["metadata"]["expected"]
-            output = next(s for s in reversed(spans) if s["span_type"] == "generation")["output"]
-            wanted = set(expected["tool_calls"])
-            called = {span["tool_name"] for span in spans if span["span_type"] == "tool"}
-            seconds = trace["duration_ms"] / 1000
-            failed = sum(s.get("status") == "error" or s.get("error") is not None for s in spans)
-            values = (
-                1.0 if "refund" in output else 0.0,
-                1.0 if output.strip() == expected["output"].strip() else 0.0,
-                2 * len(wanted & called) / (len(wanted) + len(called)),
-                min(1.0, max(0.0, (LIMIT - seconds) / (LIMIT - TARGET))),
-                1 - failed / len(spans),
-            )
-            count += 1
+            values = score_by_hand(msgspec.json.decode(line))
+            traces += 1
             passed += all(value >= 0.7 for value in values)
             for at, value in enumerate(values):
                 totals[at] += value
-    return [total / count for total in totals], passed
+    return [total / traces for total in totals], passed
 
 
-def by_built_in(path: Path) -> tuple[list[float], int]:
-    return sum_up(ScoredTraces(read_traces(path), LOADED))
+def score_by_hand(trace: dict[str, Any]) -> tuple[float, ...]:
+    spans = trace["spans"]
+    expected = trace["metadata"]["expected"]
+    output = next(s for s in reversed(spans) if s["span_type"] == "generation")["output"]
+    wanted = set(expected["tool_calls"])
+    called = {span["tool_name"] for span in spans if span["span_type"] == "tool"}
+    seconds = trace["duration_ms"] / 1000
+    failed = sum(s.get("status") == "error" or s.get("error") is not None for s in spans)
+    return (
+        1.0 if "refund" in output else 0.0,
+        1.0 if output.strip() == expected["output"].strip() else 0.0,
+        2 * len(wanted & called) / (len(wanted) + len(called)),
+        min(1.0, max(0.0, (LIMIT - seconds) / (LIMIT - TARGET))),
+        1 - failed / len(spans),
+    )
 
 
 def by_functions(path: Path) -> tuple[list[float], int]:
@@ -160,70 +158,70 @@ def scoring(ours: Callable[[Path], tuple[list[float], int]]) -> MakeSides:
     return make
 
 
-@scorer
-async def waits(_: EvalContext) -> float:
-    return 1.0
+PLAIN = (
+    "CREATE TABLE plain (trace TEXT, passed INTEGER, one REAL, two REAL, three REAL, four REAL,"
+    " five REAL, body TEXT)"
+)
 
 
-@scorer
-def blocks(_: EvalContext) -> float:
-    return 1.0
+def keep_by_hand(path: Path, db: Path) -> None:
+    """A row for each trace, with its five values and itself, a thousand in a transaction."""
+    with closing(sqlite3.connect(db, isolation_level=None)) as connection, path.open("rb") as lines:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(PLAIN)
+        while some := list(islice(lines, 1_000)):
+            rows = [make_row(msgspec.json.decode(line), line) for line in some]
+            connection.execute("BEGIN")
+            connection.executemany("INSERT INTO plain VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.execute("COMMIT")
 
 
-@scorer(blocking=False)
-def stays(_: EvalContext) -> float:
-    return 1.0
+def make_row(trace: dict[str, Any], line: bytes) -> tuple[Any, ...]:
+    values = score_by_hand(trace)
+    return (trace["trace_id"], all(value >= 0.7 for value in values), *values, line)
 
 
-def calls(called: Scorer, timeout: float | None) -> MakeSides:
-    """One call after another in an event loop."""
+@contextmanager
+def kept(size: int) -> Iterator[Sides]:
+    """`tally score` without its start beside a loop, both with a database of their own."""
+    draw, numbers = random.Random(7), count()
+    with tempfile.TemporaryDirectory(prefix="tally-bench-") as name:
+        folder = Path(name)
+        path, alone = folder / "traces.jsonl", folder / "alone.jsonl"
+        lines = [f"{json.dumps(make_trace(nth, draw))}\n" for nth in range(size)]
+        path.write_text("".join(lines), "utf-8")
+        alone.write_text(lines[0], "utf-8")
+        scorers = [word for each in SCORERS for word in ("-s", each)]
 
-    @contextmanager
-    def make(size: int) -> Iterator[Sides]:
-        ctx = EvalContext(Trace())
+        def start(traces: Path) -> float:
+            db = folder / f"{next(numbers)}.db"
+            return measure_process([TALLY, "score", str(traces), *scorers, "--db", str(db)])
 
-        async def call() -> None:
-            for _ in range(size):
-                await called.evaluate(ctx, timeout=timeout)
+        def loop() -> None:
+            keep_by_hand(path, folder / f"{next(numbers)}.db")
 
-        yield {OURS: Side(lambda: asyncio.run(call()), size)}
+        yield {
+            OURS: Side(lambda: start(path) - start(alone), size, told=True),
+            "a loop that inserts": Side(loop, size),
+        }
 
-    return make
 
-
-CALLS: dict[str, tuple[Scorer, float | None, float]] = {
-    "`async def`": (waits, None, 3e-6),
-    "`async def` with a limit": (waits, 5.0, 25e-6),
-    "`def` in a thread, alone": (blocks, None, 150e-6),
-    "`def` with `blocking=False`": (stays, None, 1e-6),
-}
-"""With the limit on time, and what the page says that a call costs."""
 BENCHES = (
-    *(
-        Bench(
-            name,
-            "What a call costs besides the function itself: what the page says, or up to half more "
-            "on another machine.",
-            calls(called, timeout),
-            (100, 1_000, 10_000),
-            "calls",
-            (Promise(1.5 * said, where=PAGE),),
-            each="call",
-        )
-        for name, (called, timeout, said) in CALLS.items()
-    ),
     Bench(
-        "built-in scorers",
-        f"A stored trace read and scored by {len(SCORERS)} scorers: at most twice a loop by hand.",
-        scoring(by_built_in),
+        "built-in scorers, kept",
+        f"`tally score` by {len(SCORERS)} scorers without its start: at most three times a loop by "
+        "hand that inserts.",
+        kept,
         SIZES,
         "traces",
-        (Promise(2.0, "a loop by hand"),),
+        (Promise(3.0, "a loop that inserts"),),
         each="trace",
+        rounds=3,
     ),
     Bench(
         "plain functions",
-        "The same by functions of the user's, each of which may hang: at most four times the loop.",
+        "Traces read and scored, not kept, by functions of the user's, each of which may hang: at "
+        "most four times a loop by hand.",
         scoring(by_functions),
         SIZES,
         "traces",

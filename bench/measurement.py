@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +25,8 @@ OURS = "tallymark"
 ENOUGH = 0.02
 """Seconds of a turn: quicker work is repeated until it takes so long."""
 LEAST_ROUNDS = 3
+PASS_SECONDS = 0.011
+"""CPU of `python -c pass` on the core of which budgets are."""
 
 Work: TypeAlias = Callable[[], Any]
 
@@ -103,6 +109,25 @@ class Found:
         if promise.against:
             return self.ratios.get(size, {}).get(promise.against)
         return self.costs.get(size, {}).get(OURS)
+
+
+@cache
+def find_scale() -> float:
+    """What CPU is multiplied by, to be that of a core on which `python -c pass` takes 11 ms."""
+    spent = statistics.median(measure_process([sys.executable, "-c", "pass"]) for _ in range(9))
+    return PASS_SECONDS / spent
+
+
+def measure_process(command: Sequence[str], **environment: str) -> float:
+    """Seconds of CPU of a process that ends."""
+    nowhere = subprocess.DEVNULL
+    started = subprocess.Popen(
+        command, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=os.environ | environment
+    )
+    _, status, spent = os.wait4(started.pid, 0)
+    started.returncode = os.waitstatus_to_exitcode(status)
+    assert not started.returncode, command
+    return spent.ru_utime + spent.ru_stime
 
 
 def read_peak() -> float:

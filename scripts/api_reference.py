@@ -14,7 +14,7 @@ from typing import Any
 
 from scripts.docs_tables import name_roles, read_document, write_table
 
-from tallymark.server import PREFIX
+from tallymark.http.operation_routes import PREFIX
 
 PAGE = Path(__file__).parents[1] / "docs" / "api-reference.md"
 _HEAD = """\

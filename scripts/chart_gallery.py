@@ -11,15 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tallymark.charts.bars import Bar, draw_bars
 from tallymark.charts.frame import Chart, quote, read_style
 from tallymark.charts.histogram import draw_histogram
 from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.charts.matrix import OUTCOMES, CaseColumn, draw_matrix
 from tallymark.charts.score_cost import RunPoint, draw_score_cost
 from tallymark.charts.sparkline import draw_sparkline
-from tallymark.charts.waterfall import Piece, draw_waterfall
-from tallymark.text import format_score, format_seconds
+from tallymark.text import format_seconds
 
 HOSTILE = (
     "</text><script>alert(1)</script> \u202egnol dna 日本語の名前 & \"quoted\" 'name' " + "x" * 80
@@ -99,16 +97,6 @@ def _draw_series(random: Random) -> Iterator[tuple[str, Chart]]:
 
 
 def _draw_rows(random: Random) -> Iterator[tuple[str, Chart]]:
-    bars = [
-        Bar("Correctness", 912, "Emerald", (880, 940)),
-        Bar("Completeness", 861, "gold"),
-        Bar("Precision of all that was asked for", 834, "coral"),
-        Bar(HOSTILE, None, "purple"),
-        Bar("Speed", 0, "sky"),
-        Bar("Style", 1200, "no such colour"),
-    ]
-    yield "dimensions", draw_bars("By dimension", bars, 1000)
-    yield "none", draw_bars("By dimension", [], 1000)
     kinds = list(OUTCOMES)
     for runs, cases in ((1, 7), (1, 500), (4, 12), (4, 60), (12, 500), (2, 1), (1, 0)):
         columns = [
@@ -120,26 +108,6 @@ def _draw_rows(random: Random) -> Iterator[tuple[str, Chart]]:
             for n in range(cases)
         ]
         yield f"{runs} by {cases}", draw_matrix("Which cases pass", "ABCDEFGHIJKL"[:runs], columns)
-    spans = [
-        Piece("support agent", 0, 1.94),
-        Piece("search policy", 0.01, 0.16, "retrieval", 1),
-        Piece("plan", 0.165, 0.685, "model", 1),
-        Piece("get_order", 0.69, 0.782, "tool", 1),
-        Piece("check_approval, failed", 0.79, 0.994, "failed", 1),
-        Piece(HOSTILE, 0.84, 0.9, "failed", 2),
-        Piece("never ended", 1.0, None, "tool", 1),
-        Piece("answer", 1.13, 1.93, "model", 1),
-    ]
-    yield "spans", draw_waterfall("Trace", spans, format_seconds)
-    lost = [
-        Piece("score", 81.74, 100, "failed"),
-        Piece("success_pct * 0.8", 86.67, 100, "failed", 1),
-        Piece("total_cost * 100", 82.55, 86.67, "failed", 1),
-        Piece("avg_latency / 2", 81.74, 82.55, "failed", 1),
-    ]
-    yield "points", draw_waterfall("Where the points went", lost, format_score)
-    yield "one without length", draw_waterfall("Trace", [Piece("a", 1, 1)], format_seconds)
-    yield "none", draw_waterfall("Trace", [], format_seconds)
 
 
 def write_gallery() -> str:

@@ -46,6 +46,9 @@ COMMANDS = [
     *(
         "admin backup",
         "admin restore",
+        "admin copy",
+        "admin compact",
+        "admin rotate-secret-key",
         "admin check",
         "admin upgrade",
         "admin prune",

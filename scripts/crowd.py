@@ -109,11 +109,11 @@ class Crowd:
 def compete_by_client(crowd: Crowd, handle: str) -> None:
     """Python, without an event loop."""
     with Client(crowd.proxy.url, crowd.agents[handle]) as client:
-        entered = crowd.insist(lambda: client.challenges.enter("sums"))
+        entered = crowd.insist(lambda: client.attempts.enter("sums"))
         step = Span(span_id="1", name="look", span_type="tool", start_ms=time.time() * 1000)
-        crowd.insist(lambda: client.attempts.send_spans(entered.token, [step]))
+        crowd.insist(lambda: client.send_spans(entered.token or "", [step]))
         attempt = entered.attempt.id
-        crowd.insist(lambda: client.attempts.validate(attempt, {"sum": 42}))
+        crowd.insist(lambda: client.attempts.check(attempt, {"sum": 42}))
         crowd.insist(lambda: client.attempts.submit(attempt, {"sum": 42}))
 
 
@@ -131,7 +131,7 @@ def keep_and_report(crowd: Crowd, number: int) -> None:
             )
             key = f"report-{number}"
             await crowd.ainsist(
-                lambda: client.challenges.report("speed", "ray", metrics, idempotency_key=key)
+                lambda: client.reports.send("speed", "ray", metrics, idempotency_key=key)
             )
 
     asyncio.run(main())

@@ -22,14 +22,13 @@ from tallymark.documents.shapes import Key, KindShape, ListShape, RecordShape, S
 from tallymark.formula.formula_names import MAX_NAME, MORE_METRICS, RUN_METRICS
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.formula.parser import FormulaLimits
-from tallymark.http.problems import CODES
+from tallymark.http.operation_routes import PREFIX
 from tallymark.judging.rubric import RUBRIC
 from tallymark.runs.report_formats import REPORT_FORMATS, load_report
 from tallymark.scoring.scorer_descriptions import ScorerDescription, describe_scorers
-from tallymark.server import PREFIX, make_api
+from tallymark.server import describe_server
 from tallymark.service import callers
-from tallymark.service.service import Service
-from tallymark.service.settings import ServiceSettings
+from tallymark.service.problems import CODES
 from tallymark.suites import eval_entries, prompt_entries, suite_format
 from tallymark.suites.checks.check_types import CHECK_TYPES
 from tallymark.traces.trace_formats import FORMATS
@@ -108,7 +107,7 @@ def reports() -> str:
 @lru_cache(maxsize=1)
 def read_document() -> dict[str, Any]:
     """The OpenAPI document of a server."""
-    return make_api(Service(ServiceSettings())).openapi()
+    return describe_server()
 
 
 def name_roles(operation: Mapping[str, Any]) -> str:

@@ -28,13 +28,16 @@ def write_stub() -> str:
     lines: list[str] = []
     for kind in load_resources():
         qualify = _Qualifier(sys.modules[kind.__module__], modules)
-        lines.append(f"class Async{kind.__name__}:")
-        for name, each in kind.operations().items():
-            lines.append(f"    async def {name}{qualify.write_signature(each.run)}: ...")
+        methods = [
+            f"    async def {name}{qualify.write_signature(each.run)}: ..."
+            for name, each in kind.operations().items()
+        ]
         for name, method in vars(kind).items():
-            if hasattr(method, "event_path"):
+            if hasattr(method, "stream_path"):
                 signature = qualify.write_signature(method).replace(".Iterator[", ".AsyncIterator[")
-                lines.append(f"    def {name}{signature}: ...")
+                methods.append(f"    def {name}{signature}: ...")
+        if methods:
+            lines += [f"class Async{kind.__name__}:", *methods]
     imports = [f"import {module}" for module in sorted(modules)]
     text = NOTE + "\n".join([*imports, *lines, ""])
     for words in (["check", "--fix", "-q", "--select", "I"], ["format", "-q"]):
@@ -76,12 +79,12 @@ class _Qualifier(ast.NodeTransformer):
         return ast.unparse(self.visit(ast.parse(annotation, mode="eval")))
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self._homes:
-            home = self._homes[node.id] or ""
-        elif hasattr(self._module, node.id):
+        home = self._homes.get(node.id) or ""
+        # A record belongs to the service of its subject, wherever it is made.
+        if not home or home.startswith("tallymark.store"):
+            if not hasattr(self._module, node.id):
+                return node
             home = self._module.__name__
-        else:
-            return node
         self._modules.add(home)
         return ast.Attribute(ast.Name(home), node.id)
 

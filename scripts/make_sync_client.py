@@ -29,6 +29,7 @@ _WORDS = (
     (r"^import anyio\n", ""),
     (r"\banyio\.sleep\b", "time.sleep"),
     (r"tallymark\.client\.aio", "tallymark.client.sync"),
+    (r"tallymark\.client\.async_resources", "tallymark.service.attempts"),
     (r"^from collections\.abc import", "import time\nfrom collections.abc import"),
 )
 

@@ -36,7 +36,7 @@ LATER = (
     "tests/sandbox/test_conformance.py::test_hostile_code_hurts_nobody[bubblewrap",
     "tests/sandbox/test_program_run_hostile.py::test_what_is_outside_is_out_of_reach[bubblewrap",
     "tests/sandbox/test_program_run_hostile.py::test_what_passes_a_limit_is_stopped[bubblewrap",
-    *(f"tests/cli/test_{name}.py" for name in ("challenge", "run")),
+    *(f"tests/cli/test_{name}.py" for name in ("challenge", "plugin", "run")),
 )
 """Warm plugins and long commands, behind walls that the tests of walls have tried already, and
 attacks on the walls that root has tried: only with `--whole`, which `make proof` says."""

@@ -7,12 +7,9 @@ for why it is there. A new parser is a function and a row here, and a few files 
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -249,36 +246,6 @@ def parse_parquet(data: bytes) -> None:
         raise refused[0]
 
 
-def parse_backup(data: bytes) -> None:
-    """A backup, its blocks signed by whoever made it: anybody can."""
-    from tallymark.store.backups.backup_file import MAGIC, BackupFile
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "tally.backup")
-        path.write_bytes(data if data.startswith(MAGIC) else MAGIC + _sign_blocks(data))
-        file = BackupFile(path)
-        for _ in file.read_rows():
-            pass
-        file.check()
-
-
-def _sign_blocks(data: bytes) -> bytes:
-    """Blocks of a kind and some content each, with the digests that make them readable."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-
-    made, digest = b"", b""
-    for block in re.split(rb"\n--\n", data)[:20]:
-        kind, content = block[:1], zstd.compress(block[1:], 1)
-        hashed = blake2b(digest + kind, digest_size=16)
-        hashed.update(content)
-        digest = hashed.digest()
-        made += kind + len(content).to_bytes(4, "big") + content + digest
-    return made
-
-
 def _list_parsers() -> dict[str, Parser]:
     from tallymark.sandbox.plugins.answer_frames import BadFrame
 
@@ -298,7 +265,6 @@ def _list_parsers() -> dict[str, Parser]:
         Parser("answers", parse_answers, (BadFrame,)),
         Parser("filter", parse_filter),
         Parser("parquet", parse_parquet),
-        Parser("backup", parse_backup),
     )
     return {each.name: each for each in found}
 

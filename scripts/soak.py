@@ -239,7 +239,7 @@ def report_many(soak: Soak, number: int) -> None:
     path = "/api/v1/challenges/bench/reports"
     while True:
         said = soak.insist(lambda: soak.ask("POST", path, body, "application/x-ndjson"))
-        told = [json.loads(each) for each in said.splitlines() if each]
+        told = json.loads(said)["items"]
         for line, each in zip(lines, told, strict=False):
             if each.get("attempt"):
                 _acknowledge(soak, line["key"], each["attempt"])

@@ -1,33 +1,40 @@
-"""Statements compiled once for all databases of a process.
+"""One cache of compiled statements for all databases that tests open.
 
-SQLAlchemy keeps what it compiled for each engine apart, because dialects may be set up differently.
-Ours are not, and every test has a database of its own: it would compile nearly all that it asks.
+SQLAlchemy keeps one for each engine, so a test with a database of its own would compile every
+statement anew.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy import Engine
 from sqlalchemy.util import LRUCache
 
-from tallymark.store import database
 
-KINDS = (PGDialect_psycopg, SQLiteDialect_pysqlite)
-_kept: LRUCache[Any, Any] = LRUCache(3000)
+class _Statements(LRUCache[Any, Any]):
+    """By the kind of the dialect instead of the dialect itself, of which each engine has its own.
+
+    Two of a kind compile alike: they speak to one version of one database.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(_name_kind(key), default)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(_name_kind(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_name_kind(key), value)
 
 
-def share_statements() -> None:
-    """From now on, in the engines of stores."""
-    for kind in KINDS:
-        kind.__eq__ = lambda self, other: type(self) is type(other)  # type: ignore[method-assign]
-        kind.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
-    database.create_engine = _create_engine  # type: ignore[attr-defined]
+def _name_kind(key: Any) -> Any:
+    dialect, *rest = key
+    version = getattr(dialect, "server_version_info", None)
+    return type(dialect), dialect.paramstyle, version, *rest
 
 
-def _create_engine(url: Any, **options: Any) -> Engine:
-    engine = create_engine(url, **options)
-    engine._compiled_cache = _kept
-    return engine
+def share_compiled_statements() -> None:
+    """Give every engine of this process the same cache."""
+    shared = _Statements(5_000)
+    Engine._compiled_cache = property(lambda _: shared, lambda _, __: None)  # type: ignore[assignment]

@@ -39,11 +39,18 @@ _FILES = {"attempt submit": "my-tests/solution.py"}
 STANDS_FOR = {
     **dict.fromkeys(("AGENT", "NAME", "agent"), "bob"),
     **dict.fromkeys(
-        ("CHALLENGE", "board", "challenge", "challenge.name", "name", "view.name|cut(60)"),
+        (
+            "CHALLENGE",
+            "board",
+            "challenge",
+            "challenge.name",
+            "name",
+            "view.challenge.name|cut(60)",
+        ),
         "{challenge}",
     ),
     **dict.fromkeys(("ATTEMPT", "attempt.id", "entered.attempt.id"), "a1"),
-    "done.id": "a2",
+    **dict.fromkeys(("done.id", "done.attempt.id"), "a2"),
     **dict.fromkeys(("RUN", "large[0]", "record.id", "run", "run.id", "run.record.id"), "latest"),
     "case": " --case math",
     "shlex.quote(some[0].name)": "math",
@@ -67,7 +74,6 @@ STANDS_FOR = {
     **dict.fromkeys(("found.id", "key.id"), "1"),
     **dict.fromkeys(("webhook", "webhook_id"), "1"),
     "made.name": "polite",
-    "view.challenge.name|cut(60)": "sums",
     "started.run.id": "latest",
     "made.key.id": "key_00000000",
     "budget": " --budget 0.5",
@@ -156,10 +162,18 @@ def in_examples() -> Iterator[Hint]:
             yield Hint(path.name, words.strip(), typed=False)
 
 
-def in_sources() -> Iterator[Hint]:
+@cache
+def in_sources() -> tuple[Hint, ...]:
     """Commands in the texts of our own code; what is filled in is `<expression>`."""
+    return tuple(_find_in_sources())
+
+
+def _find_in_sources() -> Iterator[Hint]:
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if "tally " not in text:  # a few files name commands; parsing all takes seconds
+            continue
+        tree = ast.parse(text)
         formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
         inner = {id(part) for node in formatted for part in node.values}
         place = path.relative_to(SOURCE).as_posix()

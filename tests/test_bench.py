@@ -151,4 +151,7 @@ def test_results_are_a_page_and_numbers_that_are_read_again(
 
 def test_a_bench_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert runner.main(["formulae"]) == 2
-    assert "there is no bench 'formulae'; there are boards, formula" in capsys.readouterr().err
+    assert (
+        "there is no bench 'formulae'; there are boards, commands, formula"
+        in capsys.readouterr().err
+    )

@@ -23,7 +23,7 @@ NAMES = [
     "scorer",
 ]
 HEAVY = [
-    *("numpy", "sqlalchemy", "fastapi", "altair", "aiohttp", "pydantic_ai", "opentelemetry"),
+    *("numpy", "sqlalchemy", "altair", "aiohttp", "pydantic_ai", "opentelemetry"),
     *("pyarrow", "asyncio", "msgspec", "rich", "typer", "mcp", "httpx2", "pydantic"),
 ]
 

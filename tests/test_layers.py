@@ -17,6 +17,7 @@ LEVELS = {
     "installation": 0,
     "event_loops": 0,
     "left_behind": 0,
+    "document_names": 0,
     "parquet_rows": 0,
     "parquet_trial": 0,
     "documents": 1,
@@ -46,6 +47,7 @@ LEVELS = {
     "server": 10,
     "cli": 11,
     # Beside the rooms: what users import to test their own scorers and suites.
+    "shims": 3,
     "testing": 7,
     "pytest_plugin": 7,
     "__init__": 7,
@@ -60,16 +62,21 @@ ONLY = {
         *("errors", "text", "importing", "event_loops", "left_behind"),
         *("traces", "formula"),
     },
-    "sandbox": {"errors", "text", "scoring", "watched_work"},
+    "sandbox": {"errors", "text", "scoring", "watched_work", "document_names"},
 }
 # A sibling of the same level, by file: whoever else wants one is in the wrong room.
 SIBLINGS = {
     "mcp/stdio.py": {"client"},  # passes the calls of a local agent on to a server
     "challenges/evaluators/suite.py": {"suites"},  # an evaluator that runs a suite
     "importing.py": {"errors"},
+    "traces/otlp_proto.py": {"installation"},
+    "installation.py": {"errors"},
     "parquet_rows.py": {"errors", "installation"},
     "parquet_trial.py": {"errors", "parquet_rows"},
 }
+
+# Doors show what operations answer: no other way leads them to the store.
+DOORS = {"http", "client", "mcp", "web", "cli", "server", "connections"}
 
 
 def allowed(path: Path, room: str) -> set[str]:
@@ -108,6 +115,22 @@ def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
     for path in rooms()[room]:
         wrong = imported_rooms(path) - allowed(path, room)
         assert not wrong, f"{path.relative_to(SOURCE)} may not import {sorted(wrong)}"
+
+
+def uses_store(path: Path) -> bool:
+    """Whether a file imports the store, or reaches one through what the service hands out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    reached = any(
+        isinstance(node, ast.Attribute) and node.attr == "store" for node in ast.walk(tree)
+    )
+    return reached or "store" in imported_rooms(path)
+
+
+def test_no_door_uses_the_store() -> None:
+    doors = [path for room in DOORS & set(rooms()) for path in rooms()[room]]
+    doors += [SOURCE / "client" / "async_resources.pyi"]
+    found = {path.relative_to(SOURCE).as_posix() for path in doors if uses_store(path)}
+    assert found == set(), "ask an operation instead"
 
 
 def test_a_sibling_is_named_only_where_it_is_used() -> None:

@@ -25,7 +25,7 @@ ROOMS = (
     "scoring/",
     "challenges/strategies.py",
     "store/contests/boards.py",
-    "store/contests/rank_blocks.py",
+    "store/contests/board_rows.py",
 )
 
 

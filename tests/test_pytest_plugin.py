@@ -133,3 +133,34 @@ def test_a_plain_run_loads_nothing_else_of_it() -> None:
     code += "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - had}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "tallymark\n"
+
+
+def test_plugins_of_the_plugin_document_can_be_tested(tmp_path: Path) -> None:
+    (tmp_path / "scorer.py").write_text(
+        "from services.challenge_scorer_protocol import ScoringResult\n"
+        "from services.scorers.weighted import WeightedScorer\n"
+    )
+    (tmp_path / "test_scorer.py").write_text(
+        "import scorer\n"
+        "def test_names():\n"
+        "    assert scorer.ScoringResult.__module__ == 'tallymark.scoring.plugin_contract'\n"
+        "    assert scorer.WeightedScorer.__module__ == 'tallymark.scoring.weighted_scorer'\n"
+    )
+    assert "1 passed" in pytest_in(tmp_path)[-1]
+
+
+@pytest.mark.parametrize("regular", [True, False], ids=["regular", "namespace"])
+def test_a_users_own_package_services_comes_first(tmp_path: Path, *, regular: bool) -> None:
+    own = tmp_path / "services"
+    own.mkdir()
+    (own / "billing.py").write_text("mine = True")
+    (own / "challenge_scorer_protocol.py").write_text("mine = True")
+    if regular:
+        (own / "__init__.py").touch()
+    (tmp_path / "test_mine.py").write_text(
+        "from services.billing import mine\n"
+        "from services.challenge_scorer_protocol import mine as protocol\n"
+        "from services.scorers.weighted import WeightedScorer\n"
+        "def test_mine():\n    assert mine and protocol\n"
+    )
+    assert "1 passed" in pytest_in(tmp_path)[-1]

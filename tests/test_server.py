@@ -22,6 +22,8 @@ import pytest
 from tests.http.conftest import ADA, Server, furnish, listening, run_server, send_spans
 from tests.http.route_table import ROUTES, Row
 
+from tallymark.service.callers import SESSION_COOKIE
+
 WORDS = re.compile(r"[a-z]{2,}\W+\w+")
 HOOKS = """
 import schemathesis
@@ -35,6 +37,10 @@ def filter_case(context, case):
     # A longer address is no HTTP to the server's parser, which says so in its own words.
     return len(repr(case.query)) + len(repr(case.path_parameters)) < 5_000
 """
+
+
+SUITE = "evals: [{prompt: say hello, checks: [{match: '*hello*'}]}]"
+REPORT = {"agent": "dora", "metrics": {"succeeded": True, "rating": 3}}
 
 
 @pytest.fixture(scope="module")
@@ -122,34 +128,136 @@ def test_a_request_that_is_cut_off_leaves_nothing_behind(tmp_path: Path) -> None
 # The document
 
 
-def sweep(server: Server, folder: Path, *more: str) -> None:
-    """Schemathesis: no failure of ours, and no answer that the document does not allow."""
-    (folder / "tally_hooks.py").write_text(HOOKS)
-    with listening(server) as url:
-        done = subprocess.run(
-            [
-                *(Path(sys.executable).parent / "schemathesis", "run", f"{url}/openapi.json"),
-                *("-H", f"Authorization: Bearer {ADA}", "--no-color", "--seed", "1"),
-                # Rules between fields are told in words, not by the schema.
-                *("--exclude-checks", "positive_data_acceptance"),
-                # What never ends is tested by itself.
-                *("--exclude-path-regex", "events$", "--request-timeout", "60"),
-                *("--suppress-health-check", "all", "--warnings", "off", *more),
-            ],
-            cwd=folder,
-            env={**os.environ, "SCHEMATHESIS_HOOKS": "tally_hooks", "PYTHONPATH": str(folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+@pytest.mark.proof
+@pytest.mark.parametrize("who", ["ada", "alice", "rita", "bob", "victor", "nobody"])
+def test_the_document_tells_what_is_answered_whatever_is_asked(who: str, tmp_path: Path) -> None:
+    """Schemathesis finds no failure of ours, and no answer that the document does not allow."""
+    (tmp_path / "tally_hooks.py").write_text(HOOKS)
+    with run_server(str(tmp_path / "tally.db"), workers=1) as server:
+        furnish(server)
+        with listening(server) as url:
+            key = server.keys.get(who)
+            done = subprocess.run(
+                [
+                    *(Path(sys.executable).parent / "schemathesis", "run", f"{url}/openapi.json"),
+                    *(("-H", f"Authorization: Bearer {key}") if key else ()),
+                    *("--no-color", "--seed", "1", "--max-examples", "50"),
+                    # Rules between fields are told in words, not by the schema.
+                    *("--exclude-checks", "positive_data_acceptance", "--continue-on-failure"),
+                    # What never ends is tested by itself.
+                    *("--exclude-path-regex", "events$", "--request-timeout", "60"),
+                    *("--suppress-health-check", "all", "--warnings", "off"),
+                ],
+                cwd=tmp_path,
+                env={
+                    **os.environ,
+                    "SCHEMATHESIS_HOOKS": "tally_hooks",
+                    "PYTHONPATH": str(tmp_path),
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
 
 
-@pytest.mark.proof
-def test_the_document_tells_what_is_answered_whatever_is_asked(
-    furnished: Server, tmp_path: Path
+LIST = {"items", "next"}
+FIXED: tuple[tuple[str, str, Any, int, set[str]], ...] = (
+    ("ada", "GET /healthz", None, 200, {"status"}),
+    ("ada", "GET /readyz", None, 200, {"status"}),
+    ("ada", "GET /openapi.json", None, 200, {"openapi", "paths"}),
+    ("rita", "POST /v1/traces", {"resourceSpans": []}, 200, set()),
+    ("rita", "POST /api/v1/runs", {"run": {"suite": "s", "results": []}}, 422, {"detail"}),
+    ("alice", "POST /api/v1/runs", {"suite": SUITE, "models": ["echo/me"]}, 202, {"run", "job"}),
+    ("alice", "POST /api/runs", {"suite": SUITE, "models": ["echo/me"]}, 202, {"run", "job"}),
+    ("victor", "GET /api/v1/runs", None, 200, LIST),
+    ("victor", "GET /api/v1/runs/{run}", None, 200, {"run"}),
+    ("victor", "GET /api/v1/runs/{run}/cases", None, 200, LIST),
+    ("victor", "GET /api/v1/compare?run={run}&run={run}", None, 200, {"comparisons"}),
+    ("alice", "POST /api/v1/runs/{run}/rescore", {"formula": "1"}, 201, {"before", "after"}),
+    ("nobody", "GET /api/v1/challenges", None, 200, LIST),
+    ("nobody", "GET /api/v1/challenges/speed", None, 200, {"challenge"}),
+    (
+        *("alice", "PATCH /api/v1/challenges/speed?validate_only=true"),
+        *({"closed": True, "reason": "x"}, 200, {"challenge"}),
+    ),
+    ("bob", "POST /api/v1/challenges/sums/attempts", {"memoryless": True}, 201, {"attempt"}),
+    (
+        *("bob", "POST /api/v1/attempts/{open}/submission"),
+        *({"answer": {"sum": 42}, "metadata": {}, "trajectory": None}, 200),
+        {"attempt", "score", "score_breakdown", "submission_warnings", "harness_warning"},
+    ),
+    ("nobody", "GET /api/v1/attempts/{scored}", None, 200, {"attempt"}),
+    ("bob", "POST /api/v1/attempts/{open}/withdraw", {}, 200, {"attempt"}),
+    ("alice", "POST /api/v1/attempts/{scored}/void", {"reason": "x"}, 200, {"attempt"}),
+    ("rita", "POST /api/v1/challenges/speed/reports", REPORT, 201, {"attempt", "score"}),
+    ("nobody", "GET /api/v1/challenges/speed/leaderboard?limit=1", None, 200, LIST),
+    ("nobody", "GET /api/v1/challenges/speed/leaderboard?around=bob", None, 200, LIST),
+    ("bob", "POST /api/v1/challenges/speed/what-if", {"formula": "rating"}, 200, LIST - {"next"}),
+    (
+        *("bob", "POST /api/v1/challenges/sums/what-if"),
+        *(
+            {"weights": {"correctness": 0.5, "speed": 0.5}, "around": "bob"},
+            200,
+            {"items", "around"},
+        ),
+    ),
+    (
+        *("alice", "POST /api/v1/challenges/speed/rescore?preview=true", {"formula": "rating"}),
+        *(200, {"rescoring"}),
+    ),
+    ("nobody", "GET /api/v1/ratings", None, 200, LIST),
+    ("victor", "GET /api/v1/agents", None, 200, LIST),
+    ("victor", "GET /api/v1/agents/bob", None, 200, {"agent"}),
+    ("victor", "GET /api/v1/traces", None, 200, LIST),
+    ("victor", "GET /api/v1/traces/{trace}", None, 200, {"trace"}),
+    ("victor", "GET /api/v1/rules", None, 200, LIST),
+    ("victor", "GET /api/v1/scores", None, 200, LIST),
+    ("nobody", "POST /api/v1/formula/check", {"formula": "cost"}, 200, {"valid"}),
+    ("nobody", "POST /api/v1/formula/explain", {"formula": "1 + 1"}, 200, {"score"}),
+    ("alice", "GET /api/v1/keys", None, 200, LIST),
+    ("alice", "GET /api/v1/invitations", None, 200, LIST),
+    ("alice", "GET /api/v1/webhooks", None, 200, LIST),
+    ("nobody", "GET /api/v1/limits", None, 200, {"rates"}),
+    ("alice", "GET /api/v1/audit", None, 200, LIST),
+    ("victor", "GET /api/v1/vars", None, 200, {"vars"}),
+    ("alice", "GET /api/v1/secrets", None, 200, {"secrets"}),
+    ("victor", "GET /api/v1/jobs/nothing", None, 404, {"code", "detail", "errors"}),
+)
+"""Who asks for which path that does not change, and what the answer holds."""
+FIXED_PAGES = (
+    *("/", "/runs", "/runs/{run}", "/suites/greeting", "/compare?run={run}&run={other}"),
+    *("/challenges", "/challenges/speed", "/attempts/{scored}", "/agents", "/agents/bob"),
+    *("/ratings", "/traces", "/formula", "/organiser", "/docs"),
+)
+
+
+@pytest.mark.parametrize(("who", "asked", "body", "status", "keys"), FIXED)
+def test_fixed_paths_answer_as_written(
+    who: str, asked: str, body: Any, status: int, keys: set[str], furnished: Server
 ) -> None:
-    sweep(furnished, tmp_path, "--max-examples", "150", "--continue-on-failure")
+    method, path = asked.format(**find_names(furnished)).split()
+    answered = furnished.ask(who, method, path, json=body)
+    assert answered.status_code == status, answered.text
+    assert answered.json().keys() >= keys
+
+
+@pytest.mark.parametrize("path", FIXED_PAGES)
+def test_fixed_pages_are_there(path: str, furnished: Server) -> None:
+    client = furnished.client
+    client.cookies.set(SESSION_COOKIE, furnished.service.accounts.sign_in(ADA).token or "")
+    names = find_names(furnished)
+    run = {"suite": "greeting", "model": "m", "results": [{"case": "a", "status": "passed"}]}
+    other = furnished.v1("rita", "POST", "/runs", json={"run": run}).json()["run"]["id"]
+    page = client.get(path.format(**names, other=other))
+    client.cookies.clear()
+    assert page.status_code == 200, page.text[-500:]
+
+
+def test_places_on_boards_have_the_fixed_fields(furnished: Server) -> None:
+    find_names(furnished)
+    board = furnished.v1("nobody", "GET", "/challenges/speed/leaderboard").json()
+    assert board["items"][0].keys() >= {"rank", "agent", "score", "value", "attempt"}
 
 
 def test_the_document_has_examples_and_names_every_problem(furnished: Server) -> None:

@@ -7,7 +7,10 @@ bodies, and counts connections. An answer may run for hours (event streams do).
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import resource
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +20,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from tallymark.service.limits import group_address
 
+_log = logging.getLogger(__name__)
+_TOLD_EVERY_S = 60.0
 _MOST_DESCRIPTORS = 2**20
 """Some systems have no limit at all, and programs that close every possible descriptor."""
 _KEPT_FOR_OTHERS = 4
@@ -42,6 +47,19 @@ class ConnectionLimits:
     is_proxy: Callable[[str | None], bool] = lambda _: False
     """Trusted proxies connect for many clients, and are not counted."""
     open: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    """Connections since the log last spoke of them."""
+    _told_at: float = -math.inf
+
+    def note_refused(self, count: int) -> None:
+        """Tell of connections that are refused, once a minute."""
+        self.refused += 1
+        if (now := time.monotonic()) - self._told_at >= _TOLD_EVERY_S:
+            _log.warning(
+                "%d connections refused: %d are open, of %d at most and %d of one address",
+                *(self.refused, count, self.total, self.per_address),
+            )
+            self.refused, self._told_at = 0, now
 
     def __call__(self, **given: Any) -> HttpToolsProtocol:
         """Make the protocol of a new connection: uvicorn calls it as it would call the class."""
@@ -89,6 +107,7 @@ class _BoundedProtocol(HttpToolsProtocol):
             limits.open[self._counted] += 1
             too_many = too_many or limits.open[self._counted] > limits.per_address
         if too_many:
+            limits.note_refused(len(self.connections))
             transport.abort()
         else:
             self._start(limits.header_s)

@@ -9,6 +9,7 @@
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read
     │   ├── ScorerError       a scorer's name, definition or config
     │   ├── NotFound          what is asked for is not there, or not for whoever asks
+    │   ├── NothingStored     a database without tables, where something should be read
     │   ├── Conflict          it would be fine, had something else not been done before
     │   │   └── BeingServed   the same was asked before, and its answer is still to come
     │   ├── NeedsJob          what cannot be answered at once: ask for a job
@@ -151,6 +152,10 @@ class ScorerError(InvalidInput):
 
 class NotFound(InvalidInput):
     """What is asked for is not there. So is what others have, to whoever may not know of it."""
+
+
+class NothingStored(InvalidInput):
+    """A database that holds no tables yet, where something should be read or changed."""
 
 
 class Conflict(InvalidInput):

@@ -14,7 +14,30 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from tallymark.errors import InvalidInput
+
 _OWN = "tallymark"
+
+
+def require_extra(extra: str, what: str, *packages: str) -> None:
+    """Refuse work whose packages are not installed, with the command that installs the extra."""
+    missing = next((each for each in packages if not _is_installed(each)), None)
+    if missing is not None:
+        hint = explain_install(f"{_OWN}[{extra}]")
+        raise InvalidInput(f"{what} needs {missing}, which is not installed", hint=hint)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # not even the package that it is part of
+        return False
+
+
+def require_server(what: str) -> None:
+    """Refuse what serves the API, pages or tools where only the base install is there."""
+    packages = ("starlette", "uvicorn", "httptools", "mcp", "prometheus_client")
+    require_extra("server", what, *packages)
 
 
 def explain_install(package: str) -> str:

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tallymark.document_names import offer_document_names
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
     from tallymark.runs.run import Run
     from tallymark.suites import Suite, Test
+
+
+def pytest_configure() -> None:
+    """Let tests import scorer plugins that were written for the plugin document."""
+    offer_document_names()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,70 +2,49 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from copy import deepcopy
-from importlib.metadata import version
+from functools import cache
 from types import FrameType
 from typing import Any
 
+import msgspec
 import uvicorn
 from anyio import to_thread
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import iter_route_contexts
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Match, Route
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tallymark.connections import ConnectionLimits, make_limits
-from tallymark.errors import WorkFailed
-from tallymark.http import (
-    agents,
-    attempts,
-    boards,
-    events,
-    exports,
-    health,
-    otlp,
-    problems,
-    reports,
-    versus,
-)
-from tallymark.http.api_route import ApiRoute
+from tallymark.errors import TallymarkError, WorkFailed
+from tallymark.http import events, exports, health, otlp
 from tallymark.http.envelope import Envelope, find_bound
-from tallymark.http.openapi import describe_operations
-from tallymark.http.operation_routes import make_routes
-from tallymark.http.plain_routes import describe_plain
-from tallymark.http.quick_routes import QuickRoutes
+from tallymark.http.openapi import describe_api
+from tallymark.http.operation_routes import PREFIX, make_routes
+from tallymark.http.problems import answer_error
 from tallymark.mcp import endpoint as mcp
 from tallymark.service.proxy import BehindProxy
 from tallymark.service.resources import load_resources
 from tallymark.service.runs import Runs
 from tallymark.service.service import Service
 from tallymark.web.site import make_site
-from tallymark.wire.attempts import Report
-from tallymark.wire.parts import Ok
 
-PREFIX = "/api/v1"
-SHUTDOWN_S = 8
-"""Requests that are being served have so long to end after SIGTERM."""
-_ROUTERS = (
-    boards,
-    attempts,
-    versus,
-    reports,
-    agents,
-    exports,
-)
-_PLAIN_ROUTES = [*events.ROUTES, otlp.ROUTE]
+SHUTDOWN_S = 5
+"""Requests that are being served have so long to end after SIGTERM; then they are answered 503."""
+LATEST_END_S = 7.5
+"""The process ends no later than this after SIGTERM, whatever its threads wait for."""
+_log = logging.getLogger(__name__)
+_PLAIN_ROUTES = (*events.ROUTES, exports.ROUTE, otlp.ROUTE)
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-_READ_BY_HAND = (Report, Ok)
-"""What handlers read or answer by themselves: FastAPI does not know of them."""
 
 
 class _Doors:
@@ -84,41 +63,11 @@ class _Doors:
         await (self._pages if is_page else self._api)(scope, receive, send)
 
 
-class _OperationRoutes:
-    """Dispatches to the routes of operations, and everything else to the remaining FastAPI app."""
-
-    def __init__(self, routes: list[Route], api: FastAPI, others: ASGIApp) -> None:
-        self._routes = routes
-        self._api = api
-        self._others = others
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            for route in self._routes:
-                match, found = route.matches(scope)
-                if match is Match.FULL:
-                    scope.update(found, app=self._api, route=route)
-                    await route.handle(scope, receive, send)
-                    return
-        await self._others(scope, receive, send)
-
-
-def _make_operation_routes(service: Service) -> list[Route]:
-    # The document of formulas has runs at /api/runs.
-    return [
-        *make_routes(service, load_resources(), PREFIX),
-        *make_routes(service, [Runs], "/api"),
-        *(each.make_route() for each in _PLAIN_ROUTES),
-    ]
-
-
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
     """The application. `hosts` are the Host headers that it answers to; None for any."""
     api = make_api(service)
-    quick = QuickRoutes(api, api, PREFIX, [reports.QUICK, boards.QUICK])
     tools = mcp.Endpoint(service, find_bound(mcp.PATH))
-    operations = _OperationRoutes(_make_operation_routes(service), api, quick)
-    wrapped: ASGIApp = _Doors(operations, Starlette(routes=make_site(service)), tools)
+    wrapped: ASGIApp = _Doors(api, Starlette(routes=make_site(service)), tools)
     if service.settings.cors:
         wrapped = CORSMiddleware(
             wrapped,
@@ -126,105 +75,53 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             allow_methods=["*"],
             allow_headers=[
                 *("authorization", "content-type", "idempotency-key"),
-                *("if-none-match", "last-event-id", "prefer"),
+                *("if-none-match", "last-event-id"),
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
     server: ASGIApp = Envelope(
-        wrapped, memory=service.memory, note=service.note_request, hosts=hosts
+        wrapped,
+        memory=service.memory,
+        note=service.note_request,
+        hosts=hosts,
+        is_ending=lambda: service.is_ending,
     )
     return server if service.proxy is None else BehindProxy(server, service.proxy)
 
 
-def make_api(service: Service) -> FastAPI:
-    """The API alone, as FastAPI knows it."""
-    app = FastAPI(
-        title="Tallymark",
-        version=version("tallymark"),
-        summary="Scores AI agents by your own idea of good.",
-        openapi_url="/openapi.json",
-        docs_url=None,
-        redoc_url=None,
+def make_api(service: Service) -> Starlette:
+    """The API alone."""
+    app = Starlette(
+        routes=[
+            *make_routes(service, load_resources(), PREFIX),
+            # The document of formulas has runs at /api/runs.
+            *make_routes(service, [Runs], "/api"),
+            *(each.make_route() for each in _PLAIN_ROUTES),
+            *health.ROUTES,
+            Route("/openapi.json", _answer_openapi),
+        ],
         lifespan=_make_lifespan(service),
+        exception_handlers=dict.fromkeys(
+            (HTTPException, TallymarkError, ClientDisconnect, Exception), answer_error
+        ),
     )
     app.state.service = service
-    for each in _ROUTERS:
-        app.include_router(each.router, prefix=PREFIX)
-    # Requests to these are dispatched before; here they say which methods a path has.
-    app.router.routes[:0] = _make_operation_routes(service)
-    app.router.routes += health.ROUTES
-    problems.install(app)
-    app.openapi = lambda: _describe_api(app)  # type: ignore[method-assign]
     return app
 
 
-def _describe_api(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is not None:
-        return app.openapi_schema
-    document = get_openapi(
-        title=app.title, version=app.version, summary=app.summary, routes=app.routes
-    )
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for model in _READ_BY_HAND:
-        described = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas |= described.pop("$defs", {})
-        schemas[model.__name__] = described
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{"key": []}, {}]
-    for path in document["paths"].values():
-        for operation in path.values():
-            _describe_answers(operation, schemas)
-    document["paths"] |= health.PATHS | describe_plain(_PLAIN_ROUTES)
-    paths, components = describe_operations(load_resources())
-    for path, entries in paths.items():
-        document["paths"].setdefault(path, {}).update(entries)
-    schemas |= components
-    for route in iter_route_contexts(app.routes):
-        original = route.original_route
-        if isinstance(original, ApiRoute) and original.include_in_schema:
-            for method in route.methods or ():
-                entry = document["paths"].get(route.path, {}).get(method.lower())
-                if entry is not None:
-                    entry["x-roles"] = sorted(original.allow.roles)
-    app.openapi_schema = document
-    return document
+@cache
+def describe_server() -> dict[str, Any]:
+    """Make the OpenAPI document."""
+    return describe_api(load_resources(), _PLAIN_ROUTES)
 
 
-def _describe_answers(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """What FastAPI does not know: problems, `fields`, and what `validate_only` answers."""
-    told = operation["responses"]
-    for status, answer in told.items():
-        content = answer.get("content", {})
-        if status >= "400" and "application/json" in content:
-            content[problems.MEDIA_TYPE] = content.pop("application/json")
-    names = {each["name"] for each in operation.get("parameters", ())}
-    if "fields" in names:
-        content = told["200"]["content"]["application/json"]
-        content["schema"] = _allow_parts(content["schema"], schemas)
-    if "validate_only" in names:
-        done = told.get("201") or told.get("200") or told["202"]
-        content = done["content"]["application/json"]
-        tried = {"anyOf": [content["schema"], {"$ref": "#/components/schemas/Ok"}]}
-        known = told.get("200", {"description": "With `validate_only`: it would be done."})
-        others = {} if "200" not in told else known.get("content", {})
-        told["200"] = {**known, "content": {**others, "application/json": {"schema": tried}}}
+def _answer_openapi(_: Request) -> Response:
+    return Response(msgspec.json.encode(describe_server()), media_type="application/json")
 
 
-def _allow_parts(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an answer whose nouns may have fewer fields than they need."""
-    whole: dict[str, Any] = deepcopy(schemas[schema["$ref"].rpartition("/")[2]])
-    part = {"type": "object", "description": "With `fields`: those alone."}
-    for name, each in whole["properties"].items():
-        if name == "items":
-            each["items"] = {"anyOf": [each["items"], part]}
-        elif "items" not in whole["properties"]:
-            whole["properties"][name] = {"anyOf": [each, part]}
-    return whole
-
-
-def _make_lifespan(service: Service) -> Callable[[FastAPI], Any]:
+def _make_lifespan(service: Service) -> Callable[[Starlette], Any]:
     @asynccontextmanager
-    async def live(_: FastAPI) -> AsyncIterator[None]:
+    async def live(_: Starlette) -> AsyncIterator[None]:
         await to_thread.run_sync(service.open)
         try:
             yield
@@ -243,9 +140,7 @@ class _Server(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn calls it so)
-        self._service.live.end()
-        self._service.workers.stop_taking()
-        self._service.app.store.end_soon()
+        self._service.stop_soon()
         # As uvicorn does, but for raising the signal again at the end: who was told to stop, and
         # did, has not failed.
         if self.should_exit and sig == signal.SIGINT:
@@ -253,9 +148,17 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # No worker takes a job any more: who waits for one is answered by what there is.
-        self._service.app.store.jobs.bell.stop()
+        threading.Thread(target=_end_at_last, name="tally-end", daemon=True).start()
+        self._service.stop_waiting()
         await super().shutdown(sockets)
+
+
+def _end_at_last() -> None:
+    """End the process though a thread hangs: what was acknowledged is committed."""
+    threading.Event().wait(LATEST_END_S)
+    _log.warning("some threads did not end in time; the process ends without them")
+    logging.shutdown()
+    os._exit(0)
 
 
 def serve(
@@ -292,7 +195,7 @@ def serve_beside(service: Service) -> Iterator[str]:
         try:
             while not started.wait(0.1):
                 if not thread.is_alive():
-                    raise WorkFailed(f"{service.app.store.shown} cannot be served")
+                    raise WorkFailed(f"{service.app.database} cannot be served")
             yield f"http://127.0.0.1:{port}"
         finally:
             server.should_exit = True

@@ -50,6 +50,13 @@ def test_the_same_seed_gives_the_same_data_and_others_differ(tmp_path: Path) -> 
     assert len({str(each.public) for each in first}) == 3
 
 
+def test_public_files_of_a_version_are_read_once(tmp_path: Path) -> None:
+    challenge = challenge_in(tmp_path, TEXT, FILES)
+    first = load_challenge_data(challenge, tmp_path, 1).public
+    (tmp_path / "about.txt").unlink()
+    assert load_challenge_data(challenge, tmp_path, 2).public["about.txt"] is first["about.txt"]
+
+
 def test_hashes_do_not_differ_from_run_to_run(tmp_path: Path) -> None:
     script = """
         def generate(seed):

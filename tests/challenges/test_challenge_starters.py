@@ -45,9 +45,9 @@ def test_it_can_be_checked_published_and_played_as_printed(kind: str, tmp_path: 
         assert "PROBLEM" not in said
     board = tally.json("leaderboard", f"my-{kind}")
     if kind == "versus":
-        assert [line["points"] for line in board["red"]] == [2]
+        assert [line["points"] for line in board["red"]["items"]] == [2]
     else:
-        assert board["standings"][0]["agent"] == "alice", said
+        assert board["items"][0]["agent"] == "alice", said
         assert kind in ("reported", "judge") or "(win)" in said
 
 

@@ -74,3 +74,19 @@ def test_the_invitation_alone_is_on_stdout_and_is_accepted_once(tally: Tally) ->
     assert "used up" in tally("admin", "invitations", "list").stdout
     assert text not in tally("admin", "invitations", "list", "--json").stdout
     assert text not in tally("log", "--json").stdout
+
+
+def test_the_key_of_secrets_is_rotated_in_two_steps(tally: Tally) -> None:
+    tally("secrets", "set", "TOKEN", "--stdin", stdin="correct horse\n")
+    key = next(tally.folder.rglob("*.db.key"))
+    before = key.read_text()
+    done = tally("admin", "rotate-secret-key")
+    assert done.returncode == 0, done.stderr
+    assert "1 secret" in done.stdout
+    assert "--finish" in done.stdout
+    assert key.read_text() != before
+    kept = key.with_name(f"{key.name}.before")
+    assert kept.read_text() == before
+    told = tally.json("admin", "rotate-secret-key", "--finish")["rotated"]
+    assert (told["secrets"], told["key_file"]) == (0, None)
+    assert not kept.exists()

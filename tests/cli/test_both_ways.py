@@ -147,6 +147,9 @@ STORIES: dict[str, tuple[str, ...]] = {
 ONLY_HERE: dict[str, str] = {
     "admin backup": "copies the database, for whoever has it",
     "admin restore": "makes a database from a copy, for whoever has it",
+    "admin copy": "copies the database, for whoever has it",
+    "admin compact": "writes the database anew, for whoever has it",
+    "admin rotate-secret-key": "seals what is stored by a new key, for whoever has the database",
     "admin check": "computes the database anew, for whoever has it",
     "admin upgrade": "changes the tables of the database, for whoever has it",
     "admin prune": "takes old things out of the database, for whoever has it",

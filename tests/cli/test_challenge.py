@@ -66,7 +66,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Tally:
 
 
 def entered(tally: Tally, agent: str) -> str:
-    attempt: str = tally.json("attempt", "enter", "sums", "--agent", agent)["id"]
+    attempt: str = tally.json("attempt", "enter", "sums", "--agent", agent)["attempt"]["id"]
     return attempt
 
 
@@ -81,13 +81,14 @@ def test_a_challenge_is_played_from_check_to_ratings(tally: Tally) -> None:
         assert done.returncode == 0
         assert "correctness" in done.stdout
     board = tally.json("leaderboard", "sums")
-    assert [each["agent"] for each in board["standings"]] == ["alice", "bob"]
+    assert [each["agent"] for each in board["items"]] == ["alice", "bob"]
     assert "   1  alice" in tally("leaderboard", "sums").stdout
     assert "   2  bob" in tally("leaderboard", "sums", "--agent", "bob").stdout
     ratings = tally.json("ratings")
-    assert ratings["agents"]["alice"]["elo"]["rating"] == 1016
-    assert ratings["challenges"]["sums"]["tier"] == "contender"
-    shown = tally("attempt", "show", board["standings"][0]["attempt"]).stdout
+    assert ratings["agents"][0]["agent"] == "alice"
+    assert ratings["agents"][0]["elo"]["rating"] == 1016
+    assert ratings["challenges"][0]["declared_tier"] == "contender"
+    shown = tally("attempt", "show", board["items"][0]["attempt"]).stdout
     assert "entered by alice" in shown
     assert "scored by system" in shown
     assert tally("attempt", "list", "sums").stdout.count("scored") == 2
@@ -116,7 +117,7 @@ def test_the_json_of_a_submission_is_that_of_the_document(tally: Tally) -> None:
         "weight": 0.9,
         "weighted": 900,
     }
-    assert (said["rank"], said["elo"], said["result"]) == (1, 1016, "win")
+    assert (said["rank"], said["rating"]["after"], said["result"]) == (1, 1016, "win")
 
 
 def test_a_competitor_is_told_which_cases_passed(tally: Tally) -> None:
@@ -134,7 +135,7 @@ def test_a_competitor_is_told_which_cases_passed(tally: Tally) -> None:
     folder_with(tally.folder / "code", tests, {"cases.yaml": cases})
     (tally.folder / "main.py").write_text("def f(n):\n    return n * n\n")
     tally("challenge", "publish", "code", "--force")
-    attempt = tally.json("attempt", "enter", "code", "--agent", "alice")["id"]
+    attempt = tally.json("attempt", "enter", "code", "--agent", "alice")["attempt"]["id"]
     told = "  cases: 1 of 2 passed\n    passed: two\n    failed: three\n"
     assert told in tally("attempt", "submit", attempt, "main.py", "--agent", "alice").stdout
     assert told in tally("attempt", "show", attempt).stdout
@@ -154,6 +155,17 @@ def test_the_data_of_an_attempt_is_written_to_a_folder(tally: Tally) -> None:
     said = tally("attempt", "enter", "made", "--agent", "alice", "--data", "files")
     assert "Files in files: n.json" in said.stdout
     assert json.loads((tally.folder / "files" / "n.json").read_text())[0] == 1
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_json_has_not_costs_no_attempt(tally: Tally, number: str) -> None:
+    tally("challenge", "publish", "sums")
+    attempt = entered(tally, "alice")
+    (tally.folder / "odd.json").write_text(f'{{"sum": {number}}}', encoding="utf-8")
+    refused = tally("attempt", "submit", attempt, "odd.json", "--agent", "alice")
+    assert refused.returncode == 2
+    assert f"odd.json is not JSON: {number} is not a finite number" in refused.stderr
+    assert tally.json("attempt", "show", attempt)["state"] == "entered"
 
 
 def test_a_folder_and_a_pipe_can_be_submitted(tally: Tally) -> None:
@@ -182,9 +194,9 @@ def test_red_against_blue(tally: Tally) -> None:
     said = tally("versus", "submit", "guard", "blue.txt", "--agent", "bert", "--side", "blue")
     assert "1 of 2 points" in said.stdout
     board = tally.json("leaderboard", "guard")
-    assert [each["points"] for side in ("red", "blue") for each in board[side]] == [1, 1]
+    assert [each["points"] for side in ("red", "blue") for each in board[side]["items"]] == [1, 1]
     assert "rita" in tally("leaderboard", "guard").stdout
-    assert tally.json("versus", "settle", "guard") == {"judged": 0}
+    assert tally.json("versus", "settle", "guard") == {"judged": 0, "failed": []}
 
 
 def test_a_track_is_a_board_over_several_challenges(tally: Tally) -> None:
@@ -194,8 +206,8 @@ def test_a_track_is_a_board_over_several_challenges(tally: Tally) -> None:
     tally("attempt", "submit", entered(tally, "bob"), "wrong.json", "--agent", "bob")
     (tally.folder / "track.yaml").write_text("name: all\nchallenges: [sums, reports]\n")
     board = tally.json("leaderboard", "track.yaml")
-    assert [each["agent"] for each in board["standings"]] == ["alice", "bob"]
-    assert board["standings"][0]["scores"] == {"sums": None, "reports": 100.0}
+    assert [each["agent"] for each in board["items"]] == ["alice", "bob"]
+    assert board["items"][0]["scores"] == {"sums": None, "reports": 100.0}
 
 
 def test_a_track_that_is_kept_is_shown_by_its_name(tally: Tally) -> None:
@@ -203,7 +215,7 @@ def test_a_track_that_is_kept_is_shown_by_its_name(tally: Tally) -> None:
     tally("attempt", "report", "reports", "--agent", "alice", "--metric", "succeeded=true")
     with closing(App(str(tally.folder / ".tally" / "tally.db"))) as app:
         app.store.tracks.put(Track(name="all", title="All", challenges=("reports",)), at=1.0)
-    assert tally.json("leaderboard", "all")["standings"][0]["value"] == 100.0
+    assert tally.json("leaderboard", "all")["items"][0]["value"] == 100.0
     assert "All (1 agent), sum" in tally("leaderboard", "all").stdout
 
 

@@ -73,7 +73,7 @@ class Player(Tally):
 
     def list_attempts(self, agent: str) -> list[str]:
         """The states of an agent's attempts."""
-        return [each.state for each in self.admin.challenges.list_attempts("sums", agent=agent)]
+        return [each.state for each in self.admin.attempts.list("sums", agent=agent)]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_program_gets_its_brief_and_prints_its_answer(tally: Player) -> None:
     assert done.returncode == 0, done.stderr
     assert "(win)" in done.stdout
     assert "not witnessed: no span of the agent reached the server" in done.stdout
-    assert "that costs the points for efficiency and the Elo bonus" in done.stdout
+    assert "that costs the points for efficiency and the Elo bonus" in " ".join(done.stdout.split())
     assert "| thinking" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert "\x07" not in done.stderr

@@ -68,6 +68,17 @@ def test_a_file_elsewhere_is_checked_beside_its_neighbours(tally: Tally, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_package_services_of_ones_own_comes_first(tally: Tally) -> None:
+    own = tally.folder / "services"
+    own.mkdir()
+    (own / "__init__.py").touch()
+    (own / "billing.py").write_text("FEE = 2.0\n")
+    fee = "from services.billing import FEE\n" + CUSTOM.partition("\n\n")[2]
+    (tally.folder / "fee.py").write_text(fee.replace('config["multiplier"]', "FEE"))
+    report = tally.json("plugin", "check", "fee.py:Mine")
+    assert report["attempts"][0]["score"] == 16.0
+
+
 @pytest.mark.parametrize(
     "reference",
     ["builtin.weighted_scorer", "formula: 100 * succeeded + rating", "formula: -rating"],
@@ -162,7 +173,8 @@ def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
     for _ in range(5):
         assert tally(*report, "--agent", "mallory", "--metric", "rating=13").returncode == 0
     assert tally.json(*report, "--agent", "alice", "--metric", "rating=2")["score"] == 2
-    paused = tally(*report, "--agent", "mallory", "--metric", "rating=3").stdout
+    said = tally(*report, "--agent", "mallory", "--metric", "rating=3").stdout
+    paused = " ".join(said.split())
     assert "no score, because the plugin is paused for mallory: 5 of its attempts" in paused
     (found,) = tally.json("plugin", "paused")["paused"]
     assert (found["challenge"], found["agent"], found["deadly"]) == ("sums", "mallory", 5)
@@ -173,5 +185,5 @@ def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
     resumed = tally("plugin", "resume", "sums", "--agent", "mallory")
     assert resumed.stdout == "6 attempts at sums scored again\n"
     assert tally("plugin", "paused").stdout == "nobody\n"
-    scores = [each["score"] for each in tally.json("attempt", "list", "sums")["attempts"]]
+    scores = [each["score"] for each in tally.json("attempt", "list", "sums")["items"]]
     assert scores == [3, 2, 13, 13, 13, 13, 13]

@@ -48,7 +48,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Tally:
 
 
 def order(tally: Tally) -> list[tuple[str, float]]:
-    board = tally.json("leaderboard", "race")["standings"]
+    board = tally.json("leaderboard", "race")["items"]
     return [(each["agent"], each["score"]) for each in board]
 
 
@@ -68,12 +68,12 @@ def test_applying_moves_the_board_and_keeps_the_old_scores(tally: Tally) -> None
     assert (newest["event"], newest["actor"]) == ("rescored", "organiser")
     assert newest["note"]["reason"] == "fewer tokens"
     assert order(tally) == [("bob", 900.0), ("alice", 100.0)]
-    best = tally.json("leaderboard", "race")["standings"][0]["attempt"]
+    best = tally.json("leaderboard", "race")["items"][0]["attempt"]
     past = tally.json("attempt", "show", best)["history"]
     assert [each["score"] for each in past] == [991.0, 900.0]
     assert "Scores over time" in tally("attempt", "show", best).stdout
     tally("attempt", "report", "race", "--agent", "carol", "--metric", "tokens_total=5")
-    later = tally.json("attempt", "list", "race", "--agent", "carol")["attempts"][0]
+    later = tally.json("attempt", "list", "race", "--agent", "carol")["items"][0]
     assert later["score"] == 995.0
 
 

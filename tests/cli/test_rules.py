@@ -81,4 +81,4 @@ def test_workers_keep_metadata_whose_keys_are_no_texts(tally: Tally) -> None:
     assert [(each["1"], each["a"]) for each in found] == [(2, {"None": 3})] * 5
     for more in ((), ("--workers", "2")):
         (run,) = tally.json("score", "traces.jsonl", "-s", "odd.py:odd", *more)["runs"]
-        assert run["counts"]["passed"] == 5
+        assert run["passed"] == 5

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.engine.block_work import Doing, NeverReady
 
-from tallymark.engine.engine import Engine, sort_outcomes
+from tallymark.engine.engine import Engine
 from tallymark.engine.engine_choice import EngineChoice
 from tallymark.errors import WorkFailed
 
@@ -39,13 +39,13 @@ def engine(choice: EngineChoice) -> Iterator[Engine]:
 
 def do(engine: Engine, folder: Path, *blocks: tuple[str, Any]) -> list[Any]:
     """What each block came to, in their order: its result, or why there is none."""
-    found = sort_outcomes(engine.map(Doing(folder), blocks))
+    found = sorted(engine.map(Doing(folder), enumerate(blocks)), key=lambda each: each.about)
     return [each.result if each.error is None else each.error for each in found]
 
 
 def test_every_block_is_told_of_once(engine: Engine, tmp_path: Path) -> None:
     blocks = (("square", number) for number in range(50))
-    found = [(each.number, each.result) for each in engine.map(Doing(tmp_path), blocks)]
+    found = [(each.about, each.result) for each in engine.map(Doing(tmp_path), enumerate(blocks))]
     assert sorted(found) == [(number, number * number) for number in range(50)]
 
 
@@ -97,7 +97,7 @@ def test_nobody_waits_for_what_a_worker_left_behind(how: str, tmp_path: Path) ->
 
 
 def test_work_that_nobody_gets_ready_for_says_why(engine: Engine) -> None:
-    (outcome,) = engine.map(NeverReady(), [1])
+    (outcome,) = engine.map(NeverReady(), [(0, 1)])
     assert outcome.error == "a worker could not go on: ValueError: there is no scorer here"
     with pytest.raises(WorkFailed, match="no scorer here"):
         outcome.require()
@@ -106,23 +106,23 @@ def test_work_that_nobody_gets_ready_for_says_why(engine: Engine) -> None:
 def test_no_more_blocks_are_begun_than_can_be_held(engine: Engine, tmp_path: Path) -> None:
     size, asked = 200_000, 0
 
-    def cut() -> Iterator[tuple[str, Any]]:
+    def cut() -> Iterator[tuple[int, tuple[str, Any]]]:
         nonlocal asked
         for number in range(200):
             asked = number + 1
-            yield ("fill", size) if number else ("sleep", 0.3)
+            yield number, ("fill", size) if number else ("sleep", 0.3)
 
-    taken = 0
-    for each in sort_outcomes(engine.map(Doing(tmp_path), cut(), ahead=4)):
-        taken += 1
-        assert asked - taken <= 4 * engine.workers
-        assert each.number == 0 or len(each.require()) == size
-    assert taken == 200
+    left = set(range(200))
+    for each in engine.map(Doing(tmp_path), cut(), ahead=4):
+        left.remove(each.about)
+        assert asked - min(left, default=200) <= 4 * engine.workers
+        assert each.about == 0 or len(each.require()) == size
+    assert not left
 
 
 def test_who_stops_listening_ends_the_work(engine: Engine, tmp_path: Path) -> None:
     blocks = [("square", 1), *[("sleep", 600.0)] * 20]
-    with closing(engine.map(Doing(tmp_path), blocks)) as outcomes:
+    with closing(engine.map(Doing(tmp_path), enumerate(blocks))) as outcomes:
         assert next(outcomes).result == 1
         while not (asleep := list(tmp_path.glob("asleep-*"))):
             time.sleep(0.01)
@@ -147,8 +147,8 @@ done = {path.name for path in folder.glob("done-*")}
 blocks = [number for number in range(12) if f"done-{number}" not in done]
 acts = [("square", n) if n < 6 or done else ("sleep", 600.0) for n in blocks]
 with EngineChoice(kind, workers=2).open() as engine:
-    for each in engine.map(Doing(folder), acts):
-        (folder / f"done-{blocks[each.number]}").write_text(str(each.require()))
+    for each in engine.map(Doing(folder), zip(blocks, acts)):
+        (folder / f"done-{each.about}").write_text(str(each.require()))
 """
 
 

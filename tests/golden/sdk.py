@@ -22,8 +22,8 @@ from typing import Any
 WHOLE = (
     "tallymark",
     "tallymark.testing",
-    "services.challenge_scorer_protocol",
-    "services.scorers.weighted",
+    "tallymark.shims.services.challenge_scorer_protocol",
+    "tallymark.shims.services.scorers.weighted",
 )
 """All that these export is public; of other rooms, what the docs and examples import."""
 AMBIGUOUS = {"Case", "Job", "Limits", "Options", "Program", "Record", "Source", "Verdict"}

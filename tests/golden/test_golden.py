@@ -15,6 +15,8 @@ from tests.golden.stage import Stage, opened, shared_zygote
 from tests.golden.update import difference
 from tests.golden.zygote import Call, Outcome
 
+KILLED = "the sandbox could not be set up: it ended with code 137"
+"""Something on the machine killed a sandbox before its program began."""
 STARTED = {
     "errors-formulas: as JSON",
     "errors-suites: several mistakes at once",
@@ -38,7 +40,10 @@ def stage() -> Iterator[Stage]:
 
 @pytest.mark.parametrize("story", stories(), ids=str)
 def test_a_story_says_what_it_said(story: Story, stage: Stage) -> None:
-    compare(story, stage.play(story))
+    now = stage.play(story)
+    if KILLED in now and KILLED not in expected(story.topic).get(story.name, ""):
+        now = stage.play(story)  # what happens on the machine is none of the command's words
+    compare(story, now)
 
 
 @pytest.mark.parametrize("story", [each for each in stories() if str(each) in STARTED], ids=str)

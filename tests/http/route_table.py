@@ -211,6 +211,10 @@ ROUTES = (
         wrong=({"again": "yes"}, {"agian": True}, []),
     ),
     Row("GET", "/challenges/speed/leaderboard", EVERYBODY),
+    Row("GET", "/challenges/speed/history", EVERYBODY),
+    Row("GET", "/challenges/speed/attempts/count", ORGANISERS),
+    Row("GET", "/waiting", ORGANISERS),
+    Row("GET", "/challenges/duel/tallies", EVERYBODY, does=False),
     Row("GET", "/challenges/speed/events", EVERYBODY, does=False),
     Row(
         "POST",
@@ -264,6 +268,13 @@ ROUTES = (
     ),
     Row(
         "POST",
+        "/attempts/{open}/check",
+        COMPETITORS,
+        {"answer": {"sum": 42}},
+        wrong=({}, {"answer": 1, "metadata": 5}, {"answer": 1, "metadta": {}}, []),
+    ),
+    Row(
+        "POST",
         "/attempts/{open}/withdraw",
         COMPETITORS,
         {"reason": "tired"},
@@ -278,8 +289,8 @@ ROUTES = (
         "POST",
         "/challenges/duel/sides/red",
         COMPETITORS,
-        {"agent": "bob", "content": "attack"},
-        wrong=({}, {"content": 1, "agent": "B B"}),
+        {"agent": "bob", "answer": "attack"},
+        wrong=({}, {"answer": 1, "agent": "B B"}, {"content": "attack", "agent": "bob"}),
         does=False,
     ),
     # Agents
@@ -295,7 +306,11 @@ ROUTES = (
     ),
     Row("POST", "/agents/charlie/disqualify", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
     Row("POST", "/agents/charlie/reinstate", ORGANISERS, REASON, "?validate_only=true", NO_REASON),
+    Row("GET", "/agents/bob/rivals", MEMBERS),
+    Row("GET", "/agents/bob/against/charlie", MEMBERS),
     Row("GET", "/ratings", EVERYBODY),
+    Row("GET", "/ratings/bob", MEMBERS),
+    Row("GET", "/difficulties", EVERYBODY),
     # Formulas
     Row(
         "POST",

@@ -116,9 +116,12 @@ def test_what_is_private_is_in_no_rating_and_no_track_of_the_public(server: Serv
         server.v1("rita", "POST", f"/challenges/{name}/reports", json=body)
     track = {"name": "spring", "challenges": ["open", "hidden"]}
     assert server.v1("alice", "POST", "/tracks", json=track).status_code == 201
-    told = server.v1("nobody", "GET", "/ratings").json()
-    assert (list(told["challenges"]), list(told["agents"])) == (["open"], ["bob"])
-    assert set(server.v1("bob", "GET", "/ratings").json()["challenges"]) == {"open", "hidden"}
+    told = server.v1("nobody", "GET", "/ratings").json()["items"]
+    assert [each["agent"] for each in told] == ["bob"]
+    found = server.v1("nobody", "GET", "/difficulties").json()["items"]
+    assert [each["challenge"] for each in found] == ["open"]
+    found = server.v1("bob", "GET", "/difficulties").json()["items"]
+    assert {each["challenge"] for each in found} == {"open", "hidden"}
     for path in ("/tracks/spring/leaderboard", "/tracks/sprin/leaderboard"):
         answered = server.v1("nobody", "GET", path)
         assert answered.status_code == 404

@@ -65,7 +65,7 @@ def test_packed_bodies_are_read(encoding: str, body: bytes, shared: Server) -> N
         ("br", REPORT, 415),
         ("gzip, gzip", pack(pack(REPORT)), 415),
         ("zstd", zstd.compress(b"") * 10_000, 400),
-        ("gzip", pack(b"") * 10_000, 400),
+        ("gzip", pack(b"") * 4_000, 400),
     ],
     ids=range(11),
 )

@@ -6,16 +6,23 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.http.conftest import Server
+from sqlalchemy import case, update
+from starlette.testclient import TestClient
+from tests.http.conftest import Server, run_server
 
-from tallymark.errors import WorkFailed
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.service import readiness
+from tallymark.service.proxy import Networks
 from tallymark.service.server_logs import set_up_logs
+from tallymark.service.settings import read_settings
+from tallymark.store.jobs.job_tables import jobs as jobs_table
+from tallymark.store.jobs.jobs import NewJob
 from tallymark.watched_work import watch
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -23,7 +30,7 @@ OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 def read_metrics(server: Server) -> dict[str, float]:
     """All samples, by name and labels."""
-    text = server.ask("nobody", "GET", "/metrics").text
+    text = server.ask("ada", "GET", "/metrics").text
     return {
         f"{sample.name}{json.dumps(sample.labels, sort_keys=True)}": sample.value
         for family in text_string_to_metric_families(text)
@@ -67,6 +74,73 @@ def test_what_fails_is_said_without_where_it_is(
     assert shared.ask("nobody", "GET", "/readyz").json()[part] == "off"
 
 
+GAUGES = {
+    *("tally_info", "tally_writer", "tally_listeners", "tally_cache_bytes", "tally_threads"),
+    *("tally_disk_free_bytes", "tally_database_connections", "tally_paused_addresses"),
+    *("tally_rule_delay_seconds", "process_open_fds", "process_resident_memory_bytes"),
+    *("process_start_time_seconds", "process_max_fds"),
+}
+
+
+def test_the_age_of_jobs_is_by_their_kind(tmp_path: Path) -> None:
+    with run_server(str(tmp_path / "tally.db"), workers=0) as server:
+        jobs = server.service.app.store.jobs
+        jobs.add(NewJob(kind="run", subject="a"))
+        jobs.add(NewJob(kind="deliver", subject="b", delay=3600.0))
+        database = server.service.app.store._database
+        earlier = {"created_at": jobs_table.c.created_at - 100}
+        ready = jobs_table.c.not_before - case((jobs_table.c.kind == "run", 60), else_=0)
+        change = update(jobs_table).values(**earlier, not_before=ready)
+        database.write(lambda connection: connection.execute(change).rowcount)
+        found = read_metrics(server)
+    assert found['tally_jobs{"kind": "run", "state": "queued"}'] == 1
+    assert 100 <= found['tally_job_oldest_seconds{"kind": "run"}'] < 160
+    assert 60 <= found['tally_job_waiting_seconds{"kind": "run"}'] < 100
+    assert 100 <= found['tally_job_oldest_seconds{"kind": "deliver"}'] < 160
+    assert found['tally_job_waiting_seconds{"kind": "deliver"}'] == 0
+
+
+@pytest.mark.parametrize(
+    ("who", "address", "headers", "status"),
+    [
+        ("nobody", "192.0.2.1", {}, 403),
+        ("alice", "192.0.2.1", {}, 403),
+        ("otto", "192.0.2.1", {}, 403),  # an admin of another tenant
+        ("unknown", "192.0.2.1", {}, 401),
+        ("ada", "192.0.2.1", {}, 200),
+        ("nobody", "127.0.0.1", {}, 200),
+        ("nobody", "::1", {}, 200),
+        ("nobody", "10.1.2.3", {}, 200),
+        ("nobody", "127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, 403),
+        ("nobody", "127.0.0.1", {"Forwarded": "for=192.0.2.1"}, 403),
+    ],
+)
+def test_metrics_are_for_operators(
+    shared: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+    address: str,
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    networks = Networks.read("127.0.0.0/8,::1,10.0.0.0/8")
+    settings = replace(shared.service.settings, metrics_from=networks)
+    monkeypatch.setattr(shared.service, "settings", settings)
+    client = TestClient(shared.client.app, client=(address, 1), base_url="http://tally.test")
+    if who in shared.keys:
+        headers = headers | {"Authorization": f"Bearer {shared.keys[who]}"}
+    found = client.get("/metrics", headers=headers)
+    assert found.status_code == status
+    assert ("tally_requests" in found.text) == (status == 200)
+
+
+def test_networks_of_the_metrics_are_read_at_the_start() -> None:
+    with pytest.raises(InvalidInput, match="TALLY_METRICS_FROM has 'monitor', which is no address"):
+        read_settings({"TALLY_METRICS_FROM": "10.0.0.1, monitor"})
+    assert "127.0.0.9" in read_settings({}).metrics_from
+    assert "127.0.0.1" not in read_settings({"TALLY_METRICS_FROM": ""}).metrics_from
+
+
 def test_each_metric_moves_and_is_in_the_documents(server: Server) -> None:
     before = read_metrics(server)
     new = {"name": "speed", "scoring_formula": "rating"}
@@ -88,11 +162,11 @@ def test_each_metric_moves_and_is_in_the_documents(server: Server) -> None:
         'tally_sandbox_calls_total{"kind": "plugin", "outcome": "timeout"}',
         'tally_jobs_done_total{"kind": "run", "outcome": "done"}',
         'tally_writer{"kind": "written"}',
+        "process_cpu_seconds_total{}",
     ):
         assert start in moved, start
     names = {name.partition("{")[0] for name in after}
-    for name in ("tally_listeners", "tally_cache_bytes", "tally_disk_free_bytes", "tally_writer"):
-        assert name in names
+    assert names >= GAUGES
     told = OPERATIONS.read_text(encoding="utf-8")
     for name in names:
         base = name.removesuffix("_created").removesuffix("_bucket").removesuffix("_count")

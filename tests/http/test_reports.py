@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from tests.http.conftest import Server, publish
 
+from tallymark.errors import WorkFailed
+from tallymark.service.competition import Competition
+
 NDJSON = {"Content-Type": "application/x-ndjson"}
 SPEED = "/challenges/speed/reports"
 
@@ -28,8 +31,9 @@ def bulk(server: Server, body: bytes, query: str = "", **headers: str) -> Any:
 
 
 def read(answered: Any) -> list[Any]:
-    assert answered.headers["content-type"].startswith("application/x-ndjson")
-    return [json.loads(each) for each in answered.text.splitlines()]
+    found = answered.json()["items"]
+    assert isinstance(found, list)
+    return found
 
 
 def count(server: Server) -> int:
@@ -157,7 +161,7 @@ def test_reports_are_scored_by_plugins(server: Server) -> None:
         ({"rating": "8"}, "metrics.rating", "expected `float | null`, got `str`"),
         ({"lines": "8"}, "metrics.lines", "expected `int | float | null`, got `str`"),
         ({"succeeded": 3}, "metrics.succeeded", "expected `bool`, got `int`"),
-        ([], "metrics", "expected `object`, got `array`"),
+        ([], "metrics", "expected object, got array"),
     ],
 )
 def test_one_bad_body_is_told_by_its_field(
@@ -181,3 +185,19 @@ def test_that_an_attempt_did_not_succeed_is_told(speed: Server) -> None:
     }
     sent = speed.v1("ada", "GET", f"/attempts/{attempt}/submission").json()
     assert sent["submission"]["reported"]["succeeded"] is False
+
+
+def test_a_line_that_cannot_be_stored_does_not_say_where_the_database_is(
+    speed: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = speed.service.app.database
+
+    async def fail(_: Any, prepared: Any) -> Any:
+        return [WorkFailed(f"the disk of {where} is full")] * len(prepared)
+
+    monkeypatch.setattr(Competition, "areport_many", fail)
+    told = bulk(speed, line())
+    assert where not in told.text
+    assert "the disk of the database is full" in told.text
+    hidden = speed.service.hide_database(f"there is no {where}.key beside {where}")
+    assert hidden == "there is no key file beside the database"

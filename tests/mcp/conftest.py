@@ -56,7 +56,7 @@ class Hall:
 
     def enter(self, who: str, quiz: str) -> str:
         """The id of an attempt."""
-        return str(self.ask(who, "enter_challenge", challenge=quiz)["attempt"])
+        return str(self.ask(who, "enter_challenge", challenge=quiz)["entered"]["attempt"]["id"])
 
     def ask(self, who: str, tool: str, **arguments: Any) -> dict[str, Any]:
         """What a tool returns; a refusal fails the test."""

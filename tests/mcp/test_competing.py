@@ -8,22 +8,22 @@ from tests.mcp.conftest import Hall
 
 def test_the_list_names_challenges_and_the_next_tool(hall: Hall) -> None:
     told = hall.ask("bob", "list_challenges")
-    assert {each["challenge"] for each in told["challenges"]} >= {"quiz", "speed"}
+    assert {each["name"] for each in told["challenges"]} >= {"quiz", "speed"}
     assert "read_challenge" in told["next_step"]
 
 
 def test_without_a_key_only_public_challenges_are_known(hall: Hall) -> None:
     told = hall.ask("nobody", "list_challenges")
-    assert [each["challenge"] for each in told["challenges"]] == ["speed"]
+    assert [each["name"] for each in told["challenges"]] == ["speed"]
     assert "it may need a key" in hall.refuse("nobody", "read_challenge", challenge="quiz")
 
 
 def test_a_challenge_is_read_without_its_truth(hall: Hall) -> None:
     told = hall.ask("charlie", "read_challenge", challenge="quiz")
-    assert told["answer"]["json_schema"] == {"type": "object", "required": ["number"]}
+    assert told["challenge"]["submission"]["schema"] == {"type": "object", "required": ["number"]}
     assert [each["key"] for each in told["dimensions"]] == ["correctness", "speed"]
     assert (told["attempts_made"], told["open_attempt"]) == (0, None)
-    assert told["rated"] == "until_won"
+    assert told["challenge"]["rated"] == "until_won"
     assert "enter_challenge" in told["next_step"]
     assert "expected" not in str(told)
 
@@ -41,8 +41,8 @@ def test_entering_again_gives_the_open_attempt_back_with_its_time(hall: Hall) ->
     first = hall.enter("bob", quiz)
     assert hall.enter("bob", quiz) == first
     told = hall.ask("bob", "read_challenge", challenge=quiz)
-    assert told["open_attempt"]["attempt"] == first
-    assert 0 < told["open_attempt"]["seconds_left"] <= told["time_limit_seconds"]
+    assert told["open_attempt"] == first
+    assert 0 < told["seconds_left"] <= told["challenge"]["time_limit_s"]
 
 
 def test_checking_tells_of_the_form_and_stores_nothing(hall: Hall) -> None:
@@ -52,7 +52,7 @@ def test_checking_tells_of_the_form_and_stores_nothing(hall: Hall) -> None:
     assert (good["acceptable"], good["findings"]) == (True, [])
     bad = hall.ask("bob", "check_answer", attempt=attempt, answer={"nummer": 42})
     assert bad["acceptable"]
-    assert "'number' is a required property" in bad["findings"][0]
+    assert "'number' is a required property" in bad["findings"][0]["message"]
     own = hall.ask("bob", "list_my_attempts", challenge=quiz)["attempts"]
     assert [each["state"] for each in own] == ["entered"]
 
@@ -62,9 +62,11 @@ def test_a_submission_is_scored_once_and_told_again_under_its_key(hall: Hall) ->
     attempt = hall.enter("bob", quiz)
     sent = {"attempt": attempt, "answer": {"number": 42}, "idempotency_key": "k-1"}
     told = hall.ask("bob", "submit_answer", **sent)
-    assert (told["state"], told["result"], told["rank"]) == ("scored", "win", 1)
-    assert told["breakdown"]["correctness"]["weighted"] == 900
-    assert hall.ask("bob", "submit_answer", **sent)["score"] == told["score"]
+    told = told["submitted"]
+    assert (told["attempt"]["state"], told["result"], told["rank"]) == ("scored", "win", 1)
+    assert told["score_breakdown"]["correctness"]["weighted"] == 900
+    again = hall.ask("bob", "submit_answer", **sent)["submitted"]
+    assert (again["score"], again["rating"]) == (told["score"], told["rating"])
     other = hall.refuse("bob", "submit_answer", **sent | {"answer": {"number": 41}})
     assert "other" in other
     own = hall.ask("bob", "list_my_attempts", challenge=quiz)["attempts"]
@@ -78,18 +80,21 @@ def test_the_score_and_the_board_tell_what_the_one_above_did_better(hall: Hall) 
     hall.ask("bob", "submit_answer", attempt=hall.enter("bob", quiz), answer={"number": 42})
     mine = hall.enter("charlie", quiz)
     hall.ask("charlie", "submit_answer", attempt=mine, answer='{"number": 41}')
-    told = hall.ask("charlie", "explain_score", attempt=mine)
-    assert (told["rank"], told["is_best"], told["result"]) == (2, True, "loss")
-    assert told["breakdown"]["speed"]["score"] > 0
+    told = hall.ask("charlie", "explain_score", attempt=mine)["attempt"]
+    assert (told["rank"], told["best"], told["result"]) == (2, mine, "loss")
+    assert told == hall.server.v1("charlie", "GET", f"/attempts/{mine}").json()["attempt"]
+    assert told["score_breakdown"]["speed"]["score"] > 0
     above = told["above"]
     assert (above["agent"], above["rank"]) == ("bob", 1)
-    lead = above["dimensions"][0]
-    assert (lead["key"], lead["yours"], lead["theirs"]) == ("correctness", 0, 1000)
+    lead = above["leads"][0]
+    assert (lead["key"], lead["mine"], lead["theirs"]) == ("correctness", 0, 1000)
     assert lead["points"] == pytest.approx(900)
     board = hall.ask("charlie", "view_board", challenge=quiz)
-    shown = [(each["rank"], each["agent"], each["you"]) for each in board["places"]]
-    assert shown == [(1, "bob", False), (2, "charlie", True)]
-    assert (board["agents"], board["frozen"]) == (2, False)
+    shown = [(each["rank"], each["agent"]) for each in board["board"]["items"]]
+    assert (shown, board["you"]) == ([(1, "bob"), (2, "charlie")], "charlie")
+    assert (board["board"]["agents"], board["board"]["frozen_at"]) == (2, None)
+    path = f"/challenges/{quiz}/leaderboard?around=charlie&each=5"
+    assert board["board"] == hall.server.v1("charlie", "GET", path).json()
 
 
 def test_a_frozen_board_stands_still_for_all_but_ones_own_attempt(hall: Hall) -> None:
@@ -99,12 +104,13 @@ def test_a_frozen_board_stands_still_for_all_but_ones_own_attempt(hall: Hall) ->
     assert hall.server.v1("alice", "PATCH", f"/challenges/{quiz}", json=body).status_code == 200
     attempt = hall.enter("charlie", quiz)
     told = hall.ask("charlie", "submit_answer", attempt=attempt, answer={"number": 42})
-    assert (told["result"], told["rank"]) == ("win", None)
+    assert (told["submitted"]["result"], told["submitted"]["rank"]) == ("win", None)
     board = hall.ask("charlie", "view_board", challenge=quiz)
-    assert ([each["agent"] for each in board["places"]], board["frozen"]) == (["bob"], True)
-    seen = hall.ask("bob", "explain_score", attempt=attempt)
-    assert (seen["score"], seen["result"], seen["breakdown"]) == (None, None, None)
-    assert hall.ask("alice", "explain_score", attempt=attempt)["result"] == "win"
+    assert [each["agent"] for each in board["board"]["items"]] == ["bob"]
+    assert board["board"]["frozen_at"] is not None
+    seen = hall.ask("bob", "explain_score", attempt=attempt)["attempt"]
+    assert (seen["score"], seen["result"], seen["score_breakdown"]) == (None, None, None)
+    assert hall.ask("alice", "explain_score", attempt=attempt)["attempt"]["result"] == "win"
 
 
 def test_of_anothers_open_attempt_nothing_is_said(hall: Hall) -> None:
@@ -141,8 +147,8 @@ def test_hostile_names_are_names_that_do_not_exist(hall: Hall) -> None:
         "quiz\0",
         "'; DROP TABLE attempts; --",
         "\N{GRINNING FACE}",
-        "",
     ):
         assert "there is no challenge" in hall.refuse("bob", "read_challenge", challenge=name)
+    assert "length >= 1" in hall.refuse("bob", "read_challenge", challenge="")
     said = hall.refuse("bob", "explain_score", attempt="a" * 100)
     assert "there is no attempt" in said

@@ -38,7 +38,7 @@ def test_an_agent_enters_in_its_own_store(hall: Hall) -> None:
     assert db is not None
     found = speak(["--db", db, "--agent", "dora"], {}, "enter_challenge", challenge=quiz)
     assert not found.is_error, found.content
-    assert found.structured_content["agent"] == "dora"
+    assert found.structured_content["entered"]["attempt"]["agent"] == "dora"
 
 
 def test_a_servers_tools_are_handed_on_with_its_key(hall: Hall) -> None:

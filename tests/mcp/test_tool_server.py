@@ -53,7 +53,7 @@ def test_a_mistake_of_ours_tells_nothing_of_the_inside(
     def fail(*_: object) -> None:
         raise RuntimeError("secret inside")
 
-    monkeypatch.setattr("tallymark.mcp.competing.view_challenges", fail)
+    monkeypatch.setattr("tallymark.service.challenges.view_challenges", fail)
     said = hall.refuse("bob", "list_challenges")
     assert said == "something of ours failed; the same call may be made again"
 

@@ -45,7 +45,14 @@ def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     ]
     known: dict[str, Any] = {}
     for each in told:
-        known |= each | dict(next(iter(each.get("challenges", ())), {}))
+        known |= each | each.get("submitted", {})
+        if each.get("challenges"):
+            known["challenge"] = each["challenges"][0]["name"]
+        if isinstance(each.get("challenge"), dict):
+            known["challenge"] = each["challenge"]["name"]
+        if "entered" in each:
+            known["attempt"] = each["entered"]["attempt"]["id"]
+            known["data"] = each["entered"]["data"]
     if "result" in known:
         return ModelResponse(parts=[TextPart(f"{known['result']} with {known['score']}")])
     if not told:

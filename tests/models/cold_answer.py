@@ -1,7 +1,7 @@
 """A model's first answer in a process that has asked nothing yet, and what was loaded meanwhile.
 
 `python cold_answer.py REFERENCE [load] [mcp]` prints one JSON document: what was imported while the
-model answered, what was imported or opened while its clock ran, and how often that was looked at.
+model answered, and what was imported or opened between any two looks at the clock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,11 @@ async def answer(reference: str, wanted: list[str]) -> dict[str, Any]:
     said = await model.answer(request)
     watch.on = False
     await model.close()
-    looks = watch.looks or [0]
+    looks = watch.looks
     return {
         "output": said.output,
         "imported": [event for event in watch.events if event.startswith("import")],
-        "measured": watch.events[looks[0] : looks[-1]],
-        "looks": len(watch.looks),
+        "between": [watch.events[start:end] for start, end in pairwise(looks)],
     }
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.models.virtual_time import now, run
+from tests.models.virtual_time import now, pass_time, run
 
 from tallymark.models import Pace
 from tallymark.models.pace import LONGEST_PAUSE, RequestOutcome
@@ -52,6 +52,42 @@ def test_it_does_not_grow_when_nobody_waits() -> None:
         return pace.window
 
     assert run(one_after_another()) == 5
+
+
+@pytest.mark.parametrize(
+    ("latency", "start", "expected"), [(0.02, 8, 14), (2.0, 8, 16), (0.02, 16, 16)]
+)
+def test_a_loop_that_lags_has_fewer_on_their_way_unless_answers_take_long(
+    latency: float, start: int, expected: int
+) -> None:
+    async def lag() -> int:
+        pace = Pace(16, start=start)
+        pace.window = 16
+        async with pace:
+            pace.feed("success", latency=latency)
+            await asyncio.sleep(0)
+            pass_time(0.02)
+            await asyncio.sleep(0.001)
+        return pace.window
+
+    assert run(lag()) == expected
+
+
+def test_it_does_not_grow_while_the_loop_lags() -> None:
+    async def lag() -> tuple[int, int]:
+        pace = Pace(16, start=1)
+        async with pace:
+            pace.feed("success", latency=0.02)
+            grown = pace.window
+            await asyncio.sleep(0)
+            pass_time(0.02)
+            await asyncio.sleep(0.001)
+        before = pace.window
+        async with pace:
+            pace.feed("success")
+        return grown, pace.window - before
+
+    assert run(lag()) == (2, 0)
 
 
 def test_one_throttled_answer_halves_it() -> None:

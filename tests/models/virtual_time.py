@@ -25,17 +25,24 @@ class _Selector(selectors.DefaultSelector):
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self._clock = _Selector()
-        super().__init__(self._clock)
+        self.clock = _Selector()
+        super().__init__(self.clock)
 
     def time(self) -> float:
-        return self._clock.now
+        return self.clock.now
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Like asyncio.run, in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
+
+
+def pass_time(seconds: float) -> None:
+    """As a callback does that takes long: the loop comes to nothing else meanwhile."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.clock.now += seconds
 
 
 def now() -> float:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from urllib.error import HTTPError
 
 import psycopg
 import pytest
@@ -84,7 +87,7 @@ def wait_until_ready(server: Server) -> None:
 def test_requests_end_and_work_goes_on_afterwards(
     own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.http.envelope.REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr("tallymark.service.server_logs.REQUEST_SECONDS", 0.5)
     monkeypatch.setattr("tallymark.store.postgres_engine._LATE", 0.0)
     url = own_postgres.furnished()
     with run_server(url, workers=0) as server:
@@ -119,13 +122,39 @@ def test_an_answer_that_does_not_come_is_given_up(
 def test_a_server_ends_though_its_database_does_not_answer(
     own_postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Reads are answered 503 meanwhile, and what began before SIGTERM too."""
     url = own_postgres.furnished()
     with serving(tmp_path, "--db", url) as (process, address):
         with ask(f"{address}/readyz") as ready:
             assert ready.status == 200
-        with standing_still(url):
+        with standing_still(url), ThreadPoolExecutor() as pool:
+            before = [pool.submit(find_status, f"{address}/api/v1/runs") for _ in range(20)]
+            assert {each.result() for each in before} == {503}
+            assert find_status(f"{address}/readyz") == 503
+            during = [pool.submit(find_status, f"{address}/api/v1/runs") for _ in range(20)]
+            while read_waiting(address) == 0:
+                pass
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(9) == 0
+            assert {each.result() for each in during} <= {503, None}
+
+
+def find_status(url: str) -> int | None:
+    """The status of an answer; None where nobody listens any more."""
+    try:
+        with ask(url) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def read_waiting(address: str) -> float:
+    """How many requests have a thread."""
+    with ask(f"{address}/metrics") as metrics:
+        text = metrics.read().decode()
+    return float(re.findall(r'tally_threads\{kind="running"\} (\S+)', text)[0])
 
 
 def read_setting(url: str, name: str) -> str:

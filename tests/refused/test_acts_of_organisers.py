@@ -231,17 +231,17 @@ def test_the_commands_do_the_same(tmp_path: Path) -> None:
     (tmp_path / "truth.json").write_text('{"sum": 42}')
     assert tally("challenge", "publish", ".").returncode == 0
     why = ("--reason", "broken data")
-    entered = tally.json("attempt", "enter", "sums", "--agent", "alice")["id"]
+    entered = tally.json("attempt", "enter", "sums", "--agent", "alice")["attempt"]["id"]
     gone = tally.json("attempt", "withdraw", entered, "--agent", "alice")
     assert (gone["id"], gone["state"]) == (entered, "withdrawn")
-    assert "seed" not in gone
+    assert gone["seed"] is None
     assert tally.json("attempt", "void", entered, *why)["voided_at"] is not None
     assert "void" in tally("attempt", "list", "sums").stdout
     assert "voided by organiser: broken data" in tally("attempt", "show", entered).stdout
     assert tally.json("attempt", "unvoid", entered, *why)["voided_at"] is None
-    assert tally.json("agent", "disqualify", "alice", *why)["disqualified"] is True
+    assert tally.json("agent", "disqualify", "alice", *why)["agent"]["disqualified_at"] is not None
     assert tally("attempt", "enter", "sums", "--agent", "alice").returncode == 2
-    assert tally.json("agent", "reinstate", "alice", *why)["disqualified"] is False
+    assert tally.json("agent", "reinstate", "alice", *why)["agent"]["disqualified_at"] is None
     assert tally.json("challenge", "close", "sums", *why)["closed"] is not None
     assert "closed" in tally("challenge", "show", "sums").stdout
     assert tally.json("challenge", "reopen", "sums", *why)["closed"] is None

@@ -187,5 +187,5 @@ def test_a_report_has_a_size(server: Server) -> None:
     many = {f"m{number}": 1 for number in range(20_000)}
     body = {"agent": "bob", "metrics": many}
     answered = server.v1("rita", "POST", "/challenges/sums/reports", json=body)
-    assert answered.status_code == 422
-    assert "a report has at most 100,000 bytes" in answered.json()["detail"]
+    assert answered.status_code == 413
+    assert "larger than 100,000 bytes" in answered.json()["detail"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from anyio import to_thread
 from tests.http.conftest import Unlimited, _make_keys
 
 from tallymark.challenges import challenge_data
@@ -20,6 +21,7 @@ from tallymark.challenges.challenge_folder import pack
 from tallymark.ratings import fit
 from tallymark.server import make_server
 from tallymark.service.callers import Caller
+from tallymark.service.competition import Competition
 from tallymark.service.fair_threads import EACH, MOST_WAITING, FairThreads, FairTurns
 from tallymark.service.limits import TABLE_COST, RateLimits
 from tallymark.service.service import Service
@@ -108,7 +110,7 @@ def test_others_are_answered_while_one_owner_holds_its_threads(empty_url: str, h
         async with serve(empty_url) as site:
             waiting = spawn(60, lambda: site.ask("bob", "GET", "/api/v1/attempts/a-held"))
             await held.wait_for(EACH)
-            for path in ("/api/v1/challenges", "/readyz", "/metrics", "/challenges"):
+            for path in ("/api/v1/challenges", "/readyz", "/challenges"):
                 answered = await asyncio.wait_for(site.ask("charlie", "GET", path), LONG)
                 assert answered.status_code == 200, path
             tool = {"name": "list_challenges", "arguments": {}}
@@ -283,6 +285,60 @@ def test_reports_wait_for_the_disk_without_a_thread(
         asyncio.run(play(let_go))
 
 
+def test_bulks_of_all_or_none_leave_threads_to_others(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds a thread while it is stored; there are two threads, and one for bulks."""
+    begun, let_go, report_many = threading.Event(), threading.Event(), Competition.report_many
+
+    def hold(self: Competition, *given: Any, **more: Any) -> Any:
+        begun.set()
+        assert let_go.wait(LONG)
+        return report_many(self, *given, **more)
+
+    monkeypatch.setattr(Competition, "report_many", hold)
+
+    async def play() -> None:
+        async with serve(empty_url) as site:
+            new = {"name": "speed", "scoring_formula": "rating", "visibility": "public"}
+            assert (await site.v1("alice", "POST", "/challenges", json=new)).status_code == 201
+            site.service.threads = FairThreads(2)
+            site.service.bulk_turns = FairTurns(1)
+            path, line = "/challenges/speed/reports", '{"agent": "bob", "metrics": {"rating": 1}}'
+
+            def send(who: str) -> Coroutine[Any, Any, httpx.Response]:
+                return site.v1(who, "POST", f"{path}?atomic=true", content=line, headers=NDJSON)
+
+            asked = [*spawn(3, lambda: send("rita")), *spawn(3, lambda: send("alice"))]
+            await until(begun.is_set)
+            assert (await site.v1("charlie", "GET", "/challenges/speed")).status_code == 200
+            assert not any(each.done() for each in asked)
+            let_go.set()
+            assert {(await each).status_code for each in asked} == {200}
+
+    asyncio.run(play())
+
+
+def test_probes_need_none_of_the_threads_of_requests(empty_url: str) -> None:
+    async def play() -> None:
+        async with serve(empty_url) as site:
+            let_go, limiter = threading.Event(), to_thread.current_default_thread_limiter()
+            site.service.threads = FairThreads(1)
+            limiter.total_tokens = 1
+            shared = asyncio.create_task(to_thread.run_sync(let_go.wait, LONG))
+            work = site.service.threads.run("mallory", let_go.wait, LONG)
+            own = asyncio.create_task(work)
+            await until(lambda: limiter.available_tokens == 0)
+            for path in ("/healthz", "/readyz", "/metrics"):
+                asked = site.ask("", "GET", path, address="127.0.0.1")
+                shown = await asyncio.wait_for(asked, LONG / 2)
+                assert shown.status_code == 200
+            let_go.set()
+            await asyncio.gather(shared, own)
+
+    asyncio.run(play())
+
+
 def test_bulk_reports_are_refused_when_too_many_wait(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,8 +428,8 @@ def test_ratings_are_made_once_and_counted_by_their_cost(
             first = await site.v1("", "GET", "/ratings")
             second = await site.v1("", "GET", "/ratings")
             assert first.content == second.content
-            assert set(first.json()["agents"]) == {"bob", "charlie"}
-            assert len(fitted) == 3
+            assert {each["agent"] for each in first.json()["items"]} == {"bob", "charlie"}
+            assert len(fitted) == 2
 
     asyncio.run(play())
 

@@ -12,9 +12,9 @@ from tests.store.contest_samples import a_challenge, quick_store
 from tallymark.challenges.attempt import Metrics, Payload
 from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn
 from tallymark.service.accounts import AccountService
+from tallymark.service.agents import Agents
 from tallymark.service.app import App
 from tallymark.service.callers import KEY_ROLES, Caller, Role
-from tallymark.service.keys import give_agent
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.store import Store
@@ -63,7 +63,7 @@ def test_a_key_of_one_tenant_manages_nothing_of_another(
         lambda: own.tenants.get("theirs"),
         lambda: own.tenants.change("theirs", {"registration": "open"}),
         lambda: theirs.tenants.change("theirs", {"registration": "open"}),
-        lambda: give_agent(service.tenant("theirs"), ours, "bot-a", "eve"),
+        lambda: Agents(service.tenant("theirs"), ours).change("bot-a", owner="eve"),
     ):
         with pytest.raises((NotFound, NotAllowed)):
             work()

@@ -60,7 +60,8 @@ def test_a_script_that_fails_tells_the_truth_to_organisers_alone(
     (tmp_path / "answer.json").write_text("{}", encoding="utf-8")
     tally("attempt", "enter", "guess", "--agent", "mallory")
     shown = tally("attempt", "submit", "a000000000001", "answer.json", "--agent", "mallory")
-    assert "no score, because the evaluation failed; the organiser can see why" in shown
+    why = "no score, because the evaluation failed; the organiser can see why"
+    assert why in " ".join(shown.split())
     for command in (
         ("attempt", "submit", "a000000000001", "answer.json", "--agent", "mallory", "--json"),
         ("attempt", "list", "guess", "--json"),
@@ -68,7 +69,7 @@ def test_a_script_that_fails_tells_the_truth_to_organisers_alone(
         ("attempt", "show", "a000000000001", "--json"),
     ):
         said = tally(*command)
-        assert "the evaluation failed" in said
+        assert "the evaluation failed" in " ".join(said.split())
         shown += said
     assert TRUTH not in shown
     for form in ((), ("--json",)):
@@ -102,9 +103,9 @@ def test_data_and_cases_that_are_wrong_are_not_quoted(
     publish(tally, tmp_path, HEAD.format(name="guess") + text, {"generate.py": made})
     (tmp_path / "answer.py").write_text("", encoding="utf-8")
     entered = tally("attempt", "enter", "guess", "--agent", "mallory", "--json")
-    attempt = json.loads(entered)["id"]
+    attempt = json.loads(entered)["attempt"]["id"]
     shown = tally("attempt", "submit", attempt, "answer.py", "--agent", "mallory")
-    assert "submitted, and waits for `tally attempt settle`" in shown
+    assert "submitted, and waits for `tally attempt settle`" in " ".join(shown.split())
     shown += tally("attempt", "show", attempt, "--json")
     shown += tally("attempt", "list", "guess")
     assert TRUTH not in shown

@@ -88,7 +88,7 @@ def liar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liar]:
         sent = honest.v1("charlie", "POST", path, json={"answer": {HONEST: "x"}})
         assert sent.status_code in {200, 202}, sent.text
         path = "/challenges/duel/sides/red"
-        sent = honest.v1("charlie", "POST", path, json={"content": {HONEST: "x"}})
+        sent = honest.v1("charlie", "POST", path, json={"answer": {HONEST: "x"}})
         assert sent.status_code == 201, sent.text
         server = Liar(honest, attempt)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

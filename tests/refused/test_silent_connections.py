@@ -215,6 +215,19 @@ def test_one_address_cannot_hold_all_connections(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_refused_connections_are_in_the_log_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tmp_path, per_address=2) as address, ExitStack() as left:
+        made = [left.enter_context(socket.create_connection(address)) for _ in range(12)]
+        for each in made[2:]:
+            each.settimeout(60)
+            wait_until_closed(each)
+    (said,) = [each.getMessage() for each in caplog.records if "refused" in each.getMessage()]
+    assert "1 connections refused: 3 are open" in said
+    assert "2 of one address" in said
+
+
 def test_silent_sockets_of_one_address_end_by_themselves(tmp_path: Path) -> None:
     with serving(tmp_path, header_s=0.3) as address, ExitStack() as left:
         silent = [left.enter_context(socket.create_connection(address)) for _ in range(300)]

@@ -6,6 +6,8 @@ import asyncio
 import secrets
 import socket
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -29,7 +31,9 @@ from tallymark.errors import ModelError
 from tallymark.models import Message, Request
 from tallymark.models import public_addresses as addresses
 from tallymark.service.app import App
+from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.resources import Resources
+from tallymark.service.webhooks import Answered, Paused, WebhookSender, make_reach
 from tallymark.service.workers import KINDS, JobKind, Task, Workers
 from tallymark.store.jobs.jobs import NewJob
 
@@ -94,6 +98,64 @@ def test_without_other_tenants_no_worker_is_idle(app: App) -> None:
     with Workers(app, 2, ["test"], table={"test": JobKind(handle)}):
         both.wait(LONG)
         let_go.set()
+
+
+def test_what_takes_long_leaves_scoring_alone(app: App) -> None:
+    """One worker, and more long jobs than it can do."""
+    let_go, begun, done = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(_: Task) -> None:
+        begun.set()
+        let_go.wait(LONG)
+
+    table = {
+        "run": JobKind(hang),
+        "score": JobKind(lambda _: done.set(), lane="score"),
+        "deliver": JobKind(hang, lane="deliver"),
+    }
+    for number in range(20):
+        for kind in ("run", "deliver"):
+            app.store.jobs.add(NewJob(kind=kind, subject=str(number), owner=f"owner-{number}"))
+    with Workers(app, 1, tuple(table), table=table):
+        assert begun.wait(LONG)
+        app.store.jobs.add(NewJob(kind="score", subject="s", owner="zoe"))
+        assert done.wait(LONG)
+        let_go.set()
+
+
+def test_a_webhook_has_a_few_of_the_threads_for_deliveries(app: App) -> None:
+    let_go, all_begun, begun = threading.Event(), threading.Event(), Counter[str]()
+
+    def hang(task: Task) -> None:
+        begun[task.job.owner] += 1
+        if len(begun) == 3:
+            all_begun.set()
+        let_go.wait(LONG)
+
+    for owner in ("bad", "worse", "good"):
+        for number in range(10):
+            app.store.jobs.add(NewJob(kind="deliver", subject=f"{owner} {number}", owner=owner))
+    with Workers(app, 1, ["deliver"], table={"deliver": JobKind(hang, lane="deliver")}):
+        assert all_begun.wait(LONG)
+        found = dict(begun)
+        let_go.set()
+    assert set(found) == {"bad", "worse", "good"}
+    assert max(found.values()) <= 4
+
+
+def test_an_address_that_fails_is_asked_by_one_message_at_a_time(app: App) -> None:
+    """Nobody listens there; of ten messages the others wait without being tried."""
+    store = app.store
+    made = Resources.over(store).webhooks.add("http://127.0.0.1:9/hook")
+    for _ in range(10):
+        Resources.over(store).webhooks.ping(made.webhook.id)
+    pauses = DeliveryPauses()
+    sender = WebhookSender(store, make_reach(frozenset(), own=True), time.time, pauses)
+    found = [sender.deliver(each.id) for each in store.deliveries.list(made.webhook.id)]
+    assert isinstance(found[0], Answered)
+    assert all(isinstance(each, Paused) for each in found[1:])
+    tried = sorted(each.tries for each in store.deliveries.list(made.webhook.id))
+    assert tried == [0] * 9 + [1]
 
 
 def test_an_owner_of_many_agents_leaves_a_worker_to_others(app: App) -> None:

@@ -140,7 +140,7 @@ class Player:
             path = f"/attempts/{entered['attempt']['id']}"
             self.v1(who, "POST", f"{path}/submission", json={"answer": {"sum": 2}})
             yield
-            content = {"content": f"an attack{again}"}
+            content = {"answer": f"an attack{again}"}
             self.v1(who, "POST", "/challenges/red-blue-guard/sides/red", json=content)
             yield
         run = {"suite": "s", "model": "m", "results": [{"case": "a", "status": "passed"}]}

@@ -169,7 +169,7 @@ def test_why_it_is_not_believed_is_said_to_people_too(tmp_path: Path) -> None:
     (tmp_path / "right.json").write_text(json.dumps(RIGHT), encoding="utf-8")
     tally = Tally(tmp_path)
     tally("challenge", "publish", "sums")
-    entered = tally.json("attempt", "enter", "sums", "--agent", "alice")["entered_at"]
+    entered = tally.json("attempt", "enter", "sums", "--agent", "alice")["attempt"]["entered_at"]
     forged = {"trace_id": "t", "spans": [step(entered, start_ms=entered * 1000, **ZERO)]}
     (tmp_path / "forged.json").write_text(json.dumps(forged), encoding="utf-8")
     sent = ("right.json", "--agent", "alice", "--trajectory", "forged.json")

@@ -107,6 +107,9 @@ def test_what_the_keeper_cannot_keep_comes_out_and_hides_no_first_error() -> Non
         def open_writer(self, run_id: str) -> Any:
             return self
 
+        def open_results(self, record: RunRecord, keys: Any) -> Any:
+            return self
+
         def put(self, result: CaseResult) -> None: ...
         async def aput(self, result: CaseResult) -> None: ...
         def close(self) -> None:

@@ -230,7 +230,7 @@ def test_an_agent_whose_attempts_end_processes_is_paused_alone(
             "timeout", 4.0, "crashed", "paused", "paused"
         ]  # fmt: skip
         assert scored("alice", "", "") == [4.0, 4.0]
-    assert deadly.deaths == {"mallory": (3, "the plugin crashed with SIGSEGV")}
+    assert deadly.deaths == {"mallory": (3, "the plugin crashed (SIGSEGV), or aborted itself")}
 
 
 def test_limits_are_those_of_the_sandbox(policy: Policy, tmp_path: Path) -> None:

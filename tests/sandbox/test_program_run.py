@@ -24,6 +24,7 @@ from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.program_run import PROGRAM_LIMITS, run_program
+from tallymark.sandbox.programs import bubblewrap_run, program_view
 from tallymark.sandbox.programs.launcher_start import read_report
 
 pytestmark = pytest.mark.skipif(not SAFE, reason="no sandbox works on this machine")
@@ -348,6 +349,26 @@ def test_a_sandbox_that_is_killed_from_outside_is_not_the_programs_fault(which: 
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(WorkFailed, match="killed from outside"):
             called.result(30)
+
+
+@pytest.mark.parametrize(("kills", "works"), [(2, True), (3, False)])
+def test_a_sandbox_that_is_killed_before_its_program_begins_is_set_up_again(
+    monkeypatch: pytest.MonkeyPatch, *, kills: int, works: bool
+) -> None:
+    in_bubblewrap()
+    make, left = program_view.make_command, [["sh", "-c", "kill -9 $$", "--"]] * kills
+
+    def make_command(**given: Any) -> list[str]:
+        return left.pop() if left else make(**given)
+
+    monkeypatch.setattr(program_view, "make_command", make_command)
+    monkeypatch.setattr(bubblewrap_run, "_PAUSES_S", (0.0, 0.0))
+    if works:
+        assert run_python("bubblewrap", "print(1)").stdout == b"1\n"
+    else:
+        with pytest.raises(WorkFailed, match="could not be set up"):
+            run_python("bubblewrap", "print(1)")
+    assert not left
 
 
 def await_program() -> None:

@@ -7,8 +7,8 @@ import math
 from typing import Any, get_type_hints
 
 import pytest
-
 import services.challenge_scorer_protocol as shim
+
 from tallymark import scoring
 from tallymark.scoring import AttemptMetrics, Origin, ScoringContext, ScoringResult, plugin_score
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from services.scorers.weighted import WeightedScorer as ByItsOldName
+
 from tallymark.errors import ScorerError
 from tallymark.scoring import AttemptMetrics, ScorerProtocol, ScoringResult, WeightedScorer
 

@@ -13,8 +13,9 @@ from tests.service.account_samples import act, make_key
 from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound, NotSignedIn
 from tallymark.service import App
 from tallymark.service.accounts import SESSION_S, TTL, AccountService
+from tallymark.service.agents import Agents
 from tallymark.service.callers import KEY_ROLES, Caller
-from tallymark.service.keys import MAY_MAKE, give_agent
+from tallymark.service.keys import MAY_MAKE
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.store import open_store
@@ -507,7 +508,7 @@ def test_who_makes_no_keys_makes_no_invitations(
     for work in (
         act(service, caller).invitations.add,
         act(service, caller).invitations.list,
-        lambda: give_agent(service.tenant("default"), caller, "bobs-bot", None),
+        lambda: Agents(service.tenant("default"), caller).change("bobs-bot", owner=None),
     ):
         with pytest.raises(NotAllowed):
             work()

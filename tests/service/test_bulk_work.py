@@ -13,33 +13,49 @@ import pytest
 from tests.engine.serial_engine import SerialEngine
 
 from tallymark.errors import WorkFailed
-from tallymark.service.bulk_work import BlockCodec, BulkWork, hash_work
+from tallymark.service.bulk_work import BlockCodec, BulkTask, BulkWork, hash_work
 from tallymark.store import open_store
 from tallymark.store.column_types import json_text
 
 
 @dataclass(frozen=True)
-class Doubling:
-    """Work on bytes."""
+class Doubling(BulkTask[int, int]):
+    """Refuses what is negative."""
+
+    results = list[int]
 
     @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], bytes]]:
-        """Refuses what is empty."""
+    def prepare(self) -> Iterator[Callable[[list[int]], list[int]]]:
+        """Needs nothing."""
 
-        def double(block: bytes) -> bytes:
-            if not block:
+        def double(items: list[int]) -> list[int]:
+            if min(items) < 0:
                 raise ValueError("nothing")
-            return block + block
+            return [item + item for item in items]
 
         yield double
 
 
-BLOCKS = [(f"k{number}", b"%d" % number) for number in range(9)]
-DOUBLED = [b"%d" % number * 2 for number in range(9)]
+class Forgiving(Doubling):
+    """The same, with a result for what cannot be doubled."""
+
+    def fail(self, error: str) -> int:
+        """Zero."""
+        return 0
+
+
+BLOCKS = [(f"k{number}", [number, number + 1]) for number in range(9)]
+DOUBLED = [(f"k{number}", [2 * number, 2 * number + 2]) for number in range(9)]
 
 
 def test_results_come_in_order_though_blocks_do_not() -> None:
     assert list(BulkWork(SerialEngine(3)).do(Doubling(), BLOCKS)) == DOUBLED
+
+
+def test_results_come_as_they_are_done_where_order_is_not_asked_for() -> None:
+    found = list(BulkWork(SerialEngine(3)).do(Doubling(), BLOCKS, ordered=False))
+    assert found != DOUBLED
+    assert sorted(found) == DOUBLED
 
 
 def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
@@ -56,9 +72,23 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
         assert engine.done == len(BLOCKS)
 
 
+def test_other_items_in_the_place_of_kept_ones_are_done(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "a.db")) as store, store.open_work("w") as kept:
+        list(BulkWork(SerialEngine(), kept).do(Doubling(), BLOCKS))
+    with open_store(str(tmp_path / "a.db")) as store, store.open_work("w") as kept:
+        changed = [("a", [7]), *BLOCKS[1:], ("b", [1]), ("c", [1])]
+        found = list(BulkWork(SerialEngine(), kept).do(Doubling(), changed))
+        assert found == [("a", [14]), *DOUBLED[1:], ("b", [2]), ("c", [2])]
+
+
 def test_a_block_that_fails_says_why() -> None:
     with pytest.raises(WorkFailed, match="ValueError: nothing"):
-        list(BulkWork(SerialEngine()).do(Doubling(), [("a", b"1"), ("b", b"")]))
+        list(BulkWork(SerialEngine()).do(Doubling(), [("a", [1]), ("b", [-1])]))
+
+
+def test_each_item_of_a_block_that_fails_may_have_a_result() -> None:
+    found = BulkWork(SerialEngine()).do(Forgiving(), [("a", [1]), ("b", [-1, 2])])
+    assert list(found) == [("a", [2]), ("b", [0, 0])]
 
 
 class Thing(msgspec.Struct):

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from scripts.server_process import require_as_logged
-from sqlalchemy import event
 from tests.challenges.challenge_folders import folder_with
 
 from tallymark.challenges.attempt import Attempt, Metrics, Payload
@@ -24,6 +23,7 @@ from tallymark.sandbox.policy import UNSAFE_WARNING, choose_policy
 from tallymark.service import competition as competition_module
 from tallymark.service.competition import AttemptReport, Competition
 from tallymark.store import Store, open_store
+from tallymark.store.quick_statements import QuickStatements
 
 SUMS = """
     name: sums
@@ -201,19 +201,25 @@ def test_a_rule_that_changes_while_an_attempt_is_scored_scores_it(
     assert outcome.score == 490.0
 
 
-def test_a_submission_reads_its_challenge_once(
-    games: Competition, clock: Clock, tmp_path: Path
+def test_a_submission_reads_its_challenge_once_besides_locking_it(
+    games: Competition, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(games, tmp_path)
     entry = games.enter("sums", "alice")
     later = Competition(games.store, clock=clock)  # another process knows nothing yet
     read: list[str] = []
-    engine = games.store._database.engine
-    event.listen(engine, "before_cursor_execute", lambda *said: read.append(said[2]))
+    ask = QuickStatements.read
+
+    def note(statements: QuickStatements, text: str, *values: Any) -> Any:
+        read.append(text)
+        return ask(statements, text, *values)
+
+    monkeypatch.setattr(QuickStatements, "read", note)
     assert later.submit(entry.attempt.id, "alice", RIGHT).outcome is not None
     later.close()
-    assert sum("challenges.definition" in each for each in read) == 1
-    assert sum("challenges.revision" in each for each in read) == 1
+    definitions = [each for each in read if "definition" in each and "FROM challenges" in each]
+    assert sum("WHERE tenant = ? AND name = ?" in each for each in definitions) == 1
+    assert sum("WHERE id = ?" in each for each in definitions) == len(definitions) - 1 == 2
 
 
 def test_a_rule_that_changed_since_it_was_read_scores_nothing(

@@ -193,7 +193,7 @@ def test_an_unknown_challenge_is_refused_before_anything_is_sent(store: Store) -
         with pytest.raises(InvalidInput, match="nothing"):
             await quick_hub().listen(store, "nothing", "public")
         with pytest.raises(InvalidInput):
-            await quick_hub().listen_to_run(store, "nothing")
+            await quick_hub().follow_run(store, "nothing")
 
     run(main)
 
@@ -420,7 +420,7 @@ def test_a_run_tells_how_far_it_is_until_it_ends(store: Store) -> None:
 
     async def main() -> None:
         hub = quick_hub()
-        stream = await hub.listen_to_run(store, "r1")
+        stream = await hub.follow_run(store, "r1")
         _, _, content = await next_event(stream)
         assert (content["passed"], content["cost"], content["total"]) == (1, 0.5, 3)
         store.add_results("r1", [a_result("b", status="error"), a_result("c", status="failed")])
@@ -435,7 +435,7 @@ def test_a_run_tells_how_far_it_is_until_it_ends(store: Store) -> None:
         assert (content["status"], content["score"]) == ("completed", 0.5)
         # What has ended is told at once, and that is all.
         for seen in ("1", str(content["seq"])):
-            again = await _drain(await hub.listen_to_run(store, "r1", last_event_id=seen))
+            again = await _drain(await hub.follow_run(store, "r1", last_event_id=seen))
             assert read(again[-1])[2]["status"] == "completed"
         await hub.close()
 

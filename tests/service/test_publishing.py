@@ -96,6 +96,32 @@ def test_who_may_see_it_is_changed_in_its_definition_and_in_its_files(
     assert entry.note == {"visibility": "private", "reason": "the day has come"}
 
 
+PLUGIN = """
+from services.challenge_scorer_protocol import ScoringResult
+
+class Mine:
+    def score(self, metrics, config, ctx):
+        return ScoringResult(score=700.0 if metrics.get("succeeded") else 0.0)
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["ours", "its own"])
+def test_a_plugin_of_the_plugin_document_is_published_unchanged(
+    challenges: Challenges, tmp_path: Path, *, own: bool
+) -> None:
+    starter = read_starter("reported", "mine")["challenge.yaml"]
+    text = (
+        starter.partition("scoring:")[0] + "scoring: {strategy: custom, plugin: 'mine.py:Mine'}\n"
+    )
+    files = {"challenge.yaml": text + "reference: reference.json\n", "mine.py": PLUGIN}
+    if own:
+        types = "class ScoringResult(dict):\n    pass\n"
+        files["services/challenge_scorer_protocol.py"] = types
+    report = challenges.check(write(tmp_path / "a", **files))
+    assert report.ok, report.problems
+    assert challenges.publish(pack(tmp_path / "a"), based_on="").name == "mine"
+
+
 def test_no_reason_no_change(challenges: Challenges, tmp_path: Path) -> None:
     challenges.publish(write(tmp_path / "a"))
     with pytest.raises(InvalidInput, match="needs a reason"):

@@ -13,6 +13,7 @@ from tallymark.runs.comparison import RegressionVerdict, compare, verdict
 from tallymark.runs.problems import name_model
 from tallymark.runs.run import Run
 from tallymark.service.app import App
+from tallymark.service.resources import Resources
 from tallymark.service.suite_runs import RunOptions
 from tallymark.suites.chosen_cases import CaseChoice
 from tallymark.suites.suite_evaluation import RunLimits
@@ -219,3 +220,18 @@ def test_a_run_that_goes_on_refuses_a_variable_that_its_suite_never_asks_for(
     options = RunOptions(values={"tnoe": "casual"}, named=("tnoe",))
     with pytest.raises(InvalidInput, match="--var: the suite asks for no variable 'tnoe'; did you"):
         app.runs.resume(done.record.id, options, Silent())
+
+
+def test_finished_runs_are_compared_once_and_those_that_go_on_each_time(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("n\n1\n")
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    app = App(str(tmp_path / "tally.db"))
+    definition = load_suite(tmp_path / "suite.yaml")
+    names = [app.runs.run(definition, [], RunOptions(), Silent())[0].record.id for _ in range(2)]
+    runs = Resources.over(app.store).runs
+    first = runs.load_compared(names)
+    assert runs.load_compared(names) is first
+    assert runs.load_compared(names, "success_pct") is not first
+    app.store.update_run(names[1], status="running")
+    assert runs.load_compared(names) is not first
+    app.close()

@@ -22,17 +22,16 @@ from tests.store.contest_samples import FULL_OUTCOME, a_challenge, an_outcome, q
 from tests.store.played_store import make_played
 from tests.store.run_samples import FULL_RESULT, FULL_RUN, a_result
 
+from tallymark.challenges.attempt import Outcome
 from tallymark.errors import InvalidInput
 from tallymark.parquet_rows import _bound_memory
 from tallymark.runs.record import RunRecord
+from tallymark.service.attempts import AttemptRecord, describe_attempt
 from tallymark.service.callers import Caller
 from tallymark.service.exports import (
+    Exports,
     RunResult,
     ScoreLine,
-    stream_attempts,
-    stream_results,
-    stream_scores,
-    stream_traces,
 )
 from tallymark.service.resources import Resources
 from tallymark.service.tables import (
@@ -49,7 +48,15 @@ from tallymark.service.tables import (
 from tallymark.store import Store
 
 
-def round_trip(table: Table[Any], given: Iterable[Any]) -> list[Any]:
+def exports(store: Store) -> Exports:
+    return Resources.over(store).exports
+
+
+def record(agent: str, outcome: Outcome) -> AttemptRecord:
+    return describe_attempt(scored(agent, outcome))
+
+
+def round_trip(table: Table[Any, Any], given: Iterable[Any]) -> list[Any]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         write_table(path, table, given)
@@ -83,7 +90,9 @@ outcomes = st.builds(
     ),
     score=numbers | maybe(),
     metrics=metrics,
-    details=st.dictionaries(words, jsons, max_size=2),
+    details=st.fixed_dictionaries(
+        {}, optional={"evaluation": maps.filter(bool), "harness_warning": words.filter(bool)}
+    ),
     dimensions=st.dictionaries(words, numbers, max_size=2),
     error=words | maybe(),
     ranks=st.booleans(),
@@ -123,7 +132,8 @@ results = st.builds(
 @settings(max_examples=examples(100))
 @given(st.lists(attempts, max_size=4), st.lists(results, max_size=4), st.lists(lines, max_size=4))
 def test_what_was_told_is_read_again(mine: list[Any], cases: list[Any], given: list[Any]) -> None:
-    assert round_trip(ATTEMPTS, mine) == mine
+    again = round_trip(ATTEMPTS, map(describe_attempt, mine))
+    assert list(map(describe_attempt, again)) == list(map(describe_attempt, mine))
     told = [RunResult(RunRecord(id="r", suite="s", model="m"), each) for each in cases]
     assert [each.result for each in round_trip(RESULTS, told)] == cases
     assert round_trip(SCORES, given) == given
@@ -133,7 +143,7 @@ def test_many_blocks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tallymark.parquet_rows._ROWS", 7)
     monkeypatch.setattr("tallymark.parquet_rows._READ", 5)
     given = [scored(f"a{number}", an_outcome(float(number))) for number in range(40)]
-    assert round_trip(ATTEMPTS, given) == given
+    assert round_trip(ATTEMPTS, map(describe_attempt, given)) == given
 
 
 @pytest.fixture
@@ -171,7 +181,7 @@ def test_duckdb_gets_our_board(tmp_path: Path) -> None:
         ]
         store.attempts.load("sums", made, at=99.0)
         path = tmp_path / "attempts.parquet"
-        assert write_table(path, ATTEMPTS, stream_attempts(store, "sums", live=True)) == 7
+        assert write_table(path, ATTEMPTS, exports(store).attempts("sums", live=True)) == 7
         board = [(each.rank, each.agent, each.score) for each in store.boards.top("sums")]
     by_sql = ask(
         path,
@@ -191,7 +201,7 @@ def test_duckdb_gets_our_board(tmp_path: Path) -> None:
 def test_duckdb_gets_our_runs_traces_and_scores(store: Store, tmp_path: Path) -> None:
     runs = store.runs(limit=None, sort="created_at", descending=False)
     path = tmp_path / "results.parquet"
-    write_table(path, RESULTS, stream_results(store, runs))
+    write_table(path, RESULTS, exports(store).results([each.id for each in runs]))
     found = ask(
         path,
         """SELECT run, count(*) FILTER (status = 'passed'), count(*) FILTER (status = 'failed'),
@@ -205,19 +215,23 @@ def test_duckdb_gets_our_runs_traces_and_scores(store: Store, tmp_path: Path) ->
             assert math.isclose(costs[each.id], cost)
 
     path = tmp_path / "traces.parquet"
-    write_table(path, TRACES, stream_traces(store))
+    write_table(path, TRACES, exports(store).traces())
     traces = Resources.over(store, caller=Caller("default", "reporter", "alice")).traces
     sums = traces.sums().whole
     told = ask(path, "SELECT count(*), sum(spans), sum(cost), list(trace_id) FROM FILE")
     assert told[0][0] == sums.traces
-    assert math.isclose(told[0][2], sum(each.record.cost or 0 for each in stream_traces(store)))
+    assert math.isclose(told[0][2], sum(each.record.cost or 0 for each in exports(store).traces()))
 
     traces.score(told[0][3][0], "helpful", 0.25)
     path = tmp_path / "scores.parquet"
-    write_table(path, SCORES, stream_scores(store))
+    write_table(path, SCORES, exports(store).scores())
     assert ask(path, "SELECT name, author, value FROM FILE") == [("helpful", "alice", 0.25)]
 
-    write_table(tmp_path / "sums.parquet", ATTEMPTS, stream_attempts(store, "sums", live=True))
+    write_table(
+        tmp_path / "sums.parquet",
+        ATTEMPTS,
+        exports(store).attempts("sums", live=True),
+    )
     for sql in read_queries():
         files = re.sub(r"'(\w+\.parquet)'", rf"'{tmp_path}/\1'", sql)
         ask(path, files)  # it would raise
@@ -227,7 +241,7 @@ def test_what_spark_writes_is_read(tmp_path: Path) -> None:
     """A folder of parts is one table; moments are in an old form that names no time zone."""
     given = [scored(f"a{nth}", an_outcome(nth / 4), at=1.5e9 + nth / 8) for nth in range(7)]
     given.append(replace(given[0], expires_at=250_000_000_000.0))  # beyond what nanoseconds count
-    write_table(tmp_path / "whole.parquet", ATTEMPTS, given)
+    write_table(tmp_path / "whole.parquet", ATTEMPTS, map(describe_attempt, given))
     whole = pq.read_table(tmp_path / "whole.parquet")
     folder = tmp_path / "parts.parquet"
     folder.mkdir()
@@ -247,7 +261,7 @@ def test_what_spark_writes_is_read(tmp_path: Path) -> None:
 
 def test_decimal_numbers_are_numbers(tmp_path: Path) -> None:
     path = tmp_path / "attempts.parquet"
-    write_table(path, ATTEMPTS, [scored("alice", an_outcome(0.25))])
+    write_table(path, ATTEMPTS, [record("alice", an_outcome(0.25))])
     table = pq.read_table(path)
     pq.write_table(set_column("score", table["score"].cast(pa.decimal128(9, 4)))(table), path)
     assert [each.outcome.score for each in TableFile(path, ATTEMPTS) if each.outcome] == [0.25]
@@ -266,7 +280,7 @@ def test_runs_are_told_with_their_results(tmp_path: Path) -> None:
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path: Path) -> None:
     def break_off() -> Iterable[Any]:
-        yield scored("alice", an_outcome())
+        yield record("alice", an_outcome())
         raise InvalidInput("the server went away")
 
     path = tmp_path / "attempts.parquet"
@@ -320,7 +334,7 @@ def set_column(name: str, values: Any) -> Change:
 )
 def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, change: Change, said: str) -> None:
     path = tmp_path / "attempts.parquet"
-    write_table(path, ATTEMPTS, [scored(who, an_outcome()) for who in ("alice", "bob")])
+    write_table(path, ATTEMPTS, [record(who, an_outcome()) for who in ("alice", "bob")])
     pq.write_table(change(pq.read_table(path)), path)
     with pytest.raises(InvalidInput) as caught:
         list(TableFile(path, ATTEMPTS))
@@ -332,7 +346,7 @@ def test_a_wrong_file_is_refused_in_a_sentence(tmp_path: Path, change: Change, s
 def test_a_small_file_that_asks_for_gigabytes_is_refused(tmp_path: Path) -> None:
     """One text of 1.5 MB that each of 2,000 rows names: 3 GB of a file of some KB."""
     path = tmp_path / "attempts.parquet"
-    write_table(path, ATTEMPTS, [scored("alice", an_outcome())])
+    write_table(path, ATTEMPTS, [record("alice", an_outcome())])
     table = pq.read_table(path).take([0] * 2000)
     bomb = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), ["A" * 1_500_000])
     pq.write_table(set_column("error", bomb)(table), path, compression="zstd")
@@ -371,7 +385,7 @@ def test_what_no_small_file_should_hold_is_refused_by_what_it_says_of_itself(
     monkeypatch.setattr("tallymark.parquet_rows._MOST_SMALL", 2_000_000)
     monkeypatch.setattr("tallymark.parquet_rows._MOST_VALUES", 2_000)
     path = tmp_path / "attempts.parquet"
-    write_table(path, ATTEMPTS, [scored("alice", an_outcome())])
+    write_table(path, ATTEMPTS, [record("alice", an_outcome())])
     name = "error" if values.type == pa.string() else "dimensions"
     pq.write_table(set_column(name, values)(pq.read_table(path)), path, compression="zstd")
     with pytest.raises(InvalidInput, match=said):
@@ -381,7 +395,7 @@ def test_what_no_small_file_should_hold_is_refused_by_what_it_says_of_itself(
 def test_texts_and_maps_of_other_tools_are_what_they_were(tmp_path: Path) -> None:
     """Dictionaries, maps as lists of small rows, nulls, and rows that begin in the middle."""
     path = tmp_path / "attempts.parquet"
-    write_table(path, ATTEMPTS, [scored(who, FULL_OUTCOME) for who in ("alice", "bob", "carol")])
+    write_table(path, ATTEMPTS, [record(who, FULL_OUTCOME) for who in ("alice", "bob", "carol")])
     before = list(TableFile(path, ATTEMPTS))
     table = pq.read_table(path)
     agents = table["agent"].combine_chunks().dictionary_encode()

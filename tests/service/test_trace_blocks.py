@@ -18,6 +18,7 @@ from tests.engine.serial_engine import SerialChoice, SerialEngine
 from tallymark.errors import TraceError, WorkFailed
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.scoring import Expected, load_scorer
+from tallymark.service.app import App
 from tallymark.service.trace_blocks import TraceInput, TraceScoring, judge_on_engine
 from tallymark.store import Store, open_store
 from tallymark.suites import ScoredTraces
@@ -69,7 +70,9 @@ def score(
     judged = JudgedTraces([load_scorer(each) for each in SCORERS], **how(store))
     choice = SerialChoice(engine=engine)
     with (
-        judge_on_engine(choice, scoring, given, judged, store=store, on_broken=note) as forget,
+        judge_on_engine(
+            choice, scoring, given, judged, app=App.over(store), on_broken=note
+        ) as forget,
         closing(iter(judged)) as results,
     ):
         found = list(results)

@@ -78,21 +78,22 @@ def test_results_at_private_challenges_move_no_rating_that_the_public_sees(
     later = report(contest, "open", "bob")
     addresses = ("/api/v1/ratings", "/ratings?format=json", f"/attempts/{later}?format=json")
     before = [contest.ask("nobody", "GET", each).json() for each in addresses]
-    elo = before[0]["agents"]["bob"]["elo"]
-    assert list(before[0]["agents"]) == ["bob"]
-    assert (elo["matches"], before[1]["agents"][0]["elo"]) == (2, elo["rating"])
+    (line,) = before[0]["items"]
+    elo = line["elo"]
+    assert (line["agent"], elo["matches"], before[1]["agents"]) == ("bob", 2, [line])
     assert before[2]["sums"][-1]["result"] == str(elo["rating"])
     void(contest, first)
     report(contest, "shut", "bob", succeeded=False)
     report(contest, "shut", "bob")
     assert [contest.ask("nobody", "GET", each).json() for each in addresses] == before
-    assert contest.v1("victor", "GET", "/ratings").json()["agents"]["bob"]["elo"]["matches"] == 4
+    known = contest.v1("victor", "GET", "/ratings").json()["items"]
+    assert {each["agent"]: each["elo"]["matches"] for each in known}["bob"] == 4
 
 
 def test_what_the_public_sees_of_ratings_follows_public_challenges(contest: Server) -> None:
     def tell() -> dict[str, int]:
-        told = contest.v1("nobody", "GET", "/ratings").json()["agents"]
-        return {agent: each["elo"]["matches"] for agent, each in told.items()}
+        told = contest.v1("nobody", "GET", "/ratings").json()["items"]
+        return {each["agent"]: each["elo"]["matches"] for each in told}
 
     report(contest, "shut", "bob")
     attempt = report(contest, "open", "bob", succeeded=False)
@@ -139,6 +140,6 @@ def test_what_is_made_void_after_a_freeze_shows_when_it_ends(contest: Server, un
     assert "copied from another" in contest.v1("alice", "GET", f"/attempts/{best}").text
     contest.v1("alice", "PATCH", "/challenges/open", json={"frozen": False, "reason": "x"})
     after = look()
-    assert ("charlie" in after[0]["agents"]) == undone
+    assert ("charlie" in {each["agent"] for each in after[0]["items"]}) == undone
     assert (after[2]["attempt"].get("voided_at") is None) == undone
     assert after[2]["attempt"]["audit"][-1]["note"]["reason"] == "copied from another"

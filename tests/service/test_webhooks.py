@@ -24,6 +24,7 @@ from tallymark.service.settings import ServiceSettings
 from tallymark.service.webhooks import (
     MOST_TRIES,
     Answered,
+    Paused,
     Webhooks,
     WebhookSender,
     make_reach,
@@ -86,7 +87,10 @@ def webhooks(store: Store) -> Webhooks:
 
 
 def deliver(webhooks: Webhooks, delivery: str, *, own: bool = True) -> Answered | None:
-    return WebhookSender(webhooks.store, make_reach(frozenset(), own=own), clock).deliver(delivery)
+    sender = WebhookSender(webhooks.store, make_reach(frozenset(), own=own), clock)
+    answered = sender.deliver(delivery)
+    assert not isinstance(answered, Paused)
+    return answered
 
 
 def queued(store: Store) -> list[Any]:

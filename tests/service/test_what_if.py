@@ -25,7 +25,8 @@ from tallymark.challenges.challenge import (
 from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
 from tallymark.challenges.trajectory import Verification
 from tallymark.errors import FormulaError, InvalidInput, NeedsJob
-from tallymark.service.what_if import WhatIfBoard, WhatIfRule, WhatIfs
+from tallymark.service.boards import WhatIfBoard
+from tallymark.service.what_if import WhatIfRule, WhatIfs
 from tallymark.store import Store
 
 FORMULAS = (
@@ -81,9 +82,8 @@ acts = st.lists(
 
 
 @pytest.fixture
-def what_ifs() -> Iterator[WhatIfs]:
-    with WhatIfs() as made:
-        yield made
+def what_ifs() -> WhatIfs:
+    return WhatIfs()
 
 
 def by_formula(text: str, **fields: Any) -> Challenge:
@@ -169,7 +169,8 @@ def require_same(store: Store, what_ifs: WhatIfs, text: str, *, public: bool) ->
 def test_by_its_own_formula_it_is_the_board(
     contests: Any, text: str, moves: list[Any], one_per: Any
 ) -> None:
-    with contests() as store, WhatIfs() as what_ifs:
+    what_ifs = WhatIfs()
+    with contests() as store:
         store.challenges.publish(by_formula(text, version="v2", one_per=one_per), b"", at=1.0)
         game = Game(store)
         for move in moves:
@@ -190,7 +191,8 @@ def test_by_its_own_formula_it_is_the_board(
 def test_another_formula_gives_the_board_that_rescoring_would(
     contests: Any, text: str, other: str, moves: list[Any]
 ) -> None:
-    with contests() as store, WhatIfs() as what_ifs:
+    what_ifs = WhatIfs()
+    with contests() as store:
         store.challenges.publish(by_formula(text, version="v2"), b"", at=1.0)
         game = Game(store)
         for move in moves:
@@ -223,7 +225,8 @@ def test_other_weights_give_the_board_that_rescoring_would(
     keys = {"correctness": 0.5, "methodology": 0.5}
     rule = ScoringRule(dimensions=weigh(keys), formula=formula)
     challenge = a_challenge(version="v2", scoring=rule, constraints=effect)
-    with contests() as store, WhatIfs() as what_ifs:
+    what_ifs = WhatIfs()
+    with contests() as store:
         store.challenges.publish(challenge, b"", at=1.0)
         for at, (agent, found, broken) in enumerate(tries, 10):
             attempt = submitted(store, agent, float(at))
@@ -279,7 +282,7 @@ def test_who_moves_is_told_with_the_rank_before(board: Store, what_ifs: WhatIfs)
 
 
 def test_who_is_not_on_the_board_has_no_neighbours(board: Store, what_ifs: WhatIfs) -> None:
-    assert ask(board, what_ifs, "1", around="dora").around == ()
+    assert ask(board, what_ifs, "1", around="dora").around == []
 
 
 def test_a_wrong_formula_says_where(board: Store, what_ifs: WhatIfs) -> None:
@@ -395,19 +398,14 @@ def test_another_tenant_has_no_such_challenge(board: Store, what_ifs: WhatIfs) -
 
 
 def test_memory_is_bounded_over_all_challenges(contests: Any) -> None:
-    """What does not fit is answered from files, and at last read again."""
-    with contests() as store, WhatIfs(most_bytes=1, most_mapped_bytes=1) as small:
+    """Columns that do not fit are loaded again each time, and the answers are the same."""
+    with contests() as store:
+        small = WhatIfs(most_bytes=1)
         store.challenges.publish(by_formula("-tokens_total", version="v2"), b"", at=1.0)
         for turn in range(3):
             report(store, "alice", 10.0 + turn, tokens_total=turn)
             require_same(store, small, "-tokens_total", public=False)
-        assert not small._slots
-    with contests() as store, WhatIfs(most_bytes=1) as mapped:
-        store.challenges.publish(by_formula("-tokens_total", version="v2"), b"", at=1.0)
-        for turn in range(3):
-            report(store, "alice", 10.0 + turn, tokens_total=turn)
-            require_same(store, mapped, "-tokens_total", public=False)
-        assert [slot.mapped for slot in mapped._slots.values()] == [True]
+            assert small.nbytes == 0
 
 
 def test_of_each_owner_the_best_by_the_other_rule_is_shown(

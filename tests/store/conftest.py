@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from tests.postgres import Postgres, postgres, postgres_url
 from tests.store.contest_samples import by, quick_store
+from tests.store.next_version import next_version
 
 from tallymark.store import Store, open_store
 
-__all__ = ["postgres", "postgres_url"]
+__all__ = ["next_version", "postgres", "postgres_url"]
 
 
 @pytest.fixture(autouse=True)

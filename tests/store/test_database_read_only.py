@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.store.contest_samples import a_challenge, an_outcome, play
+from tests.store.next_version import make_first
 from tests.store.run_samples import a_result, a_run
 from tests.store.test_driver_errors import without_rights
-from tests.store.test_migrations import make_old
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
@@ -63,9 +63,10 @@ def test_what_another_has_written_and_not_yet_merged_is_seen(folder: Path) -> No
         open_store(f"{folder}/tally.db")
 
 
+@pytest.mark.usefixtures("next_version")
 def test_an_older_one_says_that_it_cannot_be_changed(folder: Path) -> None:
     (folder / "old").mkdir()
-    make_old(f"sqlite:///{folder}/old/tally.db", "0004")
+    make_first(f"sqlite:///{folder}/old/tally.db")
     (folder / "old").chmod(0o555)
     said = "can be read but not upgraded; copy it to a folder"
     with without_rights(), pytest.raises(WorkFailed, match=said):

@@ -215,7 +215,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["ALTER TABLE boards RENAME COLUMN edition TO issue", "DROP TABLE boards"]
+    "change", ["ALTER TABLE boards RENAME COLUMN place TO position", "DROP TABLE boards"]
 )
 def test_a_database_that_another_version_upgraded_meanwhile(own_url: str, change: str) -> None:
     with open_store(own_url) as store:

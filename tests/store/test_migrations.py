@@ -9,131 +9,55 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 from tests.postgres import Postgres
-from tests.store.contest_samples import a_challenge, an_outcome, play
+from tests.store.next_version import NEXT, NextVersion, make_first, read_version
 from tests.store.run_samples import FULL_RUN
 
-from tallymark.ratings import elo
+from tallymark.errors import WorkFailed
 from tallymark.store import open_store
-from tallymark.store.column_types import json_text, metadata
-from tallymark.store.contests.attempt_rows import pack_trajectory
+from tallymark.store.column_types import metadata
 from tallymark.store.database import parse_address
-from tallymark.store.schema import VERSION_TABLE
+from tallymark.store.schema import CURRENT, FIRST, VERSION_TABLE
 
 
-def make_old(url: str, version: str) -> None:
-    """A database as an earlier version made it, with a variable in it.
-
-    By the statements that made it then, which `schema_*.sql` keeps: what is declared may change.
-    """
-    engine = create_engine(parse_address(url).url)
-    kept = Path(__file__).with_name(f"schema_{engine.name}.sql").read_text()
-    steps = dict(re.findall(r"-- (\d{4}): .*\n\n((?s:.+?))(?=\n-- \d{4}: |\Z)", kept))
-    with engine.begin() as connection:
-        for step in sorted(steps):
-            for statement in steps[step].split(";\n\n") if step <= version else ():
-                connection.exec_driver_sql(statement)
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{version}')"))
-        connection.execute(text("INSERT INTO vars VALUES ('default', 'kept', 'safe')"))
-    engine.dispose()
+@pytest.mark.usefixtures("next_version")
+def test_the_next_migration_is_applied_where_that_is_asked_for(empty_url: str) -> None:
+    make_first(empty_url)
+    with pytest.raises(WorkFailed, match=r"older version .* tally admin upgrade"):
+        open_store(empty_url)
+    assert read_version(empty_url) == FIRST
+    for _ in range(2):  # the second time there is nothing to do
+        with open_store(empty_url, upgrade=True) as store:
+            assert store.vars() == {"kept": "safe, migrated"}
+            store.create_run(FULL_RUN)
+            store.delete_run(FULL_RUN.id)
+    assert read_version(empty_url) == NEXT
 
 
-@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004", "0005"])
-def test_a_database_of_an_earlier_version_gets_what_it_lacks(empty_url: str, version: str) -> None:
-    make_old(empty_url, version)
+def test_a_migration_that_fails_leaves_the_old_tables(
+    empty_url: str, next_version: NextVersion
+) -> None:
+    make_first(empty_url)
+    next_version.add("raise OSError('out of luck')")
+    with pytest.raises(OSError, match="out of luck"):
+        open_store(empty_url, upgrade=True)
+    assert read_version(empty_url) == FIRST
+    next_version.add("pass")
     with open_store(empty_url, upgrade=True) as store:
-        assert store.vars() == {"kept": "safe"}
-        store.create_run(FULL_RUN)
-        store.challenges.publish(a_challenge(), b"files", at=0.0)
-        play(store, "alice", an_outcome(5.0))
-        assert [each.agent for each in store.boards.top("sums")] == ["alice"]
+        assert store.vars() == {"kept": "safe, migrated"}
 
 
-def test_runs_of_before_leases_that_never_ended_are_interrupted_and_go_on(empty_url: str) -> None:
-    make_old(empty_url, "0005")
-    columns = "tenant, id, suite, model, status, definition_hash, epochs, created_at, formula"
+@pytest.mark.parametrize("version", ["0001", "0016"])
+def test_development_versions_are_refused_and_left_alone(empty_url: str, version: str) -> None:
+    make_first(empty_url)
     engine = create_engine(parse_address(empty_url).url)
     with engine.begin() as connection:
-        values = "'default', 'old', 's', 'm', 'running', '', 1, 1, 'success_pct', '{}', 0, 0, 0, 2"
-        names = f"{columns}, metrics, passed, failed, errors, total, tags, definition"
-        connection.exec_driver_sql(f"INSERT INTO runs ({names}) VALUES ({values}, '{{}}', '')")
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{version}'")
     engine.dispose()
-    with open_store(empty_url, upgrade=True) as store:
-        assert store.run("latest").status == "interrupted"
-        store.claim_run("old")
-        assert store.run("latest").status == "running"
-
-
-# What a contest of schema 4 held: alice withdrew, failed, won and let one expire; bob was loaded
-# without being rated, charlie with. The log knew only of the win, the expiry and charlie's.
-_CONTEST = """
-INSERT INTO challenges (id, tenant, name, version, published_at, revision, definition)
-VALUES (1, 'default', 'sums', 'v1', 0, 1, '{definition}');
-INSERT INTO challenge_versions (id, tenant, challenge_id, version, published_at, definition, packed)
-VALUES (1, 'default', 1, 'v1', 0, '{definition}', '');
-INSERT INTO attempts (key, tenant, challenge_id, version_id, agent, number, state, seed, entered_at,
-                      expires_at, submitted_at, scored_at, verified, memoryless)
-VALUES (1, 'default', 1, 1, 'alice', 1, 'withdrawn', 1, 10, 99, NULL, NULL, {no}, {yes}),
-       (2, 'default', 1, 1, 'alice', 2, 'failed', 1, 20, 99, 21, 22, {no}, {yes}),
-       (3, 'default', 1, 1, 'alice', 3, 'scored', 1, 30, 99, 31, 32, {yes}, {yes}),
-       (4, 'default', 1, 1, 'alice', 4, 'expired', 1, 40, 99, NULL, NULL, {no}, {yes}),
-       (5, 'default', 1, 1, 'bob', 1, 'scored', 1, 10, 99, 11, 12, {no}, {no}),
-       (6, 'default', 1, 1, 'charlie', 1, 'scored', 1, 10, 99, 11, 12, {no}, {no});
-INSERT INTO scorings (id, tenant, challenge_id, at, why)
-VALUES (1, 'default', 1, 22, 'finish'), (2, 'default', 1, 50, 'load'),
-       (3, 'default', 1, 60, 'load');
-INSERT INTO attempt_scores (challenge_id, agent, attempt, tenant, scoring, score, ranks,
-                            submitted_at, number, succeeded, result, error)
-VALUES (1, 'alice', 2, 'default', 1, NULL, {no}, 21, 2, {no}, NULL, 'broken'),
-       (1, 'alice', 3, 'default', 1, 5, {yes}, 31, 3, {yes}, 'win', NULL),
-       (1, 'bob', 5, 'default', 2, 5, {yes}, 11, 1, {yes}, 'win', NULL),
-       (1, 'charlie', 6, 'default', 3, 5, {yes}, 11, 1, {yes}, 'win', NULL);
-INSERT INTO score_history (scoring, agent, attempt, tenant, at, score, result, error)
-SELECT scoring, agent, attempt, tenant, 22, score, result, error FROM attempt_scores;
-INSERT INTO matches (seq, tenant, agent, challenge_id, attempt, at, tier, result, verified,
-                     memoryless)
-VALUES (1, 'default', 'alice', 1, 3, 32, 'contender', 'win', {yes}, {yes}),
-       (2, 'default', 'alice', 1, 4, 99, 'contender', 'loss', {no}, {yes}),
-       (3, 'default', 'charlie', 1, 6, 60, 'contender', 'win', {no}, {no});
-INSERT INTO ratings VALUES ('default', 'alice', 1003, 2, 1, 0, 1);
-INSERT INTO contest_audit (seq, tenant, challenge_id, attempt, at, actor, event)
-VALUES (1, 'default', 1, 1, 15, 'alice', 'withdrawn')
-"""
-
-
-_KEYS = {"attempts": "key", "scorings": "id", "contest_audit": "seq"}
-
-
-@pytest.mark.parametrize("version", ["0002", "0004"])
-def test_matches_of_before_are_made_anew_from_the_attempts(empty_url: str, version: str) -> None:
-    make_old(empty_url, version)
-    engine = create_engine(parse_address(empty_url).url)
-    yes, no = ("true", "false") if engine.name == "postgresql" else ("1", "0")
-    definition = json_text(a_challenge())
-    with engine.begin() as connection:
-        for statement in _CONTEST.replace("{definition}", definition).split(";"):
-            connection.exec_driver_sql(statement.replace("{yes}", yes).replace("{no}", no))
-        # PostgreSQL does not count on from keys that it did not give out itself.
-        for table, key in _KEYS.items() if engine.name == "postgresql" else ():
-            sequence = f"pg_get_serial_sequence('{table}', '{key}')"
-            connection.exec_driver_sql(f"SELECT setval({sequence}, 100)")
-    engine.dispose()
-    with open_store(empty_url, upgrade=True) as store:
-        assert [(each.agent, each.result, each.first) for each in store.ratings.matches()] == [
-            ("charlie", "win", True),
-            ("alice", "loss", True),
-            ("alice", "loss", False),
-            ("alice", "win", False),
-            ("alice", "loss", False),
-        ]
-        assert dict(store.ratings.elo()) == elo.replay(store.ratings.matches())
-        assert [each.entered_at for each in store.attempts.of("sums", agent="alice")] == [
-            40,
-            30,
-            20,
-            10,
-        ]
-        play(store, "alice", an_outcome(5.0), at=200.0)
-        assert store.ratings.of("alice").matches == 5
+    for upgrade in (False, True):
+        said = rf"from before 0\.1\.0 \(schema {version}\).*; export what you need"
+        with pytest.raises(WorkFailed, match=said):
+            open_store(empty_url, upgrade=upgrade)
+    assert read_version(empty_url) == version
 
 
 # Everything that a schema consists of, as the databases themselves tell it.
@@ -208,18 +132,16 @@ def two_urls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return server.fresh(), server.fresh()
 
 
-@pytest.mark.parametrize("version", ["0001", "0004", "0005"])
-def test_a_schema_made_at_once_is_what_all_migrations_make(
-    two_urls: tuple[str, str], version: str
-) -> None:
+def test_a_schema_made_at_once_is_what_all_migrations_make(two_urls: tuple[str, str]) -> None:
     at_once, migrated = two_urls
-    make_old(migrated, version)
+    make_first(migrated)
     for url in two_urls:
         with open_store(url, upgrade=True) as store:
             store.set_var("kept", "safe")
     described = describe_schema(at_once)
     assert described == describe_schema(migrated)
     assert all(described[:5])
+    assert read_version(migrated) == CURRENT
 
 
 @pytest.mark.parametrize(
@@ -242,46 +164,3 @@ def test_a_schema_that_differs_would_be_seen(empty_url: str, change: str) -> Non
 def test_every_row_has_a_tenant() -> None:
     without = [table.name for table in metadata.sorted_tables if "tenant" not in table.c]
     assert without == []
-
-
-def test_attempts_of_before_get_the_level_that_they_were_believed_at(empty_url: str) -> None:
-    make_old(empty_url, "0004")
-    columns = (
-        "key, tenant, challenge_id, version_id, agent, number, state, seed, entered_at, expires_at,"
-        " submitted_at, scored_at, verified, memoryless"
-    )
-    engine = create_engine(parse_address(empty_url).url)
-    with engine.begin() as connection:
-        values = "'default', 'sums', 'v', 0"
-        connection.execute(
-            text(
-                "INSERT INTO challenges (id, tenant, name, version, published_at, revision,"
-                f" definition) VALUES (1, {values}, 0, '{{}}')"
-            )
-        )
-        connection.execute(
-            text(
-                "INSERT INTO challenge_versions (id, tenant, challenge_id, version, published_at,"
-                " definition, packed) VALUES (1, 'default', 1, 'v', 0, '{}', '')"
-            )
-        )
-        for key, verified in ((1, True), (2, False), (3, False)):
-            row = f"{key}, 'default', 1, 1, 'alice', {key}, 'scored', 7, 1, 9, 2, 3, {verified}"
-            connection.execute(text(f"INSERT INTO attempts ({columns}) VALUES ({row}, false)"))
-            sent = "NULL" if key == 3 else "'{}'"
-            connection.execute(
-                text(
-                    "INSERT INTO attempt_details (attempt, tenant, trajectory)"
-                    f" VALUES ({key}, 'default', {sent})"
-                )
-            )
-    with open_store(empty_url, upgrade=True) as store:
-        store.set_var("kept", "safe")
-    with engine.connect() as connection:
-        found = connection.execute(text("SELECT trajectory_level FROM attempts ORDER BY key"))
-        assert found.scalars().all() == ["consistent", "claimed", "none"]
-        query = "SELECT trajectory, packed_trajectory FROM attempt_details ORDER BY attempt"
-        packed = pack_trajectory("{}")
-        rows = [(old, kept and bytes(kept)) for old, kept in connection.execute(text(query))]
-        assert rows == [(None, packed), (None, packed), (None, None)]
-    engine.dispose()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
-from tests.store.contest_samples import a_challenge, an_outcome, play, quick_store
+from sqlalchemy import Connection
+from tests.store.contest_samples import quick_store
 
 from tallymark.store import Store, open_store, row_numbers
 from tallymark.store.row_numbers import take_numbers
@@ -92,51 +91,3 @@ def test_nobody_waits_for_a_long_transaction_that_took_a_number(postgres_url: st
             assert take(other) == [3]
         let_go.set()
         assert long.result() == [1, 2]
-
-
-def test_a_database_of_before_keeps_its_numbers_and_counts_on(
-    empty_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = row_numbers._take
-
-    def share(connection: Connection, noun: str, _: str, count: int) -> range:
-        return real(connection, noun, "default", count)
-
-    def play_once(tenant: str) -> str:
-        with quick_store(empty_url, tenant) as store:
-            store.challenges.publish(a_challenge(), b"", at=0.0)
-            return play(store, "alice", an_outcome()).id
-
-    monkeypatch.setattr(row_numbers, "_take", share)
-    before = {each: play_once(each) for each in ("default", "acme")}
-    assert before == {"default": "a000000000001", "acme": "a000000000002"}
-    monkeypatch.undo()
-    with quick_store(empty_url) as store:
-        _make_older(store, last=50)
-    open_store(empty_url, upgrade=True).close()
-    after = {each: play_once(each) for each in ("default", "acme")}
-    assert after["default"] == "a000000000051"  # those of rows that are gone are not used again
-    assert len(after["acme"]) == 15
-    for tenant, old in before.items():
-        with quick_store(empty_url, tenant) as store:
-            found = [each.id for each in store.attempts.of("sums")]
-            assert found == [after[tenant], old]
-            assert store.attempts.get(old).agent == "alice"
-            assert not store.check_all().counts
-
-
-def _make_older(store: Store, last: int) -> None:
-    """As version 0014 had it, when so many attempts had been made and some are gone."""
-
-    def work(connection: Connection) -> None:
-        statements: list[Any] = [
-            "DROP TABLE row_numbers",
-            "UPDATE tallymark_version SET version_num = '0014'",
-            f"UPDATE sqlite_sequence SET seq = {last} WHERE name = 'attempts'"
-            if connection.dialect.name == "sqlite"
-            else f"SELECT setval(pg_get_serial_sequence('attempts', 'key'), {last})",
-        ]
-        for each in statements:
-            connection.execute(text(each))
-
-    store._database.change_schema(work)

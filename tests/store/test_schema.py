@@ -10,16 +10,16 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
+from tests.store.next_version import make_first
 from tests.store.run_samples import a_run
-from tests.store.test_migrations import make_old
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
 from tallymark.store.all_tables import metadata
-from tallymark.store.database import parse_address
 from tallymark.store.schema import (
     CURRENT,
+    FIRST,
     MIGRATIONS,
     VERSION_TABLE,
     schema_version,
@@ -27,11 +27,12 @@ from tallymark.store.schema import (
 
 
 def test_the_program_expects_the_last_migration() -> None:
-    assert ScriptDirectory(MIGRATIONS).get_heads() == [CURRENT]
+    found = ScriptDirectory(MIGRATIONS)
+    assert (found.get_bases(), found.get_heads()) == ([FIRST], [CURRENT])
 
 
 def test_migrations_make_what_the_tables_declare(empty_url: str) -> None:
-    make_old(empty_url, "0001")
+    make_first(empty_url)
     with (
         open_store(empty_url, upgrade=True) as store,
         store._database.engine.connect() as connection,
@@ -89,22 +90,6 @@ def test_a_schema_that_cannot_be_made_leaves_nothing(
         assert store.exists is False
         store.create_run(a_run())
         assert store.run("latest") == a_run()
-
-
-def test_a_migration_that_fails_leaves_the_old_schema(
-    empty_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_old(empty_url, "0001")
-    with monkeypatch.context() as patch:
-        patch.setattr("sqlalchemy.sql.ddl.SchemaGenerator.visit_index", fail)
-        with pytest.raises(OSError, match="out of luck"):
-            open_store(empty_url, upgrade=True)
-    engine = create_engine(parse_address(empty_url).url)
-    with engine.connect() as connection:
-        assert schema_version(connection) == "0001"
-    engine.dispose()
-    with open_store(empty_url, upgrade=True) as store:
-        assert store.vars() == {"kept": "safe"}
 
 
 def test_processes_that_start_together_make_one_schema(empty_url: str) -> None:

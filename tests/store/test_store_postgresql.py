@@ -17,14 +17,13 @@ from tests.store.run_samples import a_result, a_run, many
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
-from tallymark.store.contests import whole_boards
+from tallymark.store.contests import board_rows
 from tallymark.store.contests.attempt_rows import select_attempts
 from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.board_rows import Board
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards
-from tallymark.store.contests.rank_blocks import Board
 from tallymark.store.database_dialects import enlarge_cache
-from tallymark.store.quick_statements import QuickStatements
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +79,8 @@ def test_a_connection_that_is_lost_when_all_was_read_is_nobodys_business(
 ) -> None:
     with open_store(postgres_url) as store:
         store.create_run(a_run())
-        with store._database.read() as connection:
-            assert QuickStatements(connection).read("SELECT 1") == [(1,)]
+        with store._database.statement() as statements:
+            assert statements.read("SELECT 1") == [(1,)]
             end_connections(postgres_url)
         assert store.run("run").id == "run"
     assert caplog.records == []
@@ -199,7 +198,7 @@ def test_a_board_made_anew_lies_in_its_order(shared_url: str) -> None:
             play(store, agent, an_outcome(score), 11.0)
 
         def work(connection: Connection) -> list[str]:
-            whole_boards.rebuild(connection, find_challenge(connection, "lying", "sums", lock=True))
+            board_rows.rebuild(connection, find_challenge(connection, "lying", "sums", lock=True))
             lying = text("SELECT agent FROM boards WHERE tenant = 'lying' ORDER BY ctid")
             return list(connection.scalars(lying))
 
@@ -222,7 +221,7 @@ def test_the_score_of_an_attempt_is_looked_up_by_its_whole_key(shared_url: str) 
 
 
 def test_an_agent_is_looked_up_by_its_key(postgres_url: str) -> None:
-    """Whatever PostgreSQL has counted: nothing, the edition before, or no row of the challenge."""
+    """Whatever PostgreSQL has counted: nothing, the board before, or no row of the challenge."""
 
     def explain(board: Board) -> str:
         query = select(boards).where(board.rows(boards), boards.c.agent == "agent-7")
@@ -237,5 +236,5 @@ def test_an_agent_is_looked_up_by_its_key(postgres_url: str) -> None:
         store.attempts.load("sums", loaded, at=20.0, rated=False)  # which counts
         store.challenges.publish(by("first", version="v2"), b"", at=30.0)
         plans += [explain(store.challenges.find("sums").live_board)]
-        plans += [explain(Board(store.tenant, 10**9, 1))]
+        plans += [explain(Board(store.tenant, 10**9, frozen=False))]
     assert ["pk_boards" in plan for plan in plans] == [True] * 3, plans

@@ -371,7 +371,7 @@ def test_a_formula_may_use_scorers_and_no_unknown_name() -> None:
 def test_any_json_writer_takes_the_run() -> None:
     document = json.loads(json.dumps(score([trace("x")], as_said).to_dict(), allow_nan=False))
     assert document["results"][0]["trace"]["trace_id"] == "t-1"
-    assert (document["score"], document["success_pct"]) == (None, None)
+    assert (document["score"], document["metrics"]["success_pct"]) == (None, None)
     assert document["scorers"]["as_said"]["unscored"] == 1
 
 

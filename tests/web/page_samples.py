@@ -341,6 +341,7 @@ def list_addresses(store: Store) -> list[str]:
         "/runs",
         "/runs?sort=score&order=asc&status=completed&q=desk",
         "/runs?q=nothing-like-this",
+        "/suites/desk",
         "/runs/rntwo",
         "/runs/rntwo?view=side",
         "/runs/rntwo?status=passed&q=days",

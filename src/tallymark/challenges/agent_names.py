@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container
 
 from tallymark.errors import InvalidInput
 from tallymark.text import shorten
@@ -71,14 +70,10 @@ def check_new_handle(given: str) -> None:
         )
 
 
-def propose_handle(name: str, taken: Container[str] = ()) -> str:
-    """The handle that is nearest to a name, and not taken."""
-    base = name if is_handle(name) else _make_handle(name)
-    handle, number = base, 1
-    while handle in taken or handle in _RESERVED:
-        number += 1
-        handle = f"{base[: _LONGEST_HANDLE - 8].rstrip('._-')}-{number}"
-    return handle
+def propose_handle(name: str) -> str:
+    """The handle that is nearest to a name."""
+    handle = name if is_handle(name) else _make_handle(name)
+    return f"{handle}-2" if handle in _RESERVED else handle
 
 
 def _make_handle(name: str) -> str:
@@ -107,12 +102,6 @@ _LOOKS_OF_OTHERS = frozenset(
         ("operator", "organiser", "admin", "owner", "anonymous", "reporter", "viewer"),
     )
 )
-
-
-def clean_display_name(name: str) -> str:
-    """A name of earlier, without what could not be seen in it."""
-    seen = (" " if each.isspace() else each for each in name if each.isspace() or _is_seen(each))
-    return " ".join("".join(seen).split())
 
 
 def label_agent(handle: str, name: str) -> str:

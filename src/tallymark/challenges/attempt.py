@@ -1,8 +1,7 @@
-"""`Attempt`: one try by one agent, its states, what is sent with it, and what is told of it."""
+"""`Attempt`: one try by one agent, its states, and what is sent with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -10,15 +9,7 @@ import msgspec
 from tallymark.scoring import Origin
 
 State = Literal["entered", "submitted", "scored", "failed", "expired", "withdrawn"]
-NEXT_STATES: dict[State, frozenset[State]] = {
-    "entered": frozenset({"submitted", "expired", "withdrawn"}),
-    "submitted": frozenset({"scored", "failed"}),
-    "failed": frozenset({"scored", "failed"}),
-    "scored": frozenset({"scored", "failed"}),
-    "expired": frozenset(),
-    "withdrawn": frozenset(),
-}
-"""Which states may follow which; scored and failed follow themselves when rescored.
+"""What an attempt is. Scored and failed may follow each other and themselves, by rescoring.
 
 A trusted system that reports an attempt enters and submits it at once. A failed attempt was
 evaluated, but could not be scored: its score is None and `error` says why; scoring it again may
@@ -125,40 +116,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     voided_at: float | None = None
     """When an organiser made it void; None while it counts."""
     outcome: Outcome | None = None
-
-    def to_public(self) -> dict[str, Any]:
-        """As anybody may see it, the fields of the dimension document at the top.
-
-        With a known generator the seed is the truth: it comes with the outcome, never before.
-        """
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        outcome = document.pop("outcome", None) or {}
-        if not outcome:
-            del document["seed"]
-        else:
-            outcome.setdefault("trajectory_level", "none")
-            # Always in one order: a default that was read from a store may not have been left out.
-            names = (name for name in Outcome.__struct_fields__ if name in outcome)
-            outcome = {name: outcome[name] for name in names}
-        if self.outcome is not None and "metrics" in outcome:
-            outcome["metrics"] = self.outcome.metrics.to_dict()
-        details = outcome.pop("details", {})
-        return {**document, "score": outcome.pop("score", None), **outcome, **details}
-
-
-def read_public(document: Mapping[str, Any]) -> Attempt:
-    """The attempt that `to_public` told of; a seed that it did not tell is 0."""
-    known = {name: document[name] for name in Attempt.__struct_fields__ if name in document}
-    outcome = None
-    if "trajectory_level" in document:  # which every outcome has
-        names = [name for name in Outcome.__struct_fields__ if name in document]
-        details = {
-            name: value
-            for name, value in document.items()
-            if name not in known and name not in names
-        }
-        outcome = {name: document[name] for name in names} | {"details": details}
-    return msgspec.convert({"seed": 0, **known, "outcome": outcome}, Attempt)
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

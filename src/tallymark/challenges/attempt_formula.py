@@ -26,7 +26,7 @@ from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
-    from tallymark.challenges.challenge import Challenge, ScoringRule
+    from tallymark.challenges.challenge import Challenge, PublicChallenge, ScoringRule
 
 METRICS = (
     Variable("succeeded", "eval", 0.0, 1.0),
@@ -128,7 +128,7 @@ def formula_values(
     }
 
 
-def total_of(challenge: Challenge, dimensions: Mapping[str, float]) -> float | None:
+def total_of(challenge: PublicChallenge, dimensions: Mapping[str, float]) -> float | None:
     """The weighted total of dimensions as they count; None when there are none."""
     if not (challenge.scoring.dimensions and dimensions):
         return None
@@ -161,7 +161,7 @@ class AttemptFormula:
         """The values of the names that it uses; None is unknown."""
         return {name: _read_value(name, metrics) for name in self.formula.names}
 
-    def values_of(self, challenge: Challenge, attempt: Attempt) -> dict[str, float | None]:
+    def values_of(self, challenge: PublicChallenge, attempt: Attempt) -> dict[str, float | None]:
         """Those of an attempt that was scored."""
         outcome = attempt.outcome
         if outcome is None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -41,7 +42,7 @@ def load_challenge_data(
     challenge: Challenge, folder: Path, seed: int, policy: Policy | None = None
 ) -> ChallengeData:
     """The data of an attempt; generating it is remembered per version and seed."""
-    public: dict[str, Any] = {name: _read_text(folder / name) for name in challenge.public}
+    public: dict[str, Any] = {**_read_public(challenge.version, folder, tuple(challenge.public))}
     if challenge.generate is None:
         named = challenge.evaluator.options.get("truth")
         return ChallengeData(public, None if named is None else read_truth(folder / named))
@@ -73,6 +74,12 @@ def read_truth(path: Path) -> Any:
         return read_json(text) if path.suffix == ".json" else text
     except ValueError as error:
         raise InvalidInput(f"{path.name} is not valid JSON: {error}") from None
+
+
+@lru_cache(maxsize=4)
+def _read_public(version: str, folder: Path, names: tuple[str, ...]) -> Mapping[str, str]:  # noqa: ARG001 (a new version has new files)
+    """The texts of public files, which may be 50 MB, and are wanted at each submission."""
+    return {name: _read_text(folder / name) for name in names}
 
 
 @lru_cache(maxsize=32)

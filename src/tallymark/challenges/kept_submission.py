@@ -53,15 +53,17 @@ class KeptSideSubmission(SideSubmission, frozen=True, kw_only=True):
 
     challenge: str
     format: SubmissionFormat
-    """In which the content was taken."""
-    content: Any
+    """In which the answer was taken."""
+    answer: Any
     active: bool
-    """Whether it is its player's newest on that side, which new ones of the other side meet."""
+    """Whether it is its agent's newest on that side, which new ones of the other side meet."""
     verdicts: list[SideVerdict]
+    names: dict[str, str]
+    """Display names by handle, of the agent and its opponents."""
 
     def list_files(self) -> dict[str, str]:
-        """The content as files."""
-        return _list_files(self.format, self.content)
+        """The answer as files."""
+        return _list_files(self.format, self.answer)
 
 
 def keep_submission(attempt: Attempt, form: SubmissionFormat, payload: Payload) -> KeptSubmission:

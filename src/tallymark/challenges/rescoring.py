@@ -49,8 +49,8 @@ class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
     """The new one, which later attempts are scored by."""
     rule: str
     attempts: int
-    changed: int | None
-    """Attempts whose score, result or error is another; of very many, only a preview tells."""
+    changed: int
+    """Attempts whose score, result or error is another."""
     undefined: int
     reasons: tuple[Undefined, ...] = ()
     moved: int | None = None

@@ -8,6 +8,7 @@ that takes its place meanwhile.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import sys
@@ -75,11 +76,19 @@ def read_trajectory_text(path: Path) -> str:
 def parse_json(text: str, source: str) -> Any:
     """The value that a text holds; whatever it is, one sentence for what is wrong."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_read_finite, parse_float=_read_finite)
     except ValueError as error:
         raise InvalidInput(f"{source} is not JSON: {error}") from None
     except RecursionError:
         raise InvalidInput(f"{source} is nested too deeply") from None
+
+
+def _read_finite(number: str) -> float:
+    """JSON has no NaN and no infinity, which would be stored as null and cost the attempt."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is not a finite number")
+    return value
 
 
 def _parse_answer(path: Path, text: str, form: SubmissionFormat) -> Any:

@@ -13,7 +13,6 @@ from tallymark.cli.operator_session import (
     JsonOption,
     OfTenant,
     find_seconds,
-    open_organising,
     open_tenant,
     read_duration,
     require_shown,
@@ -23,8 +22,7 @@ from tallymark.errors import InvalidInput
 from tallymark.text import Table, format_moment, format_number, say
 
 if TYPE_CHECKING:
-    from tallymark.service.keys import Key, NewKey, TenantSettings
-    from tallymark.store.kept_days import Retention
+    from tallymark.service.keys import Key, NewKey, Retention, TenantSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,8 +39,11 @@ for _command in (
     admin_store.upgrade,
     admin_store.backup,
     admin_store.restore,
+    admin_store.copy,
+    admin_store.compact,
     admin_store.check,
     admin_store.prune,
+    admin_store.rotate_secret_key,
     admin_store.config,
 ):
     app.command()(_command)
@@ -257,8 +258,8 @@ def list_agents(
     """List agents, and whose they are."""
     import msgspec
 
-    with open_organising(db, server, tenant) as desk:
-        found = desk.list_agents(owner=owner)
+    with open_tenant(db, server, tenant) as tally:
+        found = list(tally.agents.list(owner=owner))
     if as_json:
         print_json({"agents": msgspec.to_builtins(found)})
     elif found:
@@ -295,8 +296,8 @@ def give_agent(
 ) -> None:
     """Say whose an agent is: one owner's agents do not count for each other."""
     whose = None if owner == "-" else owner
-    with open_organising(db, server, tenant) as desk:
-        desk.give_agent(agent, whose)
+    with open_tenant(db, server, tenant) as tally:
+        tally.agents.change(agent, owner=whose)
     say(f"{agent} is nobody's." if whose is None else f"{agent} is {whose}'s.")
 
 
@@ -356,7 +357,7 @@ def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
 def _read_keep(texts: list[str] | None, before: TenantSettings | None) -> dict[str, Any]:
     import msgspec
 
-    from tallymark.store.kept_days import Retention, read_days
+    from tallymark.service.keys import Retention, read_days
 
     known = Retention() if before is None else before.retention
     changed = {**msgspec.structs.asdict(known), **read_days(texts or ())}

@@ -1,10 +1,9 @@
-"""`tally admin upgrade`, `backup`, `restore`, `check`, `prune`, `config`: for server operators."""
+"""`tally admin upgrade`, `backup`, `restore`, `copy`, `compact`, `check`, `prune`, `config`."""
 
 from __future__ import annotations
 
 import os
-import time
-from contextlib import closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,17 +12,10 @@ import typer
 from tallymark.cli.app_session import Db, tell_store
 from tallymark.cli.operator_session import JsonOption
 from tallymark.cli.streams import print_json
-from tallymark.errors import InvalidInput, suggest
-from tallymark.text import Table, format_count, format_number, format_utc_moment, say
+from tallymark.text import Table, format_count, format_number, say
 
 if TYPE_CHECKING:
-    from tallymark.service.app import App
-    from tallymark.store.backups.backups import BackupSummary
-    from tallymark.store.checks.findings import CheckReport
-
-BackupPath = Annotated[
-    Path, typer.Argument(metavar="FILE", show_default=False, help="The file of the backup.")
-]
+    from tallymark.service.maintenance import BackupSummary, CheckReport, Maintenance
 
 
 def upgrade(db: Db = None) -> None:
@@ -32,48 +24,99 @@ def upgrade(db: Db = None) -> None:
     A server does so at its start. No other command changes tables, and an older version cannot use
     new ones: take a backup first.
     """
-    from tallymark.service.app import App
-    from tallymark.store.schema import CURRENT
-
-    tell_store(db)
-    with closing(App(db, upgrade=True)) as app:
-        app.store.require()
-        say(f"{app.store.shown} has the tables of this version (schema {CURRENT}).", wrap=True)
+    with _open(db, upgrade=True) as opened:
+        shown, schema = opened.upgrade()
+    say(f"{shown} has the tables of this version (schema {schema}).", wrap=True)
 
 
 def backup(
-    file: BackupPath,
-    with_key: Annotated[
-        bool,
-        typer.Option("--with-key", help="With the key of stored secrets, for whoever has it."),
-    ] = False,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="The file of the backup, or a folder for one with the time in its name.",
+        ),
+    ],
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            metavar="N",
+            min=1,
+            help="In a folder: remove all backups with times in their names but the last N.",
+        ),
+    ] = None,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write all that is stored, of all tenants, to one file, as it is at this moment.
 
-    Servers and workers may go on meanwhile. Either kind of database can be restored from it.
+    Servers and workers may go on meanwhile. Of SQLite it is a copy of the database, of PostgreSQL
+    an archive of pg_dump. The key of stored secrets is not in it.
     """
-    with _open_app(db) as app:
-        _tell_backup(app.store.backups.write(file, with_key=with_key), file, "written", as_json)
+    with _open(db) as opened:
+        done = opened.write_backup(file, keep=keep)
+    _tell_backup(done, "written", as_json)
 
 
 def restore(
-    file: BackupPath,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Lose what the database holds now.")
-    ] = False,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="The file of the backup.")
+    ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read the file to its end, and store nothing.")
     ] = False,
     db: Db = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Store all that is in a backup, or nothing of it. End servers and workers first."""
-    with _open_app(db) as app:
-        backups = app.store.backups
-        done = backups.look(file) if dry_run else backups.restore(file, replace=replace)
-    _tell_backup(done, file, "whole" if dry_run else "restored", as_json)
+    """Store all that is in a backup in a new database, or nothing of it."""
+    with _open(db) as opened:
+        done = opened.restore_backup(file, dry_run=dry_run)
+    _tell_backup(done, "complete" if dry_run else "restored", as_json)
+
+
+def copy(
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", show_default=False, help="A new database, written as --db takes it."
+        ),
+    ],
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy all that is stored to a new database of either kind, or nothing of it.
+
+    So a team moves from SQLite to PostgreSQL or back. End servers and workers first: what they
+    write meanwhile is not in the copy.
+    """
+    with _open(db) as opened:
+        rows = opened.copy(to)
+    if as_json:
+        print_json({"copied": {name: count for name, count in rows.items() if count}})
+        return
+    tables = sum(map(bool, rows.values()))
+    say(
+        f"Copied {format_count(sum(rows.values()), 'row')} of {format_count(tables, 'table')}.",
+        wrap=True,
+    )
+
+
+def compact(db: Db = None, as_json: JsonOption = False) -> None:
+    """Give room that nothing uses any more back to the disk.
+
+    SQLite writes its file anew: that takes as much room again meanwhile, and whoever writes waits.
+    PostgreSQL uses such room for what comes next, and gives back only what is at the end of tables.
+    """
+    import msgspec
+
+    with _open(db) as opened:
+        sizes = opened.compact()
+    if as_json:
+        print_json({"bytes": msgspec.to_builtins(sizes)})
+    else:
+        say(f"{sizes.before:,} bytes before, {sizes.after:,} bytes after.")
 
 
 def check(
@@ -89,16 +132,45 @@ def check(
     """
     import msgspec
 
-    from tallymark.service.database_check import check_database
-
-    with _open_app(db) as app:
-        report = check_database(app.store, plugins=plugins)
+    with _open(db) as opened:
+        report = opened.check(plugins=plugins)
     if as_json:
         print_json(msgspec.to_builtins(report, enc_hook=str))
     else:
         _tell_report(report)
     if report.counts:
         raise typer.Exit(1)
+
+
+def rotate_secret_key(
+    finish: Annotated[
+        bool, typer.Option("--finish", help="Forget the key before, a minute later.")
+    ] = False,
+    db: Db = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Seal all secrets, and what signs for webhooks, by a new key. Servers may go on.
+
+    With a key file, a new key takes its place, and the one before stays beside it. With
+    TALLY_SECRET_KEY, start servers with a new one and the old one as TALLY_SECRET_KEY_BEFORE, then
+    run this with the same two.
+    """
+    import msgspec
+
+    with _open(db) as opened:
+        done = opened.rotate_secret_key(last=finish)
+    if as_json:
+        print_json({"rotated": msgspec.to_builtins(done)})
+        return
+    counted = (format_count(done.secrets, "secret"), format_count(done.webhooks, "webhook"))
+    say(f"Sealed by the key in use now: {' and '.join(counted)}.", wrap=True)
+    if done.key_file is not None:
+        say(
+            f"The new key is in {done.key_file}: keep it in another place too. The one before is in"
+            f" {done.key_file_before}, for what servers were sealing meanwhile. In a minute, run"
+            " this again with --finish.",
+            wrap=True,
+        )
 
 
 def prune(
@@ -123,19 +195,8 @@ def prune(
     """
     import msgspec
 
-    from tallymark.service.keeper import prune as remove
-    from tallymark.store.retention import KINDS
-
-    for kind in kinds or ():
-        if kind not in KINDS:
-            near = suggest(kind, KINDS)
-            hint = f"did you mean {near!r}?" if near else f"there is {', '.join(KINDS)}"
-            raise InvalidInput(f"nothing is pruned that is called {kind!r}", hint=hint)
-    with _open_app(db) as app:
-        app.store.require()
-        found = remove(
-            app.store, time.time(), tenant=tenant, kinds=kinds or KINDS, really=not dry_run
-        )
+    with _open(db) as opened:
+        found = opened.prune(kinds or (), tenant, dry_run=dry_run)
     if as_json:
         print_json({"removed": not dry_run, "kinds": msgspec.to_builtins(found)})
         return
@@ -157,35 +218,35 @@ def _write_days(days: float) -> str:
     return format_count(int(days), "day") if days == int(days) else f"{format_number(days)} days"
 
 
-def _open_app(db: str | None) -> closing[App]:
-    from tallymark.service.app import App
+def _open(db: str | None, *, upgrade: bool = False) -> AbstractContextManager[Maintenance]:
+    from tallymark.service.maintenance import open_maintenance
 
     tell_store(db)
-    return closing(App(db))
+    return open_maintenance(db, upgrade=upgrade)
 
 
-def _tell_backup(done: BackupSummary, file: Path, word: str, as_json: bool) -> None:
+def _tell_backup(done: BackupSummary, word: str, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        print_json({"backup": {"file": str(file), **msgspec.to_builtins(done)}})
+        print_json({"backup": msgspec.to_builtins(done)})
         return
     rows = sum(done.rows.values())
     say(
-        f"{file} is {word}: {format_count(rows, 'row')} of {format_count(len(done.rows), 'table')},"
-        f" {done.bytes:,} bytes, schema {done.schema}, from {done.database} at"
-        f" {format_utc_moment(done.made_at)}.",
+        f"{done.file} is {word}: {format_count(rows, 'row')} of"
+        f" {format_count(len(done.rows), 'table')}, {done.bytes:,} bytes, schema {done.schema},"
+        f" from {done.database}.",
         wrap=True,
     )
-    if done.secrets and not done.has_key:
+    for each in done.removed:
+        say(f"{each} is removed.", wrap=True)
+    if done.secrets:
         say(
             f"It has {format_count(done.secrets, 'secret')}, and not the key that opens them: keep"
             " the key file, or TALLY_SECRET_KEY, in another place.",
             err=True,
             wrap=True,
         )
-    elif done.has_key:
-        say("The key of the secrets is in it: whoever reads it reads them.", err=True)
 
 
 def _tell_report(report: CheckReport) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Reason, Server, open_desk
+from tallymark.cli.app_session import Db, Reason, Server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import say
+
+if TYPE_CHECKING:
+    from tallymark.service.agents import Agent
 
 app = typer.Typer(no_args_is_help=True, help="Agents: name, disqualify, reinstate.")
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", show_default=False)]
@@ -24,9 +27,9 @@ def disqualify(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: take an agent off all boards and ratings; it may not compete."""
-    with open_desk(db, server) as desk:
-        desk.organising.disqualify(agent, reason)
-    _tell(agent, as_json, disqualified=True)
+    with open_resources(db, server) as tally:
+        done = tally.agents.disqualify(agent, reason=reason)
+    _print(done, as_json)
 
 
 @app.command()
@@ -38,15 +41,18 @@ def reinstate(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: let an agent compete, as if it had never been disqualified."""
-    with open_desk(db, server) as desk:
-        desk.organising.reinstate(agent, reason)
-    _tell(agent, as_json, disqualified=False)
+    with open_resources(db, server) as tally:
+        done = tally.agents.reinstate(agent, reason=reason)
+    _print(done, as_json)
 
 
-def _tell(agent: str, as_json: bool, *, disqualified: bool) -> None:
+def _print(found: Agent, as_json: bool) -> None:
+    agent = found.handle
     if as_json:
-        print_json({"agent": agent, "disqualified": disqualified})
-    elif disqualified:
+        import msgspec
+
+        print_json({"agent": msgspec.to_builtins(found)})
+    elif found.disqualified_at is not None:
         say(
             f"{agent} is disqualified. Undo it with: tally agent reinstate {agent} --reason TEXT",
             wrap=True,
@@ -65,6 +71,6 @@ def name(
     server: Server = None,
 ) -> None:
     """Name an agent: boards show the name, with the handle beside it."""
-    with open_desk(db, server) as desk:
-        desk.organising.name_agent(handle, shown)
+    with open_resources(db, server) as tally:
+        tally.agents.change(handle, name=shown)
     say(f"{handle} is shown as {shown}")

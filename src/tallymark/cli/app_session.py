@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +16,6 @@ from tallymark.text import say
 
 if TYPE_CHECKING:
     from tallymark.client.addresses import Address
-    from tallymark.desk.desk import Desk
-    from tallymark.service.competition import Competition
     from tallymark.service.resources import Resources
 
 server_in_file: str | None = None
@@ -89,27 +87,20 @@ def tell_store(db: str | None) -> None:
     """Say which store is used where it is that of a folder above."""
     if db or os.environ.get("TALLY_DB") or {"--json", "-q", "--quiet"} & set(sys.argv):
         return
-    from tallymark.store.database import DEFAULT, find_default
+    from tallymark.service.app import find_store_above
 
-    if (found := find_default()) != DEFAULT:
+    if (found := find_store_above()) is not None:
         say(f"tally: using the store {found}", err=True)
 
 
 @contextmanager
-def open_desk(db: str | None, server: str | None) -> Iterator[Desk]:
-    """Whom a command asks: what is kept here, or a server."""
-    from tallymark.desk import desk
-
-    address = find_server(db, server)
-    if address is None:
-        tell_store(db)
-    with desk.open_local(db) if address is None else desk.open_remote(address, server) as opened:
-        yield opened
-
-
-@contextmanager
 def open_resources(
-    db: str | None, server: str | None, *, insecure_local: bool = False, **settings: Any
+    db: str | None,
+    server: str | None,
+    *,
+    insecure_local: bool = False,
+    judge_model: str | None = None,
+    **settings: Any,
 ) -> Iterator[Resources]:
     """Open the operations over a database, or those of a server.
 
@@ -123,15 +114,15 @@ def open_resources(
 
         tell_store(db)
         policy = choose_policy(insecure_local=True) if insecure_local else None
-        known = ServiceSettings(own=True, policy=policy, **settings)
+        known = ServiceSettings(own=True, policy=policy, judge_model=judge_model, **settings)
         with open_local(db, settings=known) as resources:
             yield resources
     else:
-        if insecure_local:
-            hint = "leave it out, or work on a database: --db"
-            raise InvalidInput(
-                "--insecure-local is not for a server, which judges in its own way", hint=hint
-            )
+        for flag, given in (("--insecure-local", insecure_local), ("--judge", judge_model)):
+            if given:
+                hint = "leave it out, or work on a database: --db"
+                message = f"{flag} is not for a server, which judges in its own way"
+                raise InvalidInput(message, hint=hint)
         from tallymark.client import Client
 
         with Client(address.url, address.key) as client:
@@ -143,19 +134,3 @@ def name_server(tally: Resources, server: str | None) -> str | None:
     if not tally.is_remote:
         return None
     return "" if server is None else f" --server {shlex.quote(server)}"
-
-
-@contextmanager
-def open_competition(
-    db: str | None, *, insecure_local: bool = False, judge_model: str | None = None
-) -> Iterator[Competition]:
-    """Challenges and attempts over a store."""
-    from tallymark.service.app import App
-
-    tell_store(db)
-    with closing(App(db)) as app:
-        competition = app.competition(insecure_local=insecure_local, judge_model=judge_model)
-        try:
-            yield competition
-        finally:
-            competition.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,12 +18,11 @@ from tallymark.cli.app_session import (
     Live,
     Reason,
     Server,
-    open_competition,
-    open_desk,
+    open_resources,
 )
 from tallymark.cli.streams import print_json
 from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.errors import InvalidInput, NotAllowed, NotFound, WorkFailed
 from tallymark.text import (
     Table,
     align,
@@ -36,11 +37,11 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from tallymark.challenges.attempt import Attempt, Metrics, Outcome
     from tallymark.challenges.kept_submission import KeptSubmission
-    from tallymark.desk.desk import Desk
+    from tallymark.service.attempts import AttemptRecord, SubmittedAttempt
+    from tallymark.service.resources import Resources
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,8 +81,8 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     """Enter a challenge: the clock starts, and you get its goal and files."""
     if data is not None and data.exists() and not data.is_dir():  # before the clock starts
         raise InvalidInput(f"--data {data} is a file", hint="name a folder")
-    with open_desk(db, server) as desk:
-        entry = desk.attempts.enter(challenge, agent, memoryless=memoryless, key=key)
+    with open_resources(db, server) as tally:
+        entry = tally.attempts.enter(challenge, agent, memoryless=memoryless, idempotency_key=key)
     from tallymark.challenges.challenge_folder import write_received_files
     from tallymark.challenges.constraints import list_bounds
 
@@ -89,11 +90,10 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
         write_received_files(entry.data, data)
     attempt = entry.attempt
     if as_json:
-        extra = {"goal": entry.challenge.goal, "data": dict(entry.data)}
-        print_json(attempt.to_public() | extra)
+        print_json(entry)
         return
     say(f"Attempt {attempt.id} of {agent} at {challenge}, number {attempt.number}")
-    say("", *wrap_paragraphs(entry.challenge.goal.strip()), "")
+    say("", *wrap_paragraphs(entry.goal.strip()), "")
     if data is not None:
         named = ", ".join(sorted(entry.data))
         say(
@@ -119,8 +119,8 @@ def token(
     attempt: AttemptArgument, agent: AgentOption, db: Db = None, server: Server = None
 ) -> None:
     """Show the token that makes spans the witnessed trajectory of an open attempt."""
-    with open_desk(db, server) as desk:
-        say(desk.attempts.make_token(attempt, agent))
+    with open_resources(db, server) as tally:
+        say(tally.attempts.token(attempt, agent).token)
 
 
 @app.command()
@@ -150,18 +150,20 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
         read_metadata,
         read_trajectory_text,
     )
-    from tallymark.desk.attempts import SentAnswer
-    from tallymark.desk.judging import JudgedHere
 
-    how = JudgedHere(insecure_local=insecure_local, judge_model=judge_model)
-    with open_desk(db, server) as desk:
-        sent = SentAnswer(
-            read_answer(answer, desk.attempts.find_form(attempt, agent)),
-            metadata=None if metadata is None else read_metadata(metadata),
+    with open_resources(
+        db, server, insecure_local=insecure_local, judge_model=judge_model
+    ) as tally:
+        form = tally.attempts.form(attempt, agent).submission
+        done = tally.attempts.submit(
+            attempt,
+            read_answer(answer, form),
+            metadata={} if metadata is None else read_metadata(metadata),
             trajectory=None if trajectory is None else read_trajectory_text(trajectory),
+            agent=agent,
+            idempotency_key=key,
         )
-        done = desk.attempts.submit(attempt, agent, sent, key=key, how=how)
-        _tell(desk, done, as_json)
+        _tell(tally, _await_score(tally, done), as_json)
 
 
 @app.command()
@@ -174,8 +176,8 @@ def withdraw(
     as_json: JsonOption = False,
 ) -> None:
     """Give up an open attempt, which is a loss; another can then be entered."""
-    with open_desk(db, server) as desk:
-        done = desk.attempts.withdraw(attempt, agent, reason)
+    with open_resources(db, server) as tally:
+        done = tally.attempts.withdraw(attempt, agent, reason)
     _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge}: withdrawn")
 
 
@@ -194,14 +196,12 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     as_json: JsonOption = False,
 ) -> None:
     """Report an attempt that another system, which you trust, saw and measured."""
-    from tallymark.desk.judging import JudgedHere
-
-    how, metrics = JudgedHere(insecure_local=insecure_local), _read_metrics(metric)
-    with open_desk(db, server) as desk:
-        done = desk.attempts.report(challenge, agent, metrics, key=key, how=how)
-        _tell(desk, done, as_json)
-        if done.outcome is not None and done.outcome.error is not None:
-            again = f"tally attempt void {done.id} --reason TEXT"
+    metrics = _read_metrics(metric)
+    with open_resources(db, server, insecure_local=insecure_local) as tally:
+        done = tally.reports.send(challenge, agent, metrics, idempotency_key=key)
+        _tell(tally, done, as_json)
+        if done.attempt.error is not None:
+            again = f"tally attempt void {done.attempt.id} --reason TEXT"
             say(f"tally: what was reported wrongly is reported again after: {again}", err=True)
 
 
@@ -213,12 +213,10 @@ def settle(
     as_json: JsonOption = False,
 ) -> None:
     """Score what was submitted but not scored, and end what ran out of time."""
-    with open_competition(
-        db, insecure_local=insecure_local, judge_model=judge_model
-    ) as competition:
-        done = competition.settle()
+    with open_resources(db, None, insecure_local=insecure_local, judge_model=judge_model) as tally:
+        done = tally.attempts.settle()
     if as_json:
-        print_json({"attempts": [each.to_public() for each in done]})
+        print_json({"items": done, "next": None})
     else:
         say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
     _exit_if_waiting(done)
@@ -237,13 +235,14 @@ def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
     """List the attempts at a challenge, newest first."""
     from tallymark.challenges.agent_names import label_agent
 
-    with open_desk(db, server) as desk:
-        found = desk.attempts.list(challenge, agent=agent, limit=limit, live=live)
-        names = desk.boards.names({each.agent for each in found})
-        note = _note_freeze(desk, challenge, live)
+    with open_resources(db, server) as tally:
+        page = tally.attempts.list(challenge, agent, live=live, limit=limit)
+        found = page.items
+        names = _find_names(tally, {each.agent for each in found})
+        note = _note_freeze(tally, challenge, live)
     labels = {handle: label_agent(handle, name) for handle, name in names.items()}
     if as_json:
-        print_json({"attempts": [each.to_public() for each in found]})
+        print_json(page)
     elif found:
         heads = ("ATTEMPT", "AGENT", "NUMBER", "ENTERED (UTC)", "STATE", "SCORE", "RESULT")
         rows = [
@@ -253,7 +252,7 @@ def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
                 str(each.number),
                 format_moment(each.entered_at),
                 _name_state(each),
-                _format_score(each),
+                format_digits(each.score),
                 _name_result(each),
             )
             for each in found
@@ -282,32 +281,34 @@ def show(
     """Show an attempt: how its score came about, and all that happened to it."""
     import msgspec
 
-    with open_desk(db, server) as desk:
-        shown = desk.attempts.show(attempt, live=live, organiser=organiser)
-        found, audit, history, reason, explanation = shown
-        note = _note_freeze(desk, found.challenge, live)
-    why = {"reason": reason} if reason else {}
+    with open_resources(db, server) as tally:
+        found = tally.attempts.get(attempt, live=live)
+        note = _note_freeze(tally, found.challenge, live)
+    if organiser and found.reason is msgspec.UNSET:
+        hint = "leave --organiser out"
+        raise NotAllowed("what may hold the truth is for organisers", hint=hint)
+    if not organiser:
+        audit = [each.without_hidden() for each in found.audit]
+        found = msgspec.structs.replace(found, audit=audit, reason=msgspec.UNSET)
     if as_json:
-        extra = {"audit": msgspec.to_builtins(audit), "history": msgspec.to_builtins(history)}
-        print_json(found.to_public() | why | extra)
+        print_json(found)
         return
     say(*list_lines(found), wrap=True)
-    outcome = found.outcome
-    for what, facts in (outcome.details.get("sandbox") or {}).items() if outcome else ():
+    for what, facts in found.sandbox.items():
         say(f"  {what} in {_describe_sandbox(facts)}")
-    for told in why.values():
-        say(f"  reason: {told}", wrap=True)
-    if explanation is not None and not note:
-        say(f"\n{explanation}")
+    if found.reason:
+        say(f"  reason: {found.reason}", wrap=True)
+    if found.explanation is not None and not note:
+        say(f"\n{found.explanation}")
     say("\nWhat happened:")
-    for entry in audit:
+    for entry in found.audit:
         said = entry.note or {}
         cause = (said.get("hidden") if entry.event == "waiting" else None) or said.get("reason")
         more = f": {clean_line(cause)}" if cause else ""
         say(f"  {format_moment(entry.at)}  {entry.event} by {clean_line(entry.actor)}{more}")
-    if len(history) > 1:
+    if len(found.history) > 1:
         say("\nScores over time:")
-        for past in history:
+        for past in found.history:
             value = "none" if past.score is None else format_digits(past.score)
             rule = past.origin.scorer if past.origin else "unknown"
             say(f"  {format_moment(past.at)}  {value}  (by {rule})")
@@ -323,16 +324,14 @@ def submission(
     as_json: JsonOption = False,
 ) -> None:
     """Show what was submitted: to the agent that sent it, and to organisers."""
-    import msgspec
-
-    with open_desk(db, server) as desk:
-        kept = desk.attempts.read_submission(attempt)
+    with open_resources(db, server) as tally:
+        kept = tally.attempts.submission(attempt)
     files = kept.list_files()
     if output is not None:
         keep_files(output, files, one=kept.format != "files" or kept.reported is not None)
         say(f"{format_count(len(files), 'file')} of {kept.attempt} in {output}", err=as_json)
     if as_json:
-        print_json(msgspec.to_builtins(kept))
+        print_json(kept)
     elif output is None:
         say(*_list_texts(kept, files))
 
@@ -346,8 +345,8 @@ def void(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: let an attempt count no more, in boards, ratings and quotas."""
-    with open_desk(db, server) as desk:
-        done = desk.attempts.void(attempt, reason)
+    with open_resources(db, server) as tally:
+        done = tally.attempts.void(attempt, reason)
     line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
     _tell_state(done, as_json, f"{line} Undo it with: tally attempt unvoid {done.id} --reason TEXT")
 
@@ -361,39 +360,45 @@ def unvoid(
     as_json: JsonOption = False,
 ) -> None:
     """For organisers: let a void attempt count as if it had never been void."""
-    with open_desk(db, server) as desk:
-        done = desk.attempts.unvoid(attempt, reason)
+    with open_resources(db, server) as tally:
+        done = tally.attempts.unvoid(attempt, reason)
     _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge} counts.")
 
 
-def _name_state(attempt: Attempt) -> str:
+def _find_names(tally: Resources, agents: Collection[str]) -> dict[str, str]:
+    """Find the names of agents that are shown by others than their handles."""
+    found = {}
+    with suppress(NotAllowed):  # without a key, handles are shown
+        found = {each.handle: each.name for each in tally.agents.list(named=True)}
+    return {handle: name for handle, name in found.items() if handle in agents}
+
+
+def _name_state(attempt: AttemptRecord) -> str:
     if attempt.voided_at is not None:
         return "void"
     return attempt.state if attempt.waiting is None else "waiting"
 
 
-def _name_result(attempt: Attempt) -> str:
+def _name_result(attempt: AttemptRecord) -> str:
     """What ended without a score is a loss, whatever ended it."""
     lost = attempt.state in ("withdrawn", "expired", "failed")
-    return (attempt.outcome.result if attempt.outcome else None) or ("loss" if lost else "-")
+    return attempt.result or ("loss" if lost else "-")
 
 
-def _note_freeze(desk: Desk, challenge: str, live: bool) -> list[str]:
+def _note_freeze(tally: Resources, challenge: str, live: bool) -> list[str]:
     """One line for who sees less than there is."""
-    since = None if live else desk.tally.challenges.get(challenge).frozen
+    since = None if live else tally.challenges.get(challenge).frozen
     if since is None:
         return []
     still = f"The board is frozen since {format_moment(since)} UTC"
     return [f"\n{still}: of what came later, no score is shown."]
 
 
-def _tell_state(attempt: Attempt, as_json: bool, line: str) -> None:
-    """What became of an attempt; no seed, which is not for everybody."""
-    if not as_json:
+def _tell_state(attempt: AttemptRecord, as_json: bool, line: str) -> None:
+    if as_json:
+        print_json(attempt)
+    else:
         say(line, wrap=True)
-        return
-    names = ("id", "challenge", "agent", "number", "state", "voided_at")
-    print_json({name: getattr(attempt, name) for name in names})
 
 
 def _describe_sandbox(facts: Mapping[str, Any]) -> str:
@@ -404,39 +409,60 @@ def _describe_sandbox(facts: Mapping[str, Any]) -> str:
     return ", ".join([facts["backend"], *limits])
 
 
-def _tell(desk: Desk, attempt: Attempt, as_json: bool) -> None:
-    """The score with its arithmetic, and the rank and rating of the agent after it."""
-    place = desk.attempts.find_place(attempt)
+def _await_score(tally: Resources, done: SubmittedAttempt) -> SubmittedAttempt:
+    """Wait for a server's worker to score a submission."""
+    if done.job is None:
+        return done
+    while _is_under_way(tally, done.job):
+        time.sleep(0.5)
+    import msgspec
+
+    found = tally.attempts.get(done.attempt.id)
+    names = {*found.__struct_fields__} & {*done.__struct_fields__}
+    return msgspec.structs.replace(
+        done, attempt=found, job=None, **{name: getattr(found, name) for name in names}
+    )
+
+
+def _is_under_way(tally: Resources, job: str) -> bool:
+    try:
+        return tally.jobs.get(job).state in ("queued", "running")
+    except NotFound:  # done, and removed since
+        return False
+
+
+def _tell(tally: Resources, done: SubmittedAttempt, as_json: bool) -> None:
+    """Print the score with its arithmetic, and the rank and rating of the agent after it."""
+    attempt = done.attempt
     if as_json:
-        after: dict[str, Any] = {"rank": place.rank, "elo": place.elo}
-        after |= {"elo_provisional": True} if place.provisional else {}
-        print_json(attempt.to_public() | after)
+        print_json(done)
         _exit_if_waiting([attempt])
         return
     lines = list_lines(attempt)
-    if place.rank is not None:
-        lines.append(f"Rank {place.rank} of {place.size}")
-    counted = "1 rated attempt" if place.matches == 1 else f"{place.matches} rated attempts"
-    waits = ", provisional: attempts wait to be scored or to expire" if place.provisional else ""
-    lines.append(f"Elo {place.elo} after {counted}{waits}")
-    lines += _note_freeze(desk, attempt.challenge, live=False)
+    board = tally.boards.get(attempt.challenge, around=attempt.agent, each=1, live=False)
+    rank = next((each.rank for each in board.items if each.agent == attempt.agent), None)
+    if rank is not None:
+        lines.append(f"Rank {rank} of {board.agents}")
+    elo = tally.agents.get(attempt.agent, live=False).elo
+    if elo is not None:
+        counted = format_count(elo.matches, "rated attempt")
+        waits = ", provisional: attempts wait to be scored or to expire" if elo.provisional else ""
+        lines.append(f"Elo {elo.rating} after {counted}{waits}")
+    lines += _note_freeze(tally, attempt.challenge, live=False)
     say(*lines, wrap=True)
     _exit_if_waiting([attempt])
 
 
-def _exit_if_waiting(attempts: list[Attempt]) -> None:
+def _exit_if_waiting(attempts: Iterable[AttemptRecord]) -> None:
     """The work could not be done, although nothing is lost."""
     if any(each.waiting is not None for each in attempts):
         raise typer.Exit(WorkFailed.exit_code)
 
 
-def list_lines(attempt: Attempt) -> list[str]:
+def list_lines(attempt: AttemptRecord) -> list[str]:
     """How the score of an attempt came about."""
     lines = [_write_headline(attempt)]
-    outcome = attempt.outcome
-    if outcome is None:
-        return lines
-    parts: Mapping[str, Any] = outcome.details.get("score_breakdown") or {}
+    parts = attempt.score_breakdown or {}
     rows = [
         (key, score, f"x {weight}", f"= {weighted}")
         for key, part in parts.items()
@@ -445,23 +471,20 @@ def list_lines(attempt: Attempt) -> list[str]:
         ]
     ]
     lines += [f"  {line}" for line in align(rows, [False, True, False, False])]
-    weighed = outcome.details.get("dimension_score")
-    if parts and outcome.score is not None and weighed not in (None, outcome.score):
-        made = format_digits(outcome.score)
+    weighed = attempt.dimension_score
+    if parts and attempt.score is not None and weighed not in (None, attempt.score):
+        made = format_digits(attempt.score)
         lines.append(f"  the total is {format_digits(weighed)}; by the challenge's rule, {made}")
-    lines += _list_cases(outcome.details.get("evaluation") or {})
-    told = (outcome.details.get("scorer") or {}).get("details") or {}
+    lines += _list_cases(attempt.evaluation)
+    told = attempt.scorer.get("details") or {}
     numbers = [(name, format_digits(value)) for name, value in told.items() if _is_number(value)]
     lines += [f"  {line}" for line in align(numbers, [False, False])]
-    for warning in outcome.details.get("submission_warnings") or ():
+    for warning in attempt.submission_warnings:
         lines.append(f"  {warning['severity']}: {clean_line(warning['message'])}")
-    violations = outcome.details.get("constraint_violations") or ()
-    lines += [f"  violation: {clean_line(each)}" for each in violations]
-    lines += _explain_level(outcome)
-    for name in ("harness_warning", "warning"):
-        if outcome.details.get(name):
-            lines.append(f"  warning: {clean_line(outcome.details[name])}")
-    return lines
+    lines += [f"  violation: {clean_line(each)}" for each in attempt.constraint_violations]
+    lines += _explain_level(attempt)
+    warnings = filter(None, (attempt.harness_warning, attempt.warning))
+    return lines + [f"  warning: {clean_line(each)}" for each in warnings]
 
 
 def _list_cases(evaluation: Mapping[str, Any]) -> list[str]:
@@ -486,56 +509,42 @@ def _is_case(told: object) -> bool:
     return isinstance(told, dict) and told.keys() == {"name", "passed"}
 
 
-def _explain_level(outcome: Outcome) -> list[str]:
+def _explain_level(attempt: AttemptRecord) -> list[str]:
     """Why a trajectory is not believed further, and what that means for the board."""
-    why = "; ".join(outcome.details.get("unverified") or ())
-    lines = [f"  trajectory {outcome.trajectory_level}: {why}"] if why else []
-    unranked = outcome.details.get("unranked")
-    return [*lines, f"  not on the board: {unranked}"] if unranked else lines
+    why = "; ".join(attempt.unverified)
+    lines = [f"  trajectory {attempt.trajectory_level}: {why}"] if why else []
+    return [*lines, f"  not on the board: {attempt.unranked}"] if attempt.unranked else lines
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _write_headline(attempt: Attempt) -> str:
+def _write_headline(attempt: AttemptRecord) -> str:
     void = " (void)" if attempt.voided_at else ""
     head = f"Attempt {attempt.id} of {attempt.agent} at {attempt.challenge}{void}: "
-    outcome = attempt.outcome
     if attempt.waiting is not None:
         return f"{head}submitted, and waits for `tally attempt settle`: {attempt.waiting}"
-    if outcome is None:
+    if attempt.trajectory_level is None:  # no outcome yet
         return head + attempt.state
-    if outcome.error is not None:
+    if attempt.error is not None:
         lost = "; that is a loss" if _name_result(attempt) == "loss" and not void else ""
-        return f"{head}no score, because {clean_line(outcome.error)}{lost}"
-    level = outcome.trajectory_level
+        return f"{head}no score, because {clean_line(attempt.error)}{lost}"
+    level = attempt.trajectory_level
     believed = "" if level == "none" else f", trajectory {level}"
-    return f"{head}{_format_score(attempt)} ({outcome.result or attempt.state}{believed})"
+    return f"{head}{format_digits(attempt.score)} ({attempt.result or attempt.state}{believed})"
 
 
-def _format_score(attempt: Attempt) -> str:
-    return format_digits(attempt.outcome.score if attempt.outcome else None)
-
-
-def _read_metrics(given: list[str]) -> Metrics:
-    import msgspec
-
-    from tallymark.challenges.attempt import Metrics
+def _read_metrics(given: list[str]) -> dict[str, Any]:
     from tallymark.challenges.submitted_files import parse_json
 
-    known = set(Metrics.__struct_fields__) - {"more"}
-    values: dict[str, Any] = {"more": {}}
+    values: dict[str, Any] = {}
     for each in given:
         name, equals, text = each.partition("=")
         if not equals or not name:
             raise InvalidInput(f"--metric {each} has no value", hint="write NAME=VALUE")
-        value = parse_json(text or "null", f"--metric {name}")
-        (values if name in known else values["more"])[name] = value
-    try:
-        return msgspec.convert(values, Metrics)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"the metrics do not fit: {error}") from None
+        values[name] = parse_json(text or "null", f"--metric {name}")
+    return values
 
 
 def _list_texts(kept: KeptSubmission, files: Mapping[str, str]) -> Iterator[str]:

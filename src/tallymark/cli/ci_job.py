@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.errors import InvalidInput, NothingStored, TallymarkError
 from tallymark.text import say
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def find_branch_run(tally: Resources, wanted: str, suite: str) -> str | None:
     branch = wanted.removeprefix(BRANCH)
     if not branch:
         raise InvalidInput("--baseline branch: names no branch", hint="as in branch:main")
-    newest = tally.runs.list(suite, limit=_LOOKED_THROUGH).items
+    try:
+        newest = tally.runs.list(suite, limit=_LOOKED_THROUGH).items
+    except NothingStored:
+        newest = []
     for each in newest:
         ended = each.status in ("completed", "partial_failure")
         if ended and each.tags.get("branch") == branch:

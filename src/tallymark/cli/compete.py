@@ -16,6 +16,7 @@ from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, fin
 from tallymark.cli.float_option import float_option
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
+from tallymark.installation import require_server
 from tallymark.text import (
     align,
     clean_line,
@@ -31,7 +32,14 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from tallymark.client import Client
     from tallymark.client.competing.contest import Contest, Witnessed
-    from tallymark.wire.attempts import AttemptState, Checked, Submitted
+    from tallymark.service.attempts import (
+        AttemptDetails,
+        AttemptRecord,
+        CheckedAnswer,
+        SubmittedAttempt,
+    )
+    from tallymark.service.rivals import Above
+    from tallymark.service.submissions import RatingChange
 
 _GATE_FAILED = 1
 _TAKEN = ("submitted", "scored", "failed")
@@ -149,6 +157,7 @@ def _open_client(
         with Client(found.url, found.key) as client:
             yield client, urlsplit(found.url).netloc.replace(":", "-")
         return
+    require_server("competing in your own store")
     from tallymark.server import serve_beside
     from tallymark.service.service import Service
     from tallymark.service.settings import read_settings
@@ -221,7 +230,7 @@ def _say_entered(contest: Contest) -> None:
     say("", *wrap_paragraphs(entered.goal.strip()), "", err=True)
 
 
-def _stop_if_found(checked: Checked, *, check: bool, force: bool) -> None:
+def _stop_if_found(checked: CheckedAnswer, *, check: bool, force: bool) -> None:
     """What costs points is said before it costs them."""
     for each in checked.findings:
         said = ": ".join(filter(None, (each.place, each.message)))
@@ -236,7 +245,7 @@ def _tell_checked(contest: Contest, again: dict[str, str], as_json: bool) -> Non
     entered = contest.entered
     assert entered is not None  # noqa: S101
     if as_json:
-        told = {"attempt": entered.attempt.model_dump(), "submitted": False}
+        told = {"attempt": entered.attempt, "submitted": False}
         print_json(told | _describe_work(contest))
         return
     say(f"The answer would be taken. It is not submitted: {contest.answer_file}", wrap=True)
@@ -248,17 +257,18 @@ def _tell_checked(contest: Contest, again: dict[str, str], as_json: bool) -> Non
     )
 
 
-def _tell(done: Submitted | AttemptState, contest: Contest, as_json: bool) -> None:
-    """The score with its arithmetic, the place, and what the one above did better."""
+def _tell(done: SubmittedAttempt | AttemptDetails, contest: Contest, as_json: bool) -> None:
+    """Print the score with its arithmetic, the place, and what the one above did better."""
     from tallymark.cli.attempt import list_lines
-    from tallymark.desk.attempts import read_attempt
+    from tallymark.service.attempts import SubmittedAttempt
 
-    state: AttemptState = getattr(done, "attempt", None) or done  # type: ignore[assignment]
-    attempt, told = read_attempt(state), state.model_dump() | done.model_dump()
+    attempt = done.attempt if isinstance(done, SubmittedAttempt) else done
     if as_json:
-        print_json(done.model_dump() | _describe_work(contest))
+        import msgspec
+
+        print_json(msgspec.to_builtins(done) | _describe_work(contest))
     else:
-        say(*list_lines(attempt), *_list_place(told, contest.witnessed), wrap=True)
+        say(*list_lines(attempt), *_list_place(done, attempt, contest.witnessed), wrap=True)
     if attempt.state == "submitted":
         why = "its score is not there yet" if attempt.waiting is None else "it could not be scored"
         say(f"tally: {why}; look again with: tally attempt show {attempt.id}", err=True)
@@ -272,8 +282,10 @@ def _describe_work(contest: Contest) -> dict[str, Any]:
     return {"witnessed": seen, "folder": folder, "answer_file": answer}
 
 
-def _list_place(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
-    level = told.get("trajectory_level")
+def _list_place(
+    done: SubmittedAttempt | AttemptDetails, attempt: AttemptRecord, witnessed: Witnessed
+) -> Iterator[str]:
+    level = attempt.trajectory_level
     if level == "witnessed" and witnessed.spans:
         spans = format_count(witnessed.spans, "span")
         yield f"  witnessed: {spans} of the agent reached the server in time"
@@ -282,31 +294,29 @@ def _list_place(told: dict[str, Any], witnessed: Witnessed) -> Iterator[str]:
         yield f"  not witnessed: {why}that costs the points for efficiency and the Elo bonus"
     if witnessed.problem:
         yield f"  spans that were not taken: {clean_line(witnessed.problem, 300)}"
-    if told.get("rank") is not None:
-        best = told.get("best")
-        by = "" if best in (None, told.get("id")) else f", by your attempt {best}"
-        yield f"Rank {told['rank']}{by}"
-    if told.get("rating"):
-        rating = told["rating"]
-        provisional = ", provisional" if rating.get("provisional") else ""
-        before = "" if rating["before"] is None else f"{rating['before']} -> "
-        yield f"Elo {before}{rating['after']}{provisional}"
-    yield from _list_above(told.get("above"), told.get("rank"))
+    if done.rank is not None:
+        by = "" if done.best in (None, attempt.id) else f", by your attempt {done.best}"
+        yield f"Rank {done.rank}{by}"
+    rating: RatingChange | None = getattr(done, "rating", None)
+    if rating is not None:
+        provisional = ", provisional" if rating.provisional else ""
+        before = "" if rating.before is None else f"{rating.before} -> "
+        yield f"Elo {before}{rating.after}{provisional}"
+    yield from _list_above(done.above, done.rank)
 
 
-def _list_above(above: dict[str, Any] | None, rank: int | None) -> Iterator[str]:
+def _list_above(above: Above | None, rank: int | None) -> Iterator[str]:
     if above is None:
         if rank == 1:
             yield "Nobody is above."
         return
-    gap = above["gap"]
-    ahead = f", ahead by {format_digits(abs(gap))}" if gap else ", as much, and earlier"
-    ahead = "" if gap is None else ahead
-    yield f"Above, at {above['rank']}: {above['agent']} with {format_digits(above['value'])}{ahead}"
-    leads = [(each, round(each["points"], 2)) for each in above["leads"]]
+    ahead = f", ahead by {format_digits(abs(above.gap))}" if above.gap else ", as much, and earlier"
+    ahead = "" if above.gap is None else ahead
+    yield f"Above, at {above.rank}: {above.agent} with {format_digits(above.value)}{ahead}"
+    leads = [(each, round(each.points, 2)) for each in above.leads]
     rows = [
-        (clean_line(each["key"]), format_number(each["theirs"]), "against",
-         format_number(each["mine"]), f"{format_difference(format_number, points)} points")
+        (clean_line(each.key), format_number(each.theirs), "against",
+         format_number(each.mine), f"{format_difference(format_number, points)} points")
         for each, points in leads
         if points
     ]  # fmt: skip

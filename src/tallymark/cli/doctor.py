@@ -75,7 +75,7 @@ def _look_from_inside(policy: Policy, db: str | None) -> list[Sight]:
     from tempfile import TemporaryDirectory
 
     from tallymark.sandbox.sight_check import look_from_inside
-    from tallymark.store.database import parse_address
+    from tallymark.service.app import parse_address
 
     places = {"home": Path.home(), "folder": Path.cwd(), "challenges": Path("challenges")}
     with suppress(InvalidInput):
@@ -176,7 +176,7 @@ def _read_version() -> str:
 
 def _describe_database(db: str | None) -> str:
     """Its name, without a password; nothing is opened or made."""
-    from tallymark.store.database import parse_address
+    from tallymark.service.app import parse_address
 
     try:
         address = parse_address(db or os.environ.get("TALLY_DB"))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Live, Server, open_desk
+from tallymark.cli.app_session import Db, Live, Server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
-    from tallymark.desk.tables import TableDesk
+    from tallymark.service.exports import Exports
 
 app = typer.Typer(no_args_is_help=True, help="Write what is kept as Parquet, for other tools.")
 
@@ -43,7 +43,14 @@ def attempts(
     """Attempts at a challenge with their scores, one a row, oldest first."""
     from tallymark.service.tables import ATTEMPTS
 
-    _write(output, ATTEMPTS, db, server, as_json, lambda desk: desk.attempts(challenge, live=live))
+    _write(
+        output,
+        ATTEMPTS,
+        db,
+        server,
+        as_json,
+        lambda exports: exports.attempts(challenge, live=live),
+    )
 
 
 @app.command()
@@ -63,7 +70,7 @@ def results(
     notes = RunNotes()
     _write(
         *(output, RESULTS, db, server, as_json),
-        lambda desk: desk.results(runs or (), notes.gather),
+        lambda exports: exports.results(runs or (), notes.gather),
         notes.write,
     )
 
@@ -79,7 +86,7 @@ def traces(
     """Production traces with their spans, one a row."""
     from tallymark.service.tables import TRACES
 
-    _write(output, TRACES, db, server, as_json, lambda desk: desk.traces(filter_))
+    _write(output, TRACES, db, server, as_json, lambda exports: exports.traces(filter_))
 
 
 @app.command()
@@ -93,7 +100,7 @@ def scores(
     """Scores of traces by rules and people, and people's scores of cases, one a row."""
     from tallymark.service.tables import SCORES
 
-    _write(output, SCORES, db, server, as_json, lambda desk: desk.scores(filter_))
+    _write(output, SCORES, db, server, as_json, lambda exports: exports.scores(filter_))
 
 
 def _write(  # noqa: PLR0913, PLR0917 (what every kind is told)
@@ -102,13 +109,13 @@ def _write(  # noqa: PLR0913, PLR0917 (what every kind is told)
     db: str | None,
     server: str | None,
     as_json: bool,
-    find: Callable[[TableDesk], Iterable[Any]],
+    find: Callable[[Exports], Iterable[Any]],
     write_notes: Callable[[], dict[str, str]] = dict,
 ) -> None:
     from tallymark.service.tables import write_table
 
-    with open_desk(db, server) as desk:
-        count = write_table(path, table, find(desk.tables), write_notes)
+    with open_resources(db, server) as tally:
+        count = write_table(path, table, find(tally.exports), write_notes)
     if as_json:
         print_json({"file": str(path), table.name: count})
         return

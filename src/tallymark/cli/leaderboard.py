@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 import typer
 
-from tallymark.cli.app_session import Db, Limit, Live, Server, open_desk
+from tallymark.cli.app_session import Db, Limit, Live, Server, open_resources
 from tallymark.cli.streams import print_csv, print_json
 from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.text import (
@@ -24,23 +25,24 @@ from tallymark.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tallymark.challenges.challenge import PublicChallenge
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
-    from tallymark.challenges.versus.pairings import Side
-    from tallymark.challenges.versus.standings import VersusStanding
-    from tallymark.desk.desk import Desk
-    from tallymark.ratings import RatingEstimate
+    from tallymark.service.boards import Board
+    from tallymark.service.challenges import Challenge
+    from tallymark.service.resources import Resources
+    from tallymark.service.tracks import TrackBoard
 
 
 VERSUS_LEGEND = (
     "FLOOR: lower bound of the strength; players are sorted by it. Those who play both sides have a"
     " strength for each. ?: provisional, +-200 or more."
 )
-Shown: TypeAlias = "tuple[dict[str, Any], list[str | Table]]"
-"""A board for `--json`, and for people."""
+Shown: TypeAlias = "tuple[Mapping[str, Board | TrackBoard], list[str | Table]]"
+"""Boards for `--json`, by side in red against blue, and for people."""
+B = TypeVar("B", "Board", "TrackBoard")
+_LARGEST_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +53,27 @@ class _BoardPage:
     limit: int
     offset: int
     live: bool
+    has_tried: Callable[[], bool]
+    """Whether the agent has an attempt."""
 
-    def cut(self, lines: Sequence[VersusStanding] | Sequence[TrackStanding]) -> list[Any]:
-        """The top of a board that is read whole, or the places around the agent."""
-        if self.agent is None:
-            return list(lines[self.offset : self.offset + self.limit])
-        names = [getattr(each, "player", None) or getattr(each, "agent", None) for each in lines]
-        if self.agent not in names:
-            return []
-        place, each = names.index(self.agent), max(1, self.limit // 2)
-        return list(lines[max(0, place - each) : place + each + 1])
+    def read(self, get: Callable[..., B], **more: Any) -> B:
+        """Read the part of a board, which may be longer than a page."""
+        how: dict[str, Any] = {"live": self.live, **more}
+        if self.agent is not None:
+            return get(around=self.agent, each=max(1, self.limit // 2), **how)
+        if self.offset:
+            from tallymark.service.cursors import write_cursor
+
+            how["cursor"] = write_cursor(self.offset)
+        page: Any = get(limit=min(self.limit, _LARGEST_PAGE), **how)
+        board = page
+        while len(board.items) < self.limit and page.next is not None:
+            most = min(self.limit - len(board.items), _LARGEST_PAGE)
+            page = get(limit=most, **how | {"cursor": page.next})
+            board.items += page.items
+            board.names |= page.names
+            board.next = page.next
+        return cast("B", board)
 
     def refuse_agent(self, board: str, known: Iterable[str]) -> InvalidInput:
         """The error for an agent that nobody has seen there."""
@@ -94,43 +107,45 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     """
     if as_json and as_csv:
         raise InvalidInput("--json and --csv cannot both be had", hint="leave one of them out")
-    page = _BoardPage(agent, limit, offset, live)
-    with open_desk(db, server) as desk:
+    with open_resources(db, server) as tally:
+        page = _BoardPage(agent, limit, offset, live, partial(_has_tried, tally, name, agent, live))
         if name.endswith((".yaml", ".yml")):
-            document, parts = _show_track(desk, Path(name), page)
+            boards, parts = _show_track(tally, Path(name), page)
         else:
-            document, parts = _show_named(desk, name, page)
+            boards, parts = _show_named(tally, name, page)
     if as_json:
-        print_json(document)
+        print_json(boards if len(boards) > 1 else next(iter(boards.values())))
     elif as_csv:
-        who = ("player", "side") if "red" in document else ("agent",)
-        print_csv(_list_rows(document), ("rank", *who))
+        who = ("agent", "side") if len(boards) > 1 else ("agent",)
+        print_csv(_list_rows(boards.values()), ("rank", *who))
     else:
         say(*parts, wrap=True)
 
 
-def _show_named(desk: Desk, name: str, page: _BoardPage) -> Shown:
-    """A challenge, or where there is none of that name, a track."""
+def _show_named(tally: Resources, name: str, page: _BoardPage) -> Shown:
+    """Show a challenge, or a track if there is no challenge of that name."""
     try:
-        challenge = desk.tally.challenges.get(name)
+        challenge = tally.challenges.get(name)
     except NotFound:
         with suppress(NotFound):
-            return _show_track(desk, name, page)
+            return _show_track(tally, name, page)
         raise
     show = _show_versus if challenge.kind == "versus" else _show_board
-    document, parts = show(desk, challenge, page)
+    boards, parts = show(tally, challenge, page)
     if not page.live and challenge.frozen is not None:
-        document["frozen_at"] = challenge.frozen
         parts.append(f"\nFrozen since {format_moment(challenge.frozen)} UTC.")
-    return document, parts
+    return boards, parts
 
 
-def _list_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A board as flat rows: what is a mapping in JSON is a column for each of its keys."""
-    if "standings" in document:
-        return [_flatten(each) for each in document["standings"]]
-    lines = [*document["red"], *document["blue"]]
-    return [_flatten(each | {"strength": each["strength"] or {}}) for each in lines]
+def _list_rows(boards: Iterable[Board | TrackBoard]) -> list[dict[str, Any]]:
+    """List lines as flat rows: a mapping in JSON becomes a column for each of its keys."""
+    import msgspec
+
+    return [
+        _flatten(line | ({"strength": line["strength"] or {}} if "strength" in line else {}))
+        for board in boards
+        for line in msgspec.to_builtins(board.items)
+    ]
 
 
 def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -141,40 +156,39 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _show_board(desk: Desk, challenge: PublicChallenge, page: _BoardPage) -> Shown:
-    import msgspec
-
+def _show_board(tally: Resources, challenge: Challenge, page: _BoardPage) -> Shown:
     from tallymark.challenges.strategies import STRATEGIES
 
-    name, boards = challenge.name, desk.boards
-    if page.agent is None:
-        found, size = boards.top(name, limit=page.limit, offset=page.offset, live=page.live)
-    else:
-        each = max(1, page.limit // 2)
-        found, size = boards.around(name, page.agent, each=each, live=page.live)
-    document = {"challenge": name, "agents": size, "standings": msgspec.to_builtins(found)}
-    labels = _read_labels(desk, document, [each.agent for each in found])
+    name = challenge.name
+    board = page.read(partial(tally.boards.get, name))
+    found, size = board.items, board.agents
     if found:
-        table = _make_board_table(found, STRATEGIES[challenge.scoring.strategy], labels)
-        return document, [_write_title(challenge.title, size), "", table]
+        strategy = STRATEGIES[challenge.scoring.strategy]
+        table = _make_board_table(found, strategy, _make_labels(board))
+        return {name: board}, [_write_title(challenge.title, size), "", table]
     if page.agent is not None:
-        if not desk.attempts.list(name, agent=page.agent, limit=1, live=page.live):
-            top = boards.top(name, limit=200, offset=0, live=page.live)
-            raise page.refuse_agent(name, [each.agent for each in top.lines])
+        if not page.has_tried():
+            top = tally.boards.get(name, limit=200, live=page.live)
+            raise page.refuse_agent(name, [each.agent for each in top.items])
         why = "no attempt of it has a score that ranks"
-        return document, [f"{page.agent} is not on the board of {name}: {why}"]
+        return {name: board}, [f"{page.agent} is not on the board of {name}: {why}"]
     why = " yet" if not size else " so far down"
-    return document, [f"nobody is on the board of {name}{why}"]
+    return {name: board}, [f"nobody is on the board of {name}{why}"]
 
 
-def _read_labels(desk: Desk, document: dict[str, Any], agents: list[str]) -> dict[str, str]:
-    """What to show of agents that have another name than their handle; the document names them."""
+def _has_tried(tally: Resources, name: str, agent: str | None, live: bool) -> bool:
+    return bool(tally.attempts.list(name, agent, live=live, limit=1).items)
+
+
+def _make_labels(*boards: Board | TrackBoard) -> dict[str, str]:
+    """Make labels for agents that have another name than their handle."""
     from tallymark.challenges.agent_names import label_agent
 
-    names = desk.boards.names(agents)
-    if names:
-        document["names"] = names
-    return {handle: label_agent(handle, name) for handle, name in names.items()}
+    return {
+        handle: label_agent(handle, name)
+        for board in boards
+        for handle, name in board.names.items()
+    }
 
 
 def _write_title(title: str, size: int) -> str:
@@ -196,7 +210,7 @@ def _make_board_table(
             str(each.tries),
             *((each.trajectory_level,) if sent else ()),
             format_moment(each.submitted_at),
-            each.attempt,
+            str(each.attempt),
         )
         for each in found
     ]
@@ -204,91 +218,81 @@ def _make_board_table(
     return Table(heads, rows, right=right, drop=drop)
 
 
-def _show_versus(desk: Desk, challenge: PublicChallenge, page: _BoardPage) -> Shown:
+def _show_versus(tally: Resources, challenge: Challenge, page: _BoardPage) -> Shown:
+    name = challenge.name
+    sides: tuple[Literal["red", "blue"], ...] = ("red", "blue")
+    boards: dict[str, Board] = {
+        side: page.read(partial(tally.boards.get, name, side=side)) for side in sides
+    }
+    if page.agent is not None and not any(board.items for board in boards.values()):
+        whole = [tally.boards.get(name, side=side, live=page.live) for side in sides]
+        raise page.refuse_agent(name, {each.agent for board in whole for each in board.items})
+    if not any(board.items for board in boards.values()):
+        return boards, [f"nobody has met at {name} yet"]
+    parts: list[str | Table] = [challenge.title]
+    labels = _make_labels(*boards.values())
+    for side, board in boards.items():
+        if board.items:
+            parts += ["", _make_versus_table(side, board.items, labels)]
+    return boards, [*parts, "", VERSUS_LEGEND]
+
+
+def _make_versus_table(side: str, found: list[Standing], labels: Mapping[str, str]) -> Table:
     import msgspec
 
-    both: tuple[Side, Side] = ("red", "blue")
-    sides = [desk.boards.versus(challenge.name, side, live=page.live) for side in both]
-    red, blue = map(page.cut, sides)
-    if page.agent is not None and not red and not blue:
-        raise page.refuse_agent(challenge.name, {each.player for side in sides for each in side})
-    document = {
-        "challenge": challenge.name,
-        "red": msgspec.to_builtins(red),
-        "blue": msgspec.to_builtins(blue),
-    }
-    labels = _read_labels(desk, document, [each.player for each in (*red, *blue)])
-    if not red and not blue:
-        return document, [f"nobody has met at {challenge.name} yet"]
-    parts: list[str | Table] = [challenge.title]
-    for side, found in (("red", red), ("blue", blue)):
-        if found:
-            parts += ["", _make_versus_table(side, found, labels)]
-    return document, [*parts, "", VERSUS_LEGEND]
-
-
-def _make_versus_table(side: str, found: list[VersusStanding], labels: Mapping[str, str]) -> Table:
-    categories = list(dict.fromkeys(name for each in found for name in each.categories))
+    lines: list[dict[str, Any]] = msgspec.to_builtins(found)
+    categories = list(dict.fromkeys(name for each in lines for name in each["categories"]))
     numbers = ("POINTS", "RATIO", *(name.upper() for name in categories))
     heads = ("RANK", side.upper(), *numbers, "STRENGTH", "95 %", "FLOOR")
     rows = []
-    for each in found:
-        points = [each.categories.get(name) for name in categories]
+    for each in lines:
+        points = [each["categories"].get(name) for name in categories]
         rows.append(
             (
-                str(each.rank),
-                labels.get(each.player, each.player),
-                f"{each.points}/{each.points + each.against}",
-                format_share(each.ratio),
-                *("-" if p is None else f"{p.own}/{p.own + p.other}" for p in points),
-                *_write_strength(each.strength),
+                str(each["rank"]),
+                labels.get(each["agent"], each["agent"]),
+                f"{each['points']}/{each['points'] + each['against']}",
+                format_share(each["ratio"]),
+                *("-" if p is None else f"{p['own']}/{p['own'] + p['other']}" for p in points),
+                *_write_strength(each["strength"]),
             )
         )
     right = ("RANK", *numbers, "STRENGTH", "FLOOR")
     return Table(heads, rows, right=right, drop=("95 %", "RATIO", *numbers[:1:-1], "FLOOR"))
 
 
-def _write_strength(strength: RatingEstimate | None) -> tuple[str, str, str]:
+def _write_strength(strength: Mapping[str, Any] | None) -> tuple[str, str, str]:
     if strength is None:
         return "-", "-", "-"
     return (
-        f"{format_rating(strength.value)}{'?' if strength.provisional else ''}",
-        f"{format_rating(strength.low)} to {format_rating(strength.high)}",
-        f"{format_rating(strength.floor)}",
+        f"{format_rating(strength['value'])}{'?' if strength['provisional'] else ''}",
+        f"{format_rating(strength['low'])} to {format_rating(strength['high'])}",
+        f"{format_rating(strength['floor'])}",
     )
 
 
-def _show_track(desk: Desk, named: Path | str, page: _BoardPage) -> Shown:
-    import msgspec
-
-    from tallymark.challenges.tracks import load_track
-
-    tracks = desk.tally.tracks
+def _show_track(tally: Resources, named: Path | str, page: _BoardPage) -> Shown:
     if isinstance(named, Path):
+        import msgspec
+
+        from tallymark.challenges.tracks import load_track
+
         given = msgspec.structs.asdict(load_track(named))
         given["challenges"] = [*given["challenges"]]
-        board = tracks.suppose_board(**given, live=page.live)
+        get = partial(tally.tracks.suppose_board, **given)
     else:
-        board = tracks.board(named, live=page.live)
-    track, found, frozen = board.track, list(board), board.frozen
-    shown = page.cut(found)
-    if page.agent is not None and not shown:
-        raise page.refuse_agent(str(named), [each.agent for each in found])
-    document: dict[str, Any] = {
-        "track": track.name,
-        "combine": track.combine,
-        "agents": len(found),
-        "standings": msgspec.to_builtins(shown),
-    }
-    labels = _read_labels(desk, document, [each.agent for each in shown])
-    note = []
-    if frozen:
-        document["frozen"] = frozen
-        note.append(f"\nFrozen: {list_some(frozen)}.")
-    if not shown:
-        return document, [f"nobody is on the board of {track.name} yet", *note]
-    title = f"{_write_title(track.title, len(found))}, {track.combine}"
-    return document, [title, "", _make_track_table(track.challenges, shown, labels), *note]
+        get = partial(tally.tracks.board, named)
+    board = page.read(get)
+    track, found, frozen = board.track, board.items, board.frozen
+    if page.agent is not None and not found:
+        top = get(live=page.live)
+        raise page.refuse_agent(str(named), [each.agent for each in top.items])
+    note = [f"\nFrozen: {list_some(frozen)}."] if frozen else []
+    if not found:
+        return {track.name: board}, [f"nobody is on the board of {track.name} yet", *note]
+    title = f"{_write_title(track.title, board.agents)}, {track.combine}"
+    table = _make_track_table(track.challenges, found, _make_labels(board))
+    return {track.name: board}, [title, "", table, *note]
 
 
 def _make_track_table(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tallymark.cli.app_session import Db, Server, open_desk, open_resources
+from tallymark.cli.app_session import Db, Server, open_resources
 from tallymark.cli.progress import show_progress
 from tallymark.cli.score import FieldMapping
 from tallymark.cli.streams import print_json
@@ -171,8 +171,8 @@ def attempts(
 ) -> None:
     """Put attempts that ended back, as they were, with their board. They rate nobody."""
     _try_tables("attempts", [file])
-    with open_desk(db, None) as desk:
-        done = desk.tables.load_attempts(file, challenge)
+    with open_resources(db, None) as tally:
+        done = tally.loads.attempts(file, challenge)
     if as_json:
         print_json({"attempts": done.new, "known": done.known, "left_out": done.left_out})
         return
@@ -187,8 +187,8 @@ def attempts(
 def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put runs with their results back. Nothing that they name is run here."""
     _try_tables("results", [file])
-    with open_desk(db, None) as desk:
-        done = desk.tables.load_results(file)
+    with open_resources(db, None) as tally:
+        done = tally.loads.results(file)
     if as_json:
         print_json(
             {"runs": done.runs, "results": done.results, "known": done.known, "untold": done.untold}
@@ -206,8 +206,8 @@ def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
 def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
     """Put scores back, of traces and cases that are there."""
     _try_tables("scores", [file])
-    with open_desk(db, None) as desk:
-        done = desk.tables.load_scores(file)
+    with open_resources(db, None) as tally:
+        done = tally.loads.scores(file)
     if as_json:
         print_json({"scores": done.new, "known": done.known})
         return

@@ -16,13 +16,16 @@ import stat
 import sys
 from contextlib import suppress
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
+from typer.main import get_command, get_command_name, solve_typer_info_help
+from typer.models import TyperInfo
 
 from tallymark import text
 from tallymark.errors import TallymarkError, suggest
@@ -278,6 +281,52 @@ def _explain_surprise(error: Exception) -> tuple[str, int]:
     return f"{type(error).__name__}: {error}; {hint}", 3
 
 
+def _load_commands(app: typer.Typer) -> TyperGroup:
+    """Load what the command line needs: the command that is named, or all.
+
+    For help, and for a wrong name, what commands are called and what they do is enough: their
+    options take Typer most of its time.
+    """
+    names = COMMANDS.keys() & sys.argv[1:2] or COMMANDS
+    if sys.argv[1:2] == ["--version"]:
+        names = {}
+    whole = bool(COMMANDS.keys() & sys.argv[1:]) or "_TALLY_COMPLETE" in os.environ
+    loaded = {name: _find_command(name) for name in names}
+    if whole:
+        for name, (module, found) in loaded.items():
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name)
+            else:
+                app.command(name, epilog=getattr(module, "EPILOG", None))(found)
+    top = get_command(app)
+    assert isinstance(top, TyperGroup)  # noqa: S101 (for the type checker)
+    if not whole:
+        for name, (_, found) in loaded.items():
+            top.commands[name] = _outline(name, found)
+    return top
+
+
+def _find_command(name: str) -> tuple[Any, Any]:
+    """The module of a command, and its function or its group."""
+    place, _, attribute = COMMANDS[name].partition(":")
+    module = import_module(f"tallymark.cli.{place}")
+    return module, getattr(module, attribute)
+
+
+def _outline(name: str, found: Any) -> TyperCommand | TyperGroup:
+    """A command without its options."""
+    if not isinstance(found, typer.Typer):
+        return TyperCommand(name, help=cleandoc(found.__doc__ or ""))
+    below: dict[str, Any] = {}
+    for each in found.registered_commands:
+        called = each.name or get_command_name(getattr(each.callback, "__name__", ""))
+        below[called] = TyperCommand(called)
+    for group in found.registered_groups:
+        called = str(group.name)
+        below[called] = TyperGroup(name=called)
+    return TyperGroup(name=name, commands=below, help=solve_typer_info_help(TyperInfo(found)))
+
+
 def main() -> None:
     """Runs `tally`. Errors become one sentence on stderr and an exit code; never a traceback."""
     # Results form no circles, and a run may have a hundred thousand: looking for circles among
@@ -310,16 +359,7 @@ def main() -> None:
         if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
             signal.signal(number, stop)
     try:
-        # A command that is named is loaded alone; help, or a wrong name, wants them all.
-        for name in COMMANDS.keys() & sys.argv[1:2] or COMMANDS:
-            place, _, attribute = COMMANDS[name].partition(":")
-            module = import_module(f"tallymark.cli.{place}")
-            found = getattr(module, attribute)
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name)
-            else:
-                app.command(name, epilog=getattr(module, "EPILOG", None))(found)
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(_load_commands(app)(standalone_mode=False) or 0)
     except TyperException as error:
         say(_explain_misuse(error), err=True)
         sys.exit(error.exit_code)

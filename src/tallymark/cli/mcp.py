@@ -9,6 +9,7 @@ import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel
 from tallymark.errors import InvalidInput
+from tallymark.installation import require_server
 
 
 def mcp(
@@ -32,6 +33,7 @@ def mcp(
 
     On your own store you are its owner; with --agent you compete in it as that agent.
     """
+    require_server("tally mcp")
     if server is not None:
         from tallymark.client.addresses import find_address
 

@@ -12,7 +12,6 @@ from tallymark.cli.app_session import find_server, open_resources, tell_store
 from tallymark.errors import InvalidInput, WorkFailed
 
 if TYPE_CHECKING:
-    from tallymark.desk.organising import OrganiserDesk
     from tallymark.service.resources import Resources
 
 OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
@@ -32,23 +31,6 @@ def open_tenant(db: str | None, server: str | None, tenant: str = "default") -> 
         refuse_tenant(tenant)
         with open_resources(db, server) as resources:
             yield resources
-
-
-@contextmanager
-def open_organising(
-    db: str | None, server: str | None, tenant: str = "default"
-) -> Iterator[OrganiserDesk]:
-    """Open what is asked of agents, over a tenant's database or at a server."""
-    from tallymark.desk import desk
-
-    address = find_server(db, server)
-    if address is None:
-        tell_store(db)
-    else:
-        refuse_tenant(tenant)
-    opening = desk.open_local(db, tenant) if address is None else desk.open_remote(address, server)
-    with opening as opened:
-        yield opened.organising
 
 
 def refuse_tenant(tenant: str) -> None:

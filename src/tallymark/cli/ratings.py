@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Live, Server, open_desk
+from tallymark.cli.app_session import Db, Live, Server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_rating, format_share, list_some, say
+
+if TYPE_CHECKING:
+    from tallymark.ratings import AttemptRates, RatingEstimate
+    from tallymark.service.ratings import Difficulty, Rating
 
 LEGEND = (
     "FLOOR: lower bound of the strength; agents are sorted by it. ?: provisional, +-200 or more."
@@ -29,88 +34,93 @@ def ratings(
     pass@1 is the share of attempts that were won, as the mean over an agent's challenges; pass@k
     and pass^k are means over those challenges alone that it tried k times or more.
     """
-    with open_desk(db, server) as desk:
-        found = desk.boards.ratings(k=k, live=live)
+    with open_resources(db, server) as tally:
+        first = tally.ratings.list(k=k, live=live)
+        found = list(first)
+        challenges = list(tally.ratings.challenges(live=live))
     if as_json:
-        print_json(found)
-    elif found["agents"]:
-        say(_make_agent_table(found, k), "", _make_challenge_table(found), "", LEGEND, wrap=True)
-        if any(_is_partial(each["attempts"]) for each in found["agents"].values()):
+        import msgspec
+
+        facts = {"comparable": first.comparable, "frozen": first.frozen}
+        shown = {"agents": found, "challenges": challenges, **facts}
+        print_json(msgspec.to_builtins(shown))
+    elif found:
+        agents = _make_agent_table(found, k, grouped=not first.comparable)
+        say(agents, "", _make_challenge_table(challenges), "", LEGEND, wrap=True)
+        if any(_is_partial(each.pass_rates) for each in found):
             say(
                 f"(1/2): over 1 of 2 challenges, as only that was tried {k} times or more.",
                 wrap=True,
             )
-        if not found["comparable"]:
+        if not first.comparable:
             say(
                 "Some agents share no challenge: their strengths cannot be compared,"
                 " and places (#) are those in a group that can.",
                 wrap=True,
             )
-        agents = found["agents"].items()
-        waiting = sorted(name for name, each in agents if each["elo"]["provisional"])
+        waiting = sorted(each.agent for each in found if each.elo.provisional)
         if waiting:
             who = list_some(waiting)
             say(f"Provisional, because attempts wait to be scored or to expire: {who}.", wrap=True)
-        if found["frozen"]:
-            frozen = list_some(found["frozen"])
+        if first.frozen:
+            frozen = list_some(first.frozen)
             say(f"Frozen, so that later attempts do not show: {frozen}.", wrap=True)
     else:
         make = "tally attempt enter CHALLENGE --agent NAME"
         say(f"no rated attempts; make one with: {make}", wrap=True)
 
 
-def _make_agent_table(found: dict[str, Any], k: int) -> Table:
+def _make_agent_table(found: Sequence[Rating], k: int, *, grouped: bool) -> Table:
     from tallymark.challenges.agent_names import label_agent
 
     shares = ("pass@1", f"pass@{k}", f"pass^{k}")
-    grouped = () if found["comparable"] else ("GROUP", "#")
-    heads = (*grouped, "AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
-    names = found.get("names", {})
-    rows = []
-    for agent, each in found["agents"].items():
-        elo, strength, rates = each["elo"], each["strength"], each["attempts"]
-        place = f"{'=' if each['tied'] else ''}{each['place']}"
-        rows.append(
-            (
-                *(() if found["comparable"] else (str(each["group"]), place)),
-                label_agent(agent, names.get(agent, agent)),
-                str(elo["rating"]),
-                f"{elo['wins']}/{elo['draws']}/{elo['losses']}",
-                *_write_estimate(strength),
-                format_rating(strength["floor"]),
-                format_share(rates["pass_at_1"]),
-                *(_write_rate(rates, name) for name in ("pass_at_k", "pass_hat_k")),
-            )
+    places = ("GROUP", "#") if grouped else ()
+    heads = (*places, "AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
+    rows = [
+        (
+            *((str(each.group), f"{'=' if each.tied else ''}{each.rank}") if grouped else ()),
+            label_agent(each.agent, each.name),
+            str(each.elo.rating),
+            f"{each.elo.wins}/{each.elo.draws}/{each.elo.losses}",
+            *_write_estimate(each.strength),
+            format_rating(each.strength.floor),
+            format_share(each.pass_rates.pass_at_1),
+            *(
+                _write_rate(each.pass_rates, rate)
+                for rate in (each.pass_rates.pass_at_k, each.pass_rates.pass_hat_k)
+            ),
         )
-    right = (*grouped, "ELO", "STRENGTH", "FLOOR", *shares)
+        for each in found
+    ]
+    right = (*places, "ELO", "STRENGTH", "FLOOR", *shares)
     drop = ("95 %", *shares[::-1], "FLOOR", "WON/DRAWN/LOST")
     return Table(heads, rows, right=right, drop=drop)
 
 
-def _write_rate(rates: dict[str, Any], name: str) -> str:
-    """With over how many challenges it is a mean, where that is not all that pass@1 goes over."""
-    over = f" ({rates['enough']}/{rates['challenges']})" if _is_partial(rates) else ""
-    return f"{format_share(rates[name])}{over}"
+def _write_rate(rates: AttemptRates, rate: float | None) -> str:
+    """Add the number of challenges where the mean is not over all that pass@1 goes over."""
+    over = f" ({rates.enough}/{rates.challenges})" if _is_partial(rates) else ""
+    return f"{format_share(rate)}{over}"
 
 
-def _is_partial(rates: dict[str, Any]) -> bool:
-    return bool(0 < rates["enough"] < rates["challenges"])
+def _is_partial(rates: AttemptRates) -> bool:
+    return 0 < rates.enough < rates.challenges
 
 
-def _make_challenge_table(found: dict[str, Any]) -> Table:
+def _make_challenge_table(found: Sequence[Difficulty]) -> Table:
     heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")
     rows = [
         (
-            name,
-            *_write_estimate(each),
-            each["declared_tier"] or "-",
-            each["tier"] + ("" if each["sure"] else " (not sure)"),
+            each.challenge,
+            *_write_estimate(each.difficulty),
+            each.declared_tier or "-",
+            each.plays_like + ("" if each.sure else " (not sure)"),
         )
-        for name, each in found["challenges"].items()
+        for each in found
     ]
     return Table(heads, rows, right=("DIFFICULTY",), drop=("95 %", "TIER"))
 
 
-def _write_estimate(found: dict[str, Any]) -> tuple[str, str]:
-    value = f"{format_rating(found['value'])}{'?' if found['provisional'] else ''}"
-    return value, f"{format_rating(found['low'])} to {format_rating(found['high'])}"
+def _write_estimate(found: RatingEstimate) -> tuple[str, str]:
+    value = f"{format_rating(found.value)}{'?' if found.provisional else ''}"
+    return value, f"{format_rating(found.low)} to {format_rating(found.high)}"

@@ -13,7 +13,6 @@ from tallymark.cli.app_session import (
     InsecureLocal,
     Server,
     find_server,
-    open_desk,
     open_resources,
 )
 from tallymark.cli.engine_option import EngineName, Workers, choose_where
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tallymark.challenges.rescoring import BoardPlace, Move, Rescoring
-    from tallymark.desk.desk import Desk
     from tallymark.runs.run import Run
     from tallymark.service.resources import Resources
 
@@ -100,8 +98,8 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     given = {"formula": formula, "plugin": plugin, "config": _parse_config(config)}
     scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not (plugin or config or folder):
-        with open_desk(db, server) as desk:
-            missing = _find_missing(desk, name)
+        with open_resources(db, server) as tally:
+            missing = _find_missing(tally, name)
         if missing is not None:
             if reason is not None:
                 raise InvalidInput("--reason is for challenges", hint="leave it out for a run")
@@ -129,8 +127,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         known: dict[str, Any] = {"engine": choice, "on_progress": update}
         with open_resources(db, server, insecure_local=insecure_local, **known) as tally:
             found = _rescore_challenge(tally, name, folder, scoring, reason if apply else None)
-    with open_desk(db, server) as desk:
-        names = desk.boards.names(each.agent for each in found.moves)
+            names = tally.agents.find_names(each.agent for each in found.moves)
     labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
         import msgspec
@@ -178,10 +175,10 @@ def _rescore_challenge(
     return msgspec.convert(job.result["rescoring"], Rescoring)
 
 
-def _find_missing(desk: Desk, name: str) -> InvalidInput | None:
+def _find_missing(tally: Resources, name: str) -> InvalidInput | None:
     """Why no challenge is called so; None where one is."""
     try:
-        desk.tally.challenges.get(name)
+        tally.challenges.get(name)
     except InvalidInput as error:
         return error
     return None
@@ -278,8 +275,6 @@ def _describe_rescoring(
 
 def _count_changed(found: Rescoring, *, applied: bool) -> str:
     of_all = format_count(found.attempts, "attempt")
-    if found.changed is None:
-        return f"{of_all} scored"
     return f"{found.changed:,} of {of_all} {'changed' if applied else 'would change'}"
 
 

@@ -29,8 +29,7 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.service.resources import Resources
-    from tallymark.service.rules import Backfill, BackfillPreview, Counts, Decided, Rule
-    from tallymark.store.traces.rule_days import RuleDay
+    from tallymark.service.rules import Backfill, BackfillPreview, Counts, Decided, Rule, RuleDay
 
 app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
 RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]

@@ -123,7 +123,7 @@ class RunEnd:
     quiet: bool = False
     verbose: bool = False
     there: str | None = None
-    """As a desk says it, where a server has the runs: nobody goes on with them there."""
+    """Where a server has the runs, nobody goes on with them there."""
 
     def tell(
         self,

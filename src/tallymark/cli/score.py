@@ -283,12 +283,12 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             "threshold": options.threshold,
             "timeout": options.timeout,
             "expected": expected,
-            "store": app.store if options.keep else None,
+            "store": app.run_keeper if options.keep else None,
             "on_broken": broken.note,
             "chosen_by": "" if choice is None else choice.by,
         }
         read = partial(_read_chosen, options, seen, broken, update)
-        scored, scoring_there = _open_scoring(options, read, scorers, how, broken, update)
+        scored, scoring_there = _open_scoring(options, app, read, scorers, how, broken, update)
         with scoring_there as forget_blocks:
             results, interrupted = _take_results(scored, writer, options, seen)
             if not interrupted:  # and the file has its name: the same again is another run
@@ -384,8 +384,9 @@ def _read_chosen(
     return islice(traces, options.limit)
 
 
-def _open_scoring(
+def _open_scoring(  # noqa: PLR0913, PLR0917 (called once)
     options: _ScoreOptions,
+    app: App,
     read: Callable[[], Iterator[Trace]],
     scorers: Sequence[Scorer],
     how: dict[str, Any],
@@ -416,7 +417,12 @@ def _open_scoring(
                 options.skip_broken,
             )
             return judged, judge_on_engine(
-                options.engine, work, given, judged, store=how["store"], on_broken=broken.note
+                options.engine,
+                work,
+                given,
+                judged,
+                app=app if options.keep else None,
+                on_broken=broken.note,
             )
     return ScoredTraces(read(), scorers, **how), nullcontext(lambda: None)
 
@@ -515,7 +521,7 @@ def _run_each(suites: Sequence[Suite], options: _ScoreOptions, app: App) -> list
         with show_progress("running") as update, _open_writer(options.output, names) as write:
             for suite in suites:
                 runs.append(_run_suite(suite, options, app, update))
-                for result in runs[-1].results:
+                for result in runs[-1].results if options.output else ():
                     write(result)
                 if runs[-1].interrupted:
                     raise KeyboardInterrupt  # noqa: TRY301 (so that no file gets its name)
@@ -574,7 +580,7 @@ def _run_suite(
         threshold=options.threshold,
         timeout=options.timeout,
         formula=options.formula,
-        store=app.store if options.keep else None,
+        store=app.run_keeper if options.keep else None,
         on_result=None if update is None else lambda _: update(next(done), total),
     )
 

@@ -10,6 +10,7 @@ import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, LogFormat
 from tallymark.errors import InvalidInput
+from tallymark.installation import require_server
 from tallymark.text import say
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8321,
     workers: Annotated[
-        int, typer.Option(min=0, max=64, help="Threads for jobs; 0 leaves them to tally worker.")
+        int,
+        typer.Option(
+            min=0, max=64, help="Scorings, and as many long jobs, at once; 0: tally worker."
+        ),
     ] = 2,
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve a live example with data; nothing of it is kept.")
@@ -36,6 +40,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     The key of the first start is shown once, or given as TALLY_ADMIN_KEY. With --demo nobody needs
     a key to look: an example store, with boards that move.
     """
+    require_server("tally serve")
     from tallymark.server import serve as serve_until_stopped
     from tallymark.service.server_logs import set_up_logs
     from tallymark.service.service import Service
@@ -62,7 +67,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
 
         def tell(listening: int) -> None:
             shown = f"[{host}]" if ":" in host else host
-            what = service.app.store.shown if example is None else "an example"
+            what = service.app.database if example is None else "an example"
             say(f"Tallymark serves {what} at http://{shown}:{listening}", err=True)
             if first is not None and example is None:
                 say(

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout. NaN and infinity must not get this far."""
+    """Print a record, or what is made of records, as one JSON document on stdout.
+
+    NaN and infinity must not get this far.
+    """
+    import msgspec
+
+    document = msgspec.to_builtins(document)
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(escape(text) + "\n")
 

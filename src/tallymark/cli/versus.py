@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Limit, Server, open_desk
+from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Limit, Server, open_resources
 from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption
 from tallymark.cli.streams import print_json
 from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
@@ -37,15 +39,19 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     import msgspec
 
     from tallymark.challenges.submitted_files import read_answer
-    from tallymark.desk.judging import JudgedHere
+    from tallymark.challenges.versus.pairings import require_versus
 
-    how = JudgedHere(insecure_local=insecure_local, judge_model=judge_model)
-    with open_desk(db, server) as desk:
-        content = read_answer(answer, desk.versus.find_form(challenge))
-        submission, verdicts = desk.versus.submit(challenge, agent, side, content, how)
+    how = partial(open_resources, insecure_local=insecure_local, judge_model=judge_model)
+    with how(db, server) as tally:
+        known = tally.challenges.get(challenge)
+        require_versus(known)
+        sent = tally.versus.submit(
+            challenge, side, read_answer(answer, known.submission), agent=agent
+        )
     if as_json:
-        print_json(msgspec.to_builtins({"submission": submission, "verdicts": verdicts}))
+        print_json(msgspec.to_builtins(sent))
         return
+    submission, verdicts = sent.submission, sent.verdicts
     judged = [each.breached for each in verdicts if each.breached is not None]
     won = sum(breached == (side == "red") for breached in judged)
     say(f"Submission {submission.number} of {agent} for {side} at {challenge}")
@@ -70,14 +76,20 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
     """List submissions, newest first: one's own, and for organisers those of all."""
     import msgspec
 
-    with open_desk(db, server) as desk:
-        found = desk.versus.list(challenge, agent=agent, side=side, limit=limit)
+    with open_resources(db, server) as tally:
+        found = list(islice(tally.versus.list(challenge, agent, side), limit))
     if as_json:
         print_json({"submissions": msgspec.to_builtins(found)})
     elif found:
         heads = ("SUBMISSION", "SIDE", "AGENT", "NUMBER", "SUBMITTED (UTC)")
         rows = [
-            (str(each.id), each.side, each.player, str(each.number), format_moment(each.at))
+            (
+                str(each.id),
+                each.side,
+                each.agent,
+                str(each.number),
+                format_moment(each.submitted_at),
+            )
             for each in found
         ]
         say(Table(heads, rows, right=("SUBMISSION", "NUMBER"), drop=("NUMBER", heads[-1])))
@@ -100,8 +112,8 @@ def submission(
     """Show what was submitted: to the agent that sent it, and to organisers."""
     import msgspec
 
-    with open_desk(db, server) as desk:
-        kept = desk.versus.read_submission(challenge, submission)
+    with open_resources(db, server) as tally:
+        kept = tally.versus.get(challenge, submission)
     files = kept.list_files()
     if output is not None:
         keep_files(output, files, one=kept.format != "files")
@@ -115,8 +127,8 @@ def submission(
 def _describe(kept: KeptSideSubmission) -> Iterator[str | Table]:
     late = "" if kept.active else ", which a newer one has replaced"
     yield (
-        f"Submission {kept.number} of {kept.player} for {kept.side} at {kept.challenge},"
-        f" {format_moment(kept.at)} UTC{late}"
+        f"Submission {kept.number} of {kept.agent} for {kept.side} at {kept.challenge},"
+        f" {format_moment(kept.submitted_at)} UTC{late}"
     )
     if not kept.verdicts:
         yield "it has met nobody yet"
@@ -147,16 +159,14 @@ def settle(  # noqa: PLR0913, PLR0917 (as above)
     as_json: JsonOption = False,
 ) -> None:
     """Judge what was left without a verdict."""
-    from tallymark.desk.judging import JudgedHere
-
-    how = JudgedHere(insecure_local=insecure_local, judge_model=judge_model)
-    with open_desk(db, server) as desk:
-        judged, failed = desk.versus.settle(challenge, again=again, how=how)
+    how = partial(open_resources, insecure_local=insecure_local, judge_model=judge_model)
+    with how(db, server) as tally:
+        done = tally.versus.settle(challenge, again)
     if as_json:
         import msgspec
 
-        print_json({"judged": judged} | ({"failed": msgspec.to_builtins(failed)} if failed else {}))
+        print_json(msgspec.to_builtins(done))
         return
-    say(f"{judged} judged")
-    for each in failed:
+    say(f"{done.judged} judged")
+    for each in done.failed:
         say(f"  {each.red} against {each.blue}, {each.category}: {each.error}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tallymark.cli.app_session import Db, InsecureLocal
+from tallymark.installation import require_server
 from tallymark.text import say
 
 _HOST = "127.0.0.1"
@@ -24,6 +25,7 @@ def view(
     insecure_local: InsecureLocal = False,
 ) -> None:
     """Show your own runs, boards and agents as pages in a browser."""
+    require_server("tally view")
     import os
 
     from tallymark.server import serve
@@ -35,7 +37,7 @@ def view(
 
     def tell(listening: int) -> None:
         address = f"http://localhost:{listening}/"
-        say(f"Pages of {service.app.store.shown} at {address}", "Ctrl-C ends it.")
+        say(f"Pages of {service.app.database} at {address}", "Ctrl-C ends it.")
         if open_:
             import webbrowser
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def worker(
     db: Db = None,
     count: Annotated[
-        int, typer.Option("--count", min=1, max=1000, help="Jobs at the same time.")
+        int,
+        typer.Option("--count", min=1, max=1000, help="Scorings, and as many long jobs, at once."),
     ] = 2,
     kinds: Annotated[
         list[str] | None,
@@ -56,11 +57,11 @@ def worker(
         workers = Workers(app, count, kinds or tuple(KINDS))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
-        say(f"{format_count(count, 'worker')} for {app.store.shown}; Ctrl-C ends them", err=True)
+        say(f"{format_count(count, 'worker')} for {app.database}; Ctrl-C ends them", err=True)
         with workers:
             if once:
                 workers.wait_until_idle(told)
             else:
                 told.wait()
-            app.store.end_soon()
+            app.end_soon()
             say("ending: what does not end soon goes back to the queue", err=True)

@@ -2,18 +2,29 @@
 # ruff: noqa: I001
 import collections.abc
 import msgspec
+import tallymark.challenges.attempt
 import tallymark.challenges.challenge
 import tallymark.challenges.challenge_report
+import tallymark.challenges.kept_submission
 import tallymark.challenges.tracks
+import tallymark.challenges.versus.pairings
+import tallymark.challenges.versus.standings
 import tallymark.runs.record
 import tallymark.runs.reviews
+import tallymark.service.agents
+import tallymark.service.attempts
 import tallymark.service.audit
+import tallymark.service.boards
 import tallymark.service.challenges
 import tallymark.service.cursors
+import tallymark.service.exports
 import tallymark.service.formulas
 import tallymark.service.jobs
+import tallymark.service.json_lines
 import tallymark.service.keys
 import tallymark.service.operations
+import tallymark.service.ratings
+import tallymark.service.reports
 import tallymark.service.reviews
 import tallymark.service.rule_definitions
 import tallymark.service.rules
@@ -22,16 +33,9 @@ import tallymark.service.server_limits
 import tallymark.service.template_values
 import tallymark.service.traces
 import tallymark.service.tracks
+import tallymark.service.versus
 import tallymark.service.visibility
 import tallymark.service.webhooks
-import tallymark.store.accounts.invitations
-import tallymark.store.accounts.keys
-import tallymark.store.accounts.tenants
-import tallymark.store.contests.audit_log
-import tallymark.store.jobs.jobs
-import tallymark.store.traces.trace_settings
-import tallymark.store.webhooks.deliveries
-import tallymark.store.webhooks.webhooks
 import typing
 
 class AsyncAccounts:
@@ -39,6 +43,134 @@ class AsyncAccounts:
     async def register(
         self, agent: tallymark.service.keys.Handle, owner: tallymark.service.keys.Owner | None = ...
     ) -> tallymark.service.keys.NewKey: ...
+
+class AsyncAgents:
+    async def list(
+        self,
+        owner: tallymark.service.keys.Owner | None = ...,
+        named: typing.Annotated[
+            bool, msgspec.Meta(description="Only those shown by another name than their handle.")
+        ] = ...,
+        handle: tallymark.service.agents.Handles = ...,
+        text: tallymark.service.agents.Text | None = ...,
+        disqualified: bool | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.agents.Agent]: ...
+    async def get(
+        self, handle: tallymark.service.agents.Handle, live: tallymark.service.visibility.Live = ...
+    ) -> tallymark.service.agents.Agent: ...
+    async def change(
+        self,
+        handle: tallymark.service.agents.Handle,
+        name: typing.Annotated[
+            str, msgspec.Meta(min_length=1, max_length=200, description="As boards show it.")
+        ]
+        | None = ...,
+        owner: typing.Annotated[
+            tallymark.service.keys.Owner | msgspec.UnsetType | None,
+            msgspec.Meta(description="Null: no owner."),
+        ] = ...,
+    ) -> tallymark.service.agents.Agent: ...
+    async def disqualify(
+        self, handle: tallymark.service.agents.Handle, reason: tallymark.service.agents.Reason
+    ) -> tallymark.service.agents.Agent: ...
+    async def reinstate(
+        self, handle: tallymark.service.agents.Handle, reason: tallymark.service.agents.Reason
+    ) -> tallymark.service.agents.Agent: ...
+    async def rivals(
+        self,
+        handle: tallymark.service.agents.Handle,
+        live: tallymark.service.visibility.Live = ...,
+        limit: typing.Annotated[int, msgspec.Meta(ge=1, le=100)] = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.agents.Rival]: ...
+    async def compare(
+        self,
+        handle: tallymark.service.agents.Handle,
+        other: tallymark.service.agents.Handle,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.agents.HeadToHead: ...
+
+class AsyncAttempts:
+    async def enter(
+        self,
+        challenge: tallymark.service.attempts.Name,
+        agent: tallymark.service.attempts.Handle | None = ...,
+        memoryless: typing.Annotated[
+            bool, msgspec.Meta(description="The agent keeps nothing of earlier attempts.")
+        ] = ...,
+        attempt: typing.Annotated[
+            tallymark.service.attempts.AttemptId,
+            msgspec.Meta(description="Only this open attempt, once more: none is begun."),
+        ]
+        | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> tallymark.service.attempts.EnteredAttempt: ...
+    async def list(
+        self,
+        challenge: tallymark.service.attempts.Name,
+        agent: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
+        state: tallymark.challenges.attempt.State | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.attempts.AttemptRecord]: ...
+    async def get(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.attempts.AttemptDetails: ...
+    async def token(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        agent: tallymark.service.attempts.Handle | None = ...,
+    ) -> tallymark.service.attempts.AttemptToken: ...
+    async def form(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        agent: tallymark.service.attempts.Handle | None = ...,
+    ) -> tallymark.service.attempts.AnswerForm: ...
+    async def submit(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        answer: tallymark.service.attempts.Answer,
+        metadata: tallymark.service.attempts.Claims = ...,
+        trajectory: tallymark.service.attempts.Trajectory = ...,
+        agent: tallymark.service.attempts.Handle | None = ...,
+        wait: typing.Annotated[
+            bool,
+            msgspec.Meta(description="False: do not wait up to 30 s for a score that takes long."),
+        ] = ...,
+        idempotency_key: str | None = ...,
+    ) -> tallymark.service.attempts.SubmittedAttempt: ...
+    async def check(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        answer: tallymark.service.attempts.Answer,
+        metadata: tallymark.service.attempts.Claims = ...,
+        trajectory: tallymark.service.attempts.Trajectory = ...,
+        agent: tallymark.service.attempts.Handle | None = ...,
+    ) -> tallymark.service.attempts.CheckedAnswer: ...
+    async def submission(
+        self, attempt: tallymark.service.attempts.AttemptId
+    ) -> tallymark.challenges.kept_submission.KeptSubmission: ...
+    async def withdraw(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        agent: tallymark.service.attempts.Handle | None = ...,
+        reason: tallymark.service.attempts.Reason | None = ...,
+    ) -> tallymark.service.attempts.AttemptRecord: ...
+    async def void(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        reason: tallymark.service.attempts.Reason,
+    ) -> tallymark.service.attempts.AttemptRecord: ...
+    async def unvoid(
+        self,
+        attempt: tallymark.service.attempts.AttemptId,
+        reason: tallymark.service.attempts.Reason,
+    ) -> tallymark.service.attempts.AttemptRecord: ...
 
 class AsyncAudit:
     async def list(
@@ -51,7 +183,37 @@ class AsyncAudit:
         until: tallymark.service.audit.Moment | None = ...,
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.contests.audit_log.LogEntry]: ...
+    ) -> tallymark.service.operations.Page[tallymark.service.audit.LogEntry]: ...
+
+class AsyncBoards:
+    async def get(
+        self,
+        name: tallymark.service.boards.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        around: tallymark.service.boards.Around | None = ...,
+        each: tallymark.service.boards.Neighbours = ...,
+        side: tallymark.service.boards.Side | None = ...,
+        text: tallymark.service.boards.Text | None = ...,
+        details: tallymark.service.boards.Details = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.boards.Board: ...
+    async def what_if(
+        self,
+        name: tallymark.service.boards.Name,
+        formula: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = ...,
+        weights: dict[str, float] | None = ...,
+        config: dict[str, typing.Any] | None = ...,
+        around: tallymark.service.boards.Around | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.boards.WhatIfBoard: ...
+    async def history(
+        self, name: tallymark.service.boards.Name, live: tallymark.service.visibility.Live = ...
+    ) -> tallymark.service.boards.BoardHistory: ...
+    def events(
+        self, name: tallymark.service.boards.Name, after: int | None = ...
+    ) -> collections.abc.AsyncIterator[tallymark.service.operations.Event]: ...
 
 class AsyncChallenges:
     async def publish(
@@ -129,6 +291,13 @@ class AsyncChallenges:
         based_on: tallymark.service.challenges.BasedOn | None = ...,
         queue: tallymark.service.challenges.Queue = ...,
     ) -> tallymark.service.challenges.Rescored: ...
+    async def waiting(
+        self,
+        challenge: tallymark.service.challenges.Name | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.challenges.WaitingAttempts: ...
+    async def count_attempts(self, name: tallymark.service.challenges.Name) -> int: ...
     async def pauses(
         self,
         challenge: tallymark.service.challenges.Name | None = ...,
@@ -140,6 +309,16 @@ class AsyncChallenges:
         name: tallymark.service.challenges.Name,
         agent: tallymark.service.challenges.Handle | None = ...,
     ) -> tallymark.service.challenges.Resumed: ...
+
+class AsyncExports:
+    def rows(
+        self,
+        kind: tallymark.service.exports.ExportKind,
+        run: str | None = ...,
+        challenge: str | None = ...,
+        filter: str = ...,
+        live: bool | None = ...,
+    ) -> collections.abc.AsyncIterator[dict[str, typing.Any]]: ...
 
 class AsyncFormulas:
     async def check(
@@ -158,7 +337,7 @@ class AsyncInvitations:
         self,
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.accounts.invitations.Invitation]: ...
+    ) -> tallymark.service.operations.Page[tallymark.service.keys.Invitation]: ...
     async def add(
         self,
         role: tallymark.service.keys.KeyRole = ...,
@@ -171,7 +350,7 @@ class AsyncInvitations:
     ) -> tallymark.service.keys.NewInvitation: ...
     async def revoke(
         self, invitation: tallymark.service.keys.Id
-    ) -> tallymark.store.accounts.invitations.Invitation: ...
+    ) -> tallymark.service.keys.Invitation: ...
     async def accept(
         self,
         code: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=200)],
@@ -183,7 +362,7 @@ class AsyncInvitations:
 class AsyncJobs:
     async def list(
         self,
-        state: tallymark.store.jobs.jobs.JobState | None = ...,
+        state: tallymark.service.jobs.JobState | None = ...,
         kind: typing.Annotated[str, msgspec.Meta(max_length=40)] | None = ...,
         subject: typing.Annotated[str, msgspec.Meta(max_length=1000)] | None = ...,
         limit: tallymark.service.cursors.Limit = ...,
@@ -200,7 +379,7 @@ class AsyncKeys:
         agent: tallymark.service.keys.Handle | None = ...,
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.accounts.keys.Key]: ...
+    ) -> tallymark.service.operations.Page[tallymark.service.keys.Key]: ...
     async def add(
         self,
         name: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=100, examples=["ci"])],
@@ -218,10 +397,55 @@ class AsyncKeys:
         ]
         | None = ...,
     ) -> tallymark.service.keys.NewKey: ...
-    async def revoke(self, key: tallymark.service.keys.Id) -> tallymark.store.accounts.keys.Key: ...
+    async def revoke(self, key: tallymark.service.keys.Id) -> tallymark.service.keys.Key: ...
 
 class AsyncLimits:
     async def get(self) -> tallymark.service.server_limits.ServerLimits: ...
+
+class AsyncRatings:
+    async def list(
+        self,
+        k: tallymark.service.ratings.K = ...,
+        sort: tallymark.service.ratings.Sort = ...,
+        live: tallymark.service.visibility.Live = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.ratings.RatingPage: ...
+    async def challenges(
+        self,
+        live: tallymark.service.visibility.Live = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.service.ratings.Difficulty]: ...
+    async def get(
+        self,
+        agent: tallymark.service.ratings.Handle,
+        k: tallymark.service.ratings.K = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.ratings.RatingDetails: ...
+
+class AsyncReports:
+    async def send(
+        self,
+        name: str,
+        agent: typing.Annotated[str, msgspec.Meta(min_length=1, max_length=200)],
+        metrics: typing.Annotated[
+            dict[str, typing.Any],
+            msgspec.Meta(
+                description="Numbers and truth values: `succeeded`, `tokens_total`, `elapsed_ms`, `rating`, `created_at` (milliseconds since 1970), `cost`, `calls`, and those that the challenge declares.",
+                examples=[{"succeeded": True, "tokens_total": 1200}],
+            ),
+        ],
+        key: tallymark.service.reports.Key | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> tallymark.service.attempts.SubmittedAttempt: ...
+    async def send_many(
+        self,
+        name: str,
+        lines: tallymark.service.json_lines.Lines,
+        atomic: typing.Annotated[bool, msgspec.Meta(description="All lines or none.")] = ...,
+        idempotency_key: str | None = ...,
+    ) -> tallymark.service.reports.ReportedLines: ...
 
 class AsyncRules:
     async def add(
@@ -471,10 +695,8 @@ class AsyncTenants:
         self,
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.accounts.tenants.Tenant]: ...
-    async def get(
-        self, name: tallymark.service.keys.Id
-    ) -> tallymark.store.accounts.tenants.Tenant: ...
+    ) -> tallymark.service.operations.Page[tallymark.service.keys.Tenant]: ...
+    async def get(self, name: tallymark.service.keys.Id) -> tallymark.service.keys.Tenant: ...
     async def add(
         self,
         name: tallymark.service.keys.Id,
@@ -482,7 +704,7 @@ class AsyncTenants:
     ) -> tallymark.service.keys.NewKey: ...
     async def change(
         self, name: tallymark.service.keys.Id, settings: tallymark.service.keys.Settings
-    ) -> tallymark.store.accounts.tenants.Tenant: ...
+    ) -> tallymark.service.keys.Tenant: ...
 
 class AsyncTraces:
     async def list(
@@ -491,7 +713,9 @@ class AsyncTraces:
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.traces.TracePage: ...
-    async def load(self, lines: bytes) -> tallymark.service.traces.LoadedTraces: ...
+    async def load(
+        self, lines: tallymark.service.json_lines.Lines
+    ) -> tallymark.service.traces.LoadedTraces: ...
     async def sums(
         self,
         filter: tallymark.service.traces.Filter = ...,
@@ -524,7 +748,7 @@ class AsyncTraces:
     ) -> tallymark.service.operations.Page[tallymark.service.traces.WorstTrace]: ...
     async def choices(self) -> tallymark.service.traces.TraceChoices: ...
     async def session(self, name: str) -> tallymark.service.traces.TraceSession: ...
-    async def settings(self) -> tallymark.store.traces.trace_settings.TraceSettings: ...
+    async def settings(self) -> tallymark.service.traces.TraceSettings: ...
     async def change_settings(
         self,
         quiet_s: typing.Annotated[float, msgspec.Meta(ge=0.1, le=86400)]
@@ -538,7 +762,7 @@ class AsyncTraces:
         | None = ...,
         redact_attributes: tallymark.service.traces.AttributeNames | msgspec.UnsetType | None = ...,
         redact_patterns: tallymark.service.traces.Patterns | msgspec.UnsetType | None = ...,
-    ) -> tallymark.store.traces.trace_settings.TraceSettings: ...
+    ) -> tallymark.service.traces.TraceSettings: ...
     async def make_suite(
         self,
         filter: tallymark.service.traces.Filter = ...,
@@ -589,6 +813,7 @@ class AsyncTracks:
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
         around: tallymark.service.tracks.Around | None = ...,
+        each: tallymark.service.tracks.Neighbours = ...,
         live: tallymark.service.visibility.Live = ...,
     ) -> tallymark.service.tracks.TrackBoard: ...
     async def suppose_board(
@@ -601,8 +826,43 @@ class AsyncTracks:
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
         around: tallymark.service.tracks.Around | None = ...,
+        each: tallymark.service.tracks.Neighbours = ...,
         live: tallymark.service.visibility.Live = ...,
     ) -> tallymark.service.tracks.TrackBoard: ...
+
+class AsyncVersus:
+    async def submit(
+        self,
+        name: tallymark.service.versus.Name,
+        side: tallymark.service.versus.Side,
+        answer: tallymark.service.versus.Answer,
+        agent: tallymark.service.versus.Handle | None = ...,
+    ) -> tallymark.service.versus.JudgedSubmission: ...
+    async def settle(
+        self,
+        name: tallymark.service.versus.Name,
+        again: typing.Annotated[
+            bool, msgspec.Meta(description="Also what a judge tried and failed to judge.")
+        ] = ...,
+    ) -> tallymark.service.versus.SettledSides: ...
+    async def list(
+        self,
+        name: tallymark.service.versus.Name,
+        agent: tallymark.service.versus.Handle | None = ...,
+        side: tallymark.service.versus.Side | None = ...,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.versus.pairings.SideSubmission]: ...
+    async def get(
+        self, name: tallymark.service.versus.Name, submission: int
+    ) -> tallymark.challenges.kept_submission.KeptSideSubmission: ...
+    async def tallies(
+        self,
+        name: tallymark.service.versus.Name,
+        limit: tallymark.service.cursors.Limit = ...,
+        cursor: tallymark.service.cursors.Cursor | None = ...,
+        live: tallymark.service.visibility.Live = ...,
+    ) -> tallymark.service.operations.Page[tallymark.challenges.versus.standings.VersusTally]: ...
 
 class AsyncWebhooks:
     async def add(
@@ -616,33 +876,33 @@ class AsyncWebhooks:
         self,
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.webhooks.Webhook]: ...
+    ) -> tallymark.service.operations.Page[tallymark.service.webhooks.Webhook]: ...
     async def get(
         self, webhook: tallymark.service.webhooks.Id
-    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    ) -> tallymark.service.webhooks.Webhook: ...
     async def pause(
         self, webhook: tallymark.service.webhooks.Id
-    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    ) -> tallymark.service.webhooks.Webhook: ...
     async def resume(
         self, webhook: tallymark.service.webhooks.Id
-    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    ) -> tallymark.service.webhooks.Webhook: ...
     async def rotate(
         self, webhook: tallymark.service.webhooks.Id
     ) -> tallymark.service.webhooks.NewWebhook: ...
     async def remove(
         self, webhook: tallymark.service.webhooks.Id
-    ) -> tallymark.store.webhooks.webhooks.Webhook: ...
+    ) -> tallymark.service.webhooks.Webhook: ...
     async def ping(self, webhook: tallymark.service.webhooks.Id) -> int: ...
     async def deliveries(
         self,
         webhook: tallymark.service.webhooks.Id,
-        state: tallymark.store.webhooks.deliveries.DeliveryState | None = ...,
+        state: tallymark.service.webhooks.DeliveryState | None = ...,
         limit: tallymark.service.cursors.Limit = ...,
         cursor: tallymark.service.cursors.Cursor | None = ...,
-    ) -> tallymark.service.operations.Page[tallymark.store.webhooks.deliveries.Delivery]: ...
+    ) -> tallymark.service.operations.Page[tallymark.service.webhooks.Delivery]: ...
     async def replay(
         self, webhook: tallymark.service.webhooks.Id, delivery: tallymark.service.webhooks.Id
-    ) -> tallymark.store.webhooks.deliveries.Delivery: ...
+    ) -> tallymark.service.webhooks.Delivery: ...
     async def report_failed_gate(
         self, run: tallymark.service.webhooks.Id, failures: tallymark.service.webhooks.Failures
     ) -> int: ...

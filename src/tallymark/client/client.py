@@ -5,28 +5,30 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Self, Unpack
 
-from tallymark.client.aio.challenges import AsyncChallenges as AsyncPlay
 from tallymark.client.aio.client import AsyncClient as AsyncBase
 from tallymark.client.aio.sender import AsyncSender
-from tallymark.client.sync.challenges import Challenges as Play
 from tallymark.client.sync.client import Client as Base
 from tallymark.client.sync.sender import Sender
-from tallymark.service.challenges import Challenges
 from tallymark.service.resources import RESOURCES, Resources, load_resource
 
 if TYPE_CHECKING:
     import httpx2
 
-    from tallymark.client.aio.connection import AsyncConnection
     from tallymark.client.async_resources import (
         AsyncAccounts,
+        AsyncAgents,
+        AsyncAttempts,
         AsyncAudit,
+        AsyncBoards,
         AsyncChallenges,
+        AsyncExports,
         AsyncFormulas,
         AsyncInvitations,
         AsyncJobs,
         AsyncKeys,
         AsyncLimits,
+        AsyncRatings,
+        AsyncReports,
         AsyncRules,
         AsyncRuns,
         AsyncScores,
@@ -34,30 +36,10 @@ if TYPE_CHECKING:
         AsyncTenants,
         AsyncTraces,
         AsyncTracks,
+        AsyncVersus,
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
-    from tallymark.client.sync.connection import Connection
-
-
-class _Challenges(Challenges, Play):
-    """Operations on challenges, beside boards and attempts, which are not operations yet."""
-
-    def __init__(self, sender: Sender, connection: Connection) -> None:
-        Challenges.__init__(self, sender)
-        Play.__init__(self, connection)
-
-
-if TYPE_CHECKING:
-
-    class _AsyncChallenges(AsyncChallenges, AsyncPlay): ...
-
-else:
-
-    class _AsyncChallenges(Challenges, AsyncPlay):
-        def __init__(self, sender: AsyncSender, connection: AsyncConnection) -> None:
-            Challenges.__init__(self, sender)
-            AsyncPlay.__init__(self, connection)
 
 
 class Client(Base, Resources):
@@ -67,8 +49,6 @@ class Client(Base, Resources):
         for rule in client.rules.list():
             print(rule.name, rule.counts.scored)
     """
-
-    challenges: _Challenges
 
     def __init__(
         self,
@@ -92,13 +72,19 @@ class AsyncClient(AsyncBase):
     """The same for an event loop: its methods are awaited."""
 
     accounts: AsyncAccounts
+    agents: AsyncAgents
+    attempts: AsyncAttempts
     audit: AsyncAudit
+    boards: AsyncBoards
+    exports: AsyncExports
     formulas: AsyncFormulas
     invitations: AsyncInvitations
     jobs: AsyncJobs
-    challenges: _AsyncChallenges
+    challenges: AsyncChallenges
     keys: AsyncKeys
     limits: AsyncLimits
+    ratings: AsyncRatings
+    reports: AsyncReports
     rules: AsyncRules
     runs: AsyncRuns
     scores: AsyncScores
@@ -106,6 +92,7 @@ class AsyncClient(AsyncBase):
     tenants: AsyncTenants
     traces: AsyncTraces
     tracks: AsyncTracks
+    versus: AsyncVersus
     webhooks: AsyncWebhooks
 
     def __init__(
@@ -130,10 +117,8 @@ def _attach_blocking(client: Client, sender: Sender) -> None:
     for name in RESOURCES:  # those of a client that this one is a copy of
         client.__dict__.pop(name, None)
     Resources.__init__(client, sender)
-    client.challenges = _Challenges(sender, client.connection)
 
 
 def _attach(client: AsyncClient, sender: AsyncSender) -> None:
     for name in RESOURCES:
         setattr(client, name, load_resource(name)(sender))
-    client.challenges = _AsyncChallenges(sender, client.connection)  # type: ignore[call-arg,arg-type]

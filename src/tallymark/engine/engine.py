@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from tallymark.errors import TallymarkError, WorkFailed
 from tallymark.text import shorten_line
 
+About = TypeVar("About")
 Block = TypeVar("Block")
 Result = TypeVar("Result")
 Block_contra = TypeVar("Block_contra", contravariant=True)
@@ -37,11 +38,11 @@ class Work(Protocol[Block_contra, Result_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockOutcome(Generic[Result]):
+class BlockOutcome(Generic[About, Result]):
     """What became of a block."""
 
-    number: int
-    """Its place among the blocks, from 0."""
+    about: About
+    """What the caller knows of it."""
     result: Result | None = None
     error: str | None = None
     """Why there is no result, in one sentence."""
@@ -77,10 +78,11 @@ class Engine(ABC):
         """Workers for one kind of work, of which those that still do something end with it."""
 
     def map(
-        self, work: Work[Block, Result], blocks: Iterable[Block], *, ahead: int = 8
-    ) -> Generator[BlockOutcome[Result]]:
+        self, work: Work[Block, Result], blocks: Iterable[tuple[About, Block]], *, ahead: int = 8
+    ) -> Generator[BlockOutcome[About, Result]]:
         """The outcome of every block, as they come; closing the iterator ends the work.
 
+        With a block comes what the caller knows of it, which stays here.
         Blocks are asked for as there is room: none is begun that lies `ahead` blocks for each
         worker behind the oldest that is not done, so results can be sorted in bounded memory.
         """
@@ -95,17 +97,6 @@ class Engine(ABC):
                     outcome = waiting.end(number, end)
                     if outcome is not None:
                         yield outcome
-
-
-def sort_outcomes(found: Iterable[BlockOutcome[Result]]) -> Iterator[BlockOutcome[Result]]:
-    """The same in the order of the blocks."""
-    waiting: dict[int, BlockOutcome[Result]] = {}
-    due = 0
-    for each in found:
-        waiting[each.number] = each
-        while due in waiting:
-            yield waiting.pop(due)
-            due += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,31 +142,31 @@ class Crew(Protocol):
 class _Waiting:
     """Blocks from the first look at them to their end; those that were lost go first."""
 
-    def __init__(self, blocks: Iterator[Any], ahead: int) -> None:
+    def __init__(self, blocks: Iterator[tuple[Any, Any]], ahead: int) -> None:
         self._blocks = blocks
         self._ahead = max(1, ahead)
         self._count = 0
         self._again: deque[int] = deque()
-        self.under_way: dict[int, Any] = {}
-        """By number, in the order in which they were first begun."""
+        self.under_way: dict[int, tuple[Any, Any]] = {}
+        """By number, in the order in which they were first begun: what is known of it, and it."""
         self._losses: dict[int, int] = {}
 
     def take(self) -> tuple[int, Any] | None:
         """The next to be begun; None where there is none by now."""
         if self._again:
             number = self._again.popleft()
-            return number, self.under_way[number]
+            return number, self.under_way[number][1]
         oldest = next(iter(self.under_way), self._count)
         if self._count - oldest >= self._ahead:
             return None
-        for block in self._blocks:
+        for about, block in self._blocks:
             number = self._count
             self._count += 1
-            self.under_way[number] = block
+            self.under_way[number] = about, block
             return number, block
         return None
 
-    def end(self, number: int, end: BlockEnd) -> BlockOutcome[Any] | None:
+    def end(self, number: int, end: BlockEnd) -> BlockOutcome[Any, Any] | None:
         """What is told of a block; None where it is done again."""
         if isinstance(end, BlockLost):
             losses = self._losses[number] = self._losses.get(number, 0) + end.blamed
@@ -184,11 +175,11 @@ class _Waiting:
                 return None
             said = f"{losses} workers died over the same block of work; the last {end.how}"
             end = BlockFailed(said)
-        del self.under_way[number]
+        about, _ = self.under_way.pop(number)
         self._losses.pop(number, None)
         if isinstance(end, BlockFailed):
-            return BlockOutcome(number, error=end.error)
-        return BlockOutcome(number, end.result)
+            return BlockOutcome(about, error=end.error)
+        return BlockOutcome(about, end.result)
 
 
 def describe_error(error: BaseException) -> str:

@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tallymark.errors import FormulaError
-from tallymark.formula import quotients
 from tallymark.formula.functions import FUNCTIONS
-from tallymark.formula.quotients import NOT_FINITE, ZERO, Array
 from tallymark.formula.steps import step
 from tallymark.formula.tree import (
     Call,
@@ -38,13 +36,12 @@ from tallymark.formula.tree import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Array: TypeAlias = "NDArray[np.float64]"
 Operand: TypeAlias = "Array | float"
 
 _FLOAT64 = np.dtype(np.float64)
 BLOCK = 65_536
 """Rows at a time: few enough to stay in the cache, many enough to hide what a block costs."""
-_LONGEST = 16 * BLOCK
-"""The same for a single operation, which keeps nothing of its own in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +74,6 @@ class _Instruction:
     operands: tuple[int, ...]
     guards: tuple[int, ...] = ()
     """The inputs whose infinity could vanish in the result."""
-    late: bool = False
-    """Whether it could only vanish in a 0 of the whole: most blocks have none."""
 
 
 class ColumnProgram:
@@ -103,12 +98,6 @@ class ColumnProgram:
         result = self.compile(tree, self.output)
         if result != self.output:
             self.emit(np.positive, (result,), self.output)
-        match tree:
-            case Product(operands=(Name(name=above), Name(name=below)), operators=("/",)):
-                self.quotient: tuple[str, str] | None = above, below
-            case _:
-                self.quotient = None
-        self.late = [guard for each in self.instructions if each.late for guard in each.guards]
 
     def slot(self, content: Any) -> int:
         self.slots.append(content)
@@ -125,7 +114,7 @@ class ColumnProgram:
             case Negative(operand=operand):
                 self.emit(np.negative, (self.compile(operand, target),), target)
             case Sum() | Product():
-                self.chain(node.operands, node.operators, target, whole=node is self.tree)
+                self.chain(node.operands, node.operators, target)
             case ValueComparison(operator=operator, left=left, right=right):
                 self.call(operator, (left, right), target)
             case Call(function="min" | "max" as function, arguments=arguments):
@@ -135,26 +124,13 @@ class ColumnProgram:
         self.in_use = mark
         return target
 
-    def chain(
-        self,
-        parts: tuple[Node, ...],
-        operators: tuple[str, ...],
-        target: int,
-        *,
-        whole: bool = False,
-    ) -> None:
+    def chain(self, parts: tuple[Node, ...], operators: tuple[str, ...], target: int) -> None:
         total = self.compile(parts[0], target)
         for operator, part in zip(operators, parts[1:], strict=True):
             operand = self.compile(part, self.borrow())
             self.in_use -= 1
             guards = {"/": (operand,), "min": (total, operand), "max": (total, operand)}
-            # A divisor of the whole is looked at in the end, if nothing takes its slot before.
-            whole_divides = whole and operator == "/"
-            late = whole_divides and (part is parts[-1] or isinstance(part, Name))
-            function = UFUNCS[operator]
-            if whole_divides and part is parts[-1]:
-                function = quotients.divide
-            self.emit(function, (total, operand), target, guards.get(operator, ()), late)
+            self.emit(UFUNCS[operator], (total, operand), target, guards.get(operator, ()))
             total = target
 
     def call(self, function: str, arguments: tuple[Node, ...], target: int) -> None:
@@ -170,12 +146,11 @@ class ColumnProgram:
         inputs: tuple[int, ...],
         output: int,
         guards: tuple[int, ...] = (),
-        late: bool = False,
     ) -> None:
         if output != self.output:
             self.scratch.add(output)
         variable = tuple(slot for slot in guards if not isinstance(self.slots[slot], float))
-        self.instructions.append(_Instruction(function, (*inputs, output), variable, late))
+        self.instructions.append(_Instruction(function, (*inputs, output), variable))
 
     def borrow(self) -> int:
         """A slot, given back when `in_use` falls again."""
@@ -186,53 +161,20 @@ class ColumnProgram:
 
     def evaluate(self, columns: Mapping[str, Any]) -> ColumnResult:
         """The formula's value for each row. A column is any array or sequence, or one number."""
-        if self.quotient is not None and (plain := self.divide_arrays(*self.quotient, columns)):
-            return plain
         given = {name: _check_column(name, columns.get(name)) for name in self.columns}
         rows = _count_rows(given, columns)
-        blocks = range(0, rows, BLOCK if self.scratch else _LONGEST)
-        slots, values = self.make_slots(min(rows, blocks.step)), np.empty(rows)
-        if self.instructions[0].function is quotients.divide:  # which watches over itself
-            self.fill(values, given, blocks, slots)
-        else:
-            # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
-            with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
-                self.fill(values, given, blocks, slots)
-        return ColumnResult(values, self.tree, given)
-
-    def divide_arrays(
-        self, above: str, below: str, columns: Mapping[str, Any]
-    ) -> ColumnResult | None:
-        """One array by another, where nothing has to be looked at: hardly more than the division.
-
-        Between two divisions that go through all of the cache, every step here is read anew from
-        memory, and the general way has ten times as many.
-        """
-        one, two = columns.get(above), columns.get(below)
-        if type(one) is not np.ndarray or type(two) is not np.ndarray:
-            return None
-        if one.dtype is not _FLOAT64 or two.dtype is not _FLOAT64 or one.ndim != 1:
-            return None
-        values = np.empty(len(one), dtype=np.float64)
-        if one.shape != two.shape or quotients.divide(one, two, values):
-            return None
-        return ColumnResult(values, self.tree, {above: one, below: two})
-
-    def fill(
-        self, values: Array, given: Mapping[str, Any], blocks: range, slots: list[Any]
-    ) -> None:
-        """Computes some of the values, block by block."""
-        for start in blocks:
-            out = values[start : min(start + blocks.step, blocks.stop)]
-            inputs = [_cut_block(name, each, start, len(out)) for name, each in given.items()]
-            self.load(slots, inputs, out)
-            try:
-                self.run(slots)
-            except FloatingPointError:
-                if len(out) > BLOCK:  # so that one undefined row makes few others slow
-                    self.fill(values, given, range(start, start + len(out), BLOCK), slots)
-                else:
+        slots, values = self.make_slots(min(rows, BLOCK)), np.empty(rows)
+        # Underflow is no mistake: a result too small for a float is 0, as it is in Python.
+        with np.errstate(divide="raise", over="raise", invalid="raise", under="ignore"):
+            for start in range(0, rows, BLOCK):
+                out = values[start : start + BLOCK]
+                inputs = [_cut_block(name, each, start, len(out)) for name, each in given.items()]
+                self.load(slots, inputs, out)
+                try:
+                    self.run(slots)
+                except FloatingPointError:
                     self.run_carefully(slots, inputs)
+        return ColumnResult(values, self.tree, given)
 
     def make_slots(self, rows: int) -> list[Any]:
         """What is the same for every block of so many rows."""
@@ -252,18 +194,15 @@ class ColumnProgram:
 
     def run(self, slots: list[Any]) -> None:
         """Computes a block; FloatingPointError if any row of it may be undefined."""
-        out, found = slots[self.output], 0
         for each in self.instructions:
-            for guard in () if each.late else each.guards:
+            for guard in each.guards:
                 _expect_finite(slots[guard])
-            found = each.function(*[slots[slot] for slot in each.operands])
-        if self.instructions[-1].function is not quotients.divide:
-            found = quotients.look(out)
-        if found & NOT_FINITE:
+            each.function(*[slots[slot] for slot in each.operands])
+        out = slots[self.output]
+        low, high = np.minimum.reduce(out), np.maximum.reduce(out)
+        if not -math.inf < low <= high < math.inf:
             raise FloatingPointError
-        if found & ZERO:
-            for guard in self.late:
-                _expect_finite(slots[guard])
+        if low <= 0.0 <= high:
             _unsign_zeros(out)
 
     def run_carefully(self, slots: list[Any], inputs: list[Operand]) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tallymark.formula.explanation import Explanation, list_terms
 from tallymark.formula.formula_names import Names
 from tallymark.formula.parser import DEFAULT_LIMITS, FormulaLimits, parse
-from tallymark.formula.row_code import compile_row
 from tallymark.formula.steps import NamedValues, step
 from tallymark.formula.tree import Name, Node, to_text, walk
 
@@ -26,7 +25,6 @@ class Formula:
     text: str
     tree: Node
     declared: Names
-    _evaluated: bool = field(default=False, init=False)
 
     @classmethod
     def parse(
@@ -54,18 +52,8 @@ class Formula:
 
     def evaluate(self, values: NamedValues) -> float | None:
         """The value of one row, None where it is undefined (`reason` then says why)."""
-        # Compiling takes as long as many rows do, so the first is walked: most formulas have only
-        # one. The second compiles, and puts the compiled function in this method's place.
-        if not self._evaluated:
-            self._evaluated = True
-            value = step(self.tree, values).value
-            return None if value is None else value + 0.0  # -0.0 and 0.0 are one
-        # Whoever holds the method from before finds the function there.
-        row = self.__dict__.get("evaluate")
-        if row is None:
-            row = self.__dict__["evaluate"] = compile_row(self.tree)
-        found: float | None = row(values)
-        return found
+        value = step(self.tree, values).value
+        return None if value is None else value + 0.0  # -0.0 and 0.0 are one
 
     def reason(self, values: NamedValues) -> str | None:
         """Why the value of a row is undefined, in words; None when it has one."""
@@ -105,11 +93,3 @@ class Formula:
 
     def __hash__(self) -> int:
         return hash(self.tree)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Not what `evaluate` leaves in `__dict__`: a function compiled here cannot be pickled.
-        return (_rebuild, (self.text, self.tree, list(self.declared.values())))
-
-
-def _rebuild(text: str, tree: Node, declared: list[Any]) -> Formula:
-    return Formula(text, tree, Names(declared))

@@ -1,7 +1,7 @@
 """The meaning of a formula, one node at a time (decision 0002).
 
-This is the definition that the compiled forms (`row_code.py`, `column_code.py`) must agree with,
-and what says in words why a value is undefined. A value is undefined where a name has no finite
+It evaluates single rows, defines what `column_code.py` must agree with, and says in words why a
+value is undefined. A value is undefined where a name has no finite
 value, a division is by zero, a function has no value there, or a result is too large; whatever
 is computed from an undefined value is undefined, except that `if` looks only at the branch that
 it takes.
@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import SupportsFloat
+from typing import NamedTuple, SupportsFloat
 
 from tallymark.errors import Problem
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
@@ -36,8 +35,7 @@ from tallymark.text import format_number
 NamedValues = Mapping[str, float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A node, its value or the reason it has none, and the steps below that were taken."""
 
     node: Node

@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tallymark.documents.agent_json import count_json_values
 from tallymark.errors import Busy, Problem
-from tallymark.http.problems import MEDIA_TYPE, RequestProblem, describe_problem, refuse
+from tallymark.http.problems import MEDIA_TYPE, RequestProblem, refuse
 from tallymark.service.limits import BODIES, SMALL_BODY, VALUES, MemoryBudget, name_owner
-from tallymark.service.server_logs import current_request
-from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
+from tallymark.service.problems import describe_problem
+from tallymark.service.server_logs import begin_request
 from tallymark.watched_work import watch
 
 if sys.version_info >= (3, 14):
@@ -55,6 +55,8 @@ _HEADERS = [
 ]
 
 
+_ENDING = Problem("the server is ending", None, "ask again in some seconds")
+_SOON = [(b"retry-after", b"5")]
 _OF_BODY = (b"content-type", b"content-encoding", b"content-length")
 SLASH = "\ue000"
 """Of no script: it stands for a slash that was sent as %2F."""
@@ -77,12 +79,14 @@ class Envelope:
         memory: MemoryBudget,
         note: Note | None = None,
         hosts: frozenset[str] | None = None,
+        is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app = app
         self._memory = memory
         self._unpacking = CapacityLimiter(_MOST_UNPACKING)
         self._note = note
         self._hosts = hosts
+        self._is_ending = is_ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -92,8 +96,7 @@ class Envelope:
         headers = dict(scope["headers"])
         request_id = _read_id(headers.get(b"x-request-id")) or secrets.token_hex(8)
         scope["tally.request_id"] = request_id
-        current_request.set(request_id)
-        statement_seconds.set(REQUEST_SECONDS)
+        begin_request(request_id)
         if (
             self._hosts is not None
             and headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts
@@ -111,12 +114,12 @@ class Envelope:
             # Whatever can be got can be asked about.
             scope = {**scope, "method": "GET"}
             receive, send = _leave_out_body(receive, send)
-        status = 500
+        status, began_answer = 500, False
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, began_answer
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, began_answer = message["status"], True
                 told = dict(message["headers"])
                 # Pages have stricter ones of their own.
                 ours = [each for each in _HEADERS if each[0] not in told]
@@ -129,7 +132,15 @@ class Envelope:
         scope["tally.body"] = body
         try:
             with watch("request", scope=scope) as work:
-                await self._app(scope, body, answer)
+                try:
+                    await self._app(scope, body, answer)
+                except asyncio.CancelledError:
+                    # What is still served some seconds after SIGTERM is cancelled.
+                    if not self._is_ending():
+                        raise
+                    if not began_answer:
+                        status = 503
+                        await _refuse(send, request_id, status, _ENDING, _SOON)
                 work.outcomes[str(status)] += 1
         finally:
             body.release()
@@ -356,8 +367,14 @@ def _leave_out_body(receive: Receive, send: Send) -> tuple[Receive, Send]:
     return listen, answer
 
 
-async def _refuse(send: Send, request_id: str, status: int, said: Problem) -> None:
+async def _refuse(
+    send: Send,
+    request_id: str,
+    status: int,
+    said: Problem,
+    more: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
     body = msgspec.json.encode(describe_problem(status, [said], request_id))
-    headers: list[Any] = [(b"content-type", MEDIA_TYPE.encode()), *_HEADERS]
+    headers: list[Any] = [(b"content-type", MEDIA_TYPE.encode()), *_HEADERS, *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

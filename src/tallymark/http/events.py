@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tallymark.http.access import find_service
+from tallymark.http.admission import find_service
 from tallymark.http.plain_routes import PlainRoute
 from tallymark.service.callers import PUBLIC, TEAM
-from tallymark.service.live import View
 from tallymark.service.tenant import TenantServices
-from tallymark.service.visibility import find_visible, sees_live
 
 MEDIA_TYPE = "text/event-stream"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -29,20 +27,15 @@ def stream_events(chunks: AsyncIterator[bytes]) -> StreamingResponse:
 
 
 async def listen_to_board(request: Request, services: TenantServices) -> Response:
-    name, caller = request.path_params["name"], request.state.caller
-    service = find_service(request)
-    await service.run_in_thread(caller, find_visible, services, caller, name)
-    view: View = "organiser" if sees_live(caller) else "public"
+    hub, name = find_service(request).live, request.path_params["name"]
     after = find_last_event(request)
-    chunks = await service.live.listen(services.store, name, view, after, caller=caller)
-    return stream_events(chunks)
+    return stream_events(await hub.listen_to_board(services, request.state.caller, name, after))
 
 
 async def listen_to_run(request: Request, services: TenantServices) -> Response:
-    run, caller = request.path_params["run"], request.state.caller
-    hub = find_service(request).live
+    hub, run = find_service(request).live, request.path_params["run"]
     after = find_last_event(request)
-    return stream_events(await hub.listen_to_run(services.store, run, after, caller=caller))
+    return stream_events(await hub.listen_to_run(services, request.state.caller, run, after))
 
 
 def _describe(summary: str, tag: str, name: str) -> dict[str, object]:

@@ -6,27 +6,32 @@ import logging
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tallymark.errors import Problem, WorkFailed
-from tallymark.http.access import find_service
-from tallymark.http.answers import answer
+from tallymark.errors import NotAllowed, Problem, WorkFailed
+from tallymark.http.admission import find_service
 from tallymark.http.problems import MEDIA_TYPE, answer_error
+from tallymark.left_behind import call_in_thread
+from tallymark.service.keys import is_operator
+from tallymark.service.service import Service
+from tallymark.service.settings import METRICS_VARIABLE
+from tallymark.service.sign_in import find_caller
 
 _log = logging.getLogger(__name__)
+_FORWARDED = frozenset({"x-forwarded-for", "forwarded", "x-real-ip", "via"})
 _PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8"
 
 
 async def is_alive(_: Request) -> Response:
-    return answer({"status": "ok"})
+    return JSONResponse({"status": "ok"})
 
 
 async def is_ready(request: Request) -> Response:
     parts = await find_service(request).readiness.find_parts()
     failed = [each for each in parts if each.fails]
     if not failed:
-        return answer({"status": "ready", **{each.name: each.state for each in parts}})
+        return JSONResponse({"status": "ready", **{each.name: each.state for each in parts}})
     # The details name paths and addresses, which are not for everybody who reaches this.
     for each in failed:
         _log.error("not ready: %s: %s; %s", each.name, each.state, each.detail)
@@ -34,8 +39,25 @@ async def is_ready(request: Request) -> Response:
     return await answer_error(request, WorkFailed(problems))
 
 
-def get_metrics(request: Request) -> Response:
-    return Response(find_service(request).metrics.render(), media_type=_PROMETHEUS)
+async def get_metrics(request: Request) -> Response:
+    """For operators: the numbers show the traffic of all tenants."""
+    service = find_service(request)
+    if not (service.own or _asks_from_known_address(service, request)):
+        caller = await find_caller(service, request)
+        if not is_operator(caller):
+            said = "the metrics show the traffic of all tenants"
+            hint = f"ask from an address that {METRICS_VARIABLE} names, or with an operator's key"
+            raise NotAllowed(said, hint=hint)
+    # In a thread of its own: those of requests may all wait for the database.
+    rendered = await call_in_thread(service.metrics.render)
+    return Response(rendered, media_type=_PROMETHEUS)
+
+
+def _asks_from_known_address(service: Service, request: Request) -> bool:
+    """Not through a proxy that is not trusted: whoever asks it would have its address."""
+    if "tally.through_proxy" not in request.scope and not _FORWARDED.isdisjoint(request.headers):
+        return False
+    return request.client is not None and request.client.host in service.settings.metrics_from
 
 
 ROUTES = [

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Literal
+from importlib.metadata import version
+from typing import Any
 
 import msgspec
 
-from tallymark.http.problems import CODES, MEDIA_TYPE
+from tallymark.http import health
+from tallymark.http.plain_routes import PlainRoute
+from tallymark.http.problems import MEDIA_TYPE
 from tallymark.service.operations import Operation, Resource
+from tallymark.service.problems import Problem
 
 PREFIX = "/api/v1"
 _REFS = "#/components/schemas/{name}"
@@ -45,7 +49,7 @@ _KEY = {
 }
 _ETAG = {"description": "Changes with the answer.", "schema": {"type": "string"}}
 _LOCATION = {
-    "description": "The path of the thing that was made or started.",
+    "description": "The path of the job that was started.",
     "schema": {"type": "string"},
 }
 _REPLAYED = {
@@ -61,42 +65,46 @@ _REFUSAL_HEADERS: dict[int, dict[str, Any]] = {
     429: {"Retry-After": _RETRY_AFTER},
     503: {"Retry-After": _RETRY_AFTER},
 }
-_REFUSALS = {
-    400: "The request cannot be read.",
-    401: "A key is needed.",
-    403: "The key does not allow this.",
-    404: "It does not exist.",
-    409: "It conflicts with an earlier change.",
-    413: "The body is too large.",
-    415: "The body has another media type.",
-    422: "A value is wrong.",
-    429: "Too many requests.",
-    503: "It cannot be done now.",
+_REFUSALS: dict[str, Any] = {
+    str(status): {
+        "description": text,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": _REFS.format(name="Problem")}}},
+        **({"headers": _REFUSAL_HEADERS[status]} if status in _REFUSAL_HEADERS else {}),
+    }
+    for status, text in (
+        (400, "The request cannot be read."),
+        (401, "A key is needed."),
+        (403, "The key does not allow this."),
+        (404, "It does not exist."),
+        (409, "It conflicts with an earlier change."),
+        (413, "The body is too large."),
+        (415, "The body has another media type."),
+        (422, "A value is wrong."),
+        (429, "Too many requests."),
+        (503, "It cannot be done now."),
+    )
 }
 
 
-class ProblemPart(msgspec.Struct):
-    """One mistake: what is wrong, where, and how to fix it."""
-
-    message: str
-    field: str | None
-    line: int | None
-    column: int | None
-    text: str | None
-    length: int
-    hint: str | None
-
-
-class Problem(msgspec.Struct):
-    """Why a request was refused or failed (RFC 9457). `code` is stable, `detail` is for people."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: Literal[(*sorted({*CODES.values(), "busy", "not_ready"}),)]  # type: ignore[valid-type]
-    errors: list[ProblemPart]
-    request_id: str
+def describe_api(
+    resources: Iterable[type[Resource]], plain: Iterable[PlainRoute]
+) -> dict[str, Any]:
+    """Make the OpenAPI document of all routes."""
+    paths, components = describe_operations(resources)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tallymark",
+            "summary": "Scores AI agents by your own idea of good.",
+            "version": version("tallymark"),
+        },
+        "security": [{"key": []}, {}],
+        "paths": paths | describe_plain(plain) | health.PATHS,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
 
 
 def describe_operations(
@@ -117,18 +125,16 @@ def describe_operations(
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFS)
     # Types such as `Page[Rule]` cannot be keys of a dictionary in all versions of Python.
     schema_of = list(zip(types, schemas, strict=True))
-    problem = _find(schema_of, Problem)
-    refusals = {
-        str(status): {
-            "description": text,
-            "content": {MEDIA_TYPE: {"schema": problem}},
-            **({"headers": _REFUSAL_HEADERS[status]} if status in _REFUSAL_HEADERS else {}),
-        }
-        for status, text in _REFUSALS.items()
-    }
     paths: dict[str, Any] = {}
     for kind, each in made:
         parameters = components.pop(each.parameters.__name__)
+        listed = _list_parameters(parameters, each.path)
+        if each.record is not None and each.method == "GET":
+            listed.append(_FIELDS)
+        if each.etag:
+            listed.append(_IF_NONE_MATCH)
+        if each.changes:
+            listed += [_VALIDATE_ONLY, _KEY]
         text = inspect.getdoc(each.run) or ""
         entry: dict[str, Any] = {
             "operationId": each.name,
@@ -136,12 +142,12 @@ def describe_operations(
             "summary": text.partition("\n")[0],
             "description": text,
             "x-roles": sorted(each.may),
-            "parameters": _list_parameters(each, parameters),
-            "responses": {**_describe_answers(each, _find(schema_of, each.answer)), **refusals},
+            "parameters": listed,
+            "responses": {**_describe_answers(each, _find(schema_of, each.answer)), **_REFUSALS},
         }
         if each.body is bytes:
-            content: dict[str, Any] = {"application/octet-stream": {}}
-            entry["requestBody"] = {"required": True, "content": content}
+            # No lines are lines too; operations refuse other empty bodies in words of their own.
+            entry["requestBody"] = {"required": False, "content": {each.media_type: {}}}
         elif each.body is not None:
             schema = _find(schema_of, each.body)
             needed = components.get(schema.get("$ref", "").rpartition("/")[2], {}).get("required")
@@ -151,20 +157,62 @@ def describe_operations(
             }
         entries = paths.setdefault(PREFIX + each.path, {})
         known = entries.setdefault(each.method.lower(), entry)
-        if known is not entry:  # the same with another body
-            known["requestBody"]["content"] |= entry["requestBody"]["content"]
+        if known is not entry:
+            _add_alternative(known, entry)
     return paths, components
+
+
+def _add_alternative(known: dict[str, Any], other: dict[str, Any]) -> None:
+    """Describe an operation that takes another body at the same address."""
+    known["description"] += f"\n\n{other['description']}"
+    known["requestBody"]["content"] |= other["requestBody"]["content"]
+    names = {each["name"] for each in known["parameters"]}
+    known["parameters"] += [each for each in other["parameters"] if each["name"] not in names]
+    for status, answer in other["responses"].items():
+        there = known["responses"].setdefault(status, answer)
+        if there is answer or there == answer:
+            continue
+        kinds = answer["content"].keys() & there["content"].keys()
+        either = {
+            kind: {
+                "schema": {"anyOf": [each["content"][kind]["schema"] for each in (there, answer)]}
+            }
+            for kind in kinds
+        }
+        known["responses"][status] = {
+            **there,
+            "content": there["content"] | answer["content"] | either,
+        }
 
 
 def _find(schema_of: list[tuple[Any, dict[str, Any]]], kind: Any) -> dict[str, Any]:
     return next(schema for each, schema in schema_of if each is kind)
 
 
-def _list_parameters(made: Operation, struct: dict[str, Any]) -> list[dict[str, Any]]:
+def describe_plain(routes: Iterable[PlainRoute]) -> dict[str, Any]:
+    """Make the paths of routes that are written by hand."""
+    paths: dict[str, Any] = {}
+    for each in routes:
+        entry: dict[str, Any] = {
+            "operationId": each.handle.__name__,
+            "description": each.entry["summary"],
+            "x-roles": sorted(each.may),
+            **each.entry,
+        }
+        if each.parameters is not None:
+            (_,), components = msgspec.json.schema_components([each.parameters])
+            entry["parameters"] = _list_parameters(components[each.parameters.__name__], each.path)
+        if "default" not in entry["responses"]:
+            entry["responses"] = entry["responses"] | _REFUSALS
+        paths.setdefault(each.path, {})[each.method.lower()] = entry
+    return paths
+
+
+def _list_parameters(struct: dict[str, Any], path: str) -> list[dict[str, Any]]:
     needed = struct.get("required", ())
     found = []
     for name, schema in struct.get("properties", {}).items():
-        where = "query" if name in made.query else "path"
+        where = "path" if f"{{{name}}}" in path else "query"
         shape = _leave_out_null(schema)
         described = {"description": text} if (text := shape.pop("description", None)) else {}
         found.append(
@@ -176,12 +224,6 @@ def _list_parameters(made: Operation, struct: dict[str, Any]) -> list[dict[str, 
                 "schema": shape,
             }
         )
-    if made.record is not None and made.method == "GET":
-        found.append(_FIELDS)
-    if made.etag is not None:
-        found.append(_IF_NONE_MATCH)
-    if made.changes:
-        found += [_VALIDATE_ONLY, _KEY]
     return found
 
 
@@ -200,7 +242,7 @@ def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]
     if made.record is not None and made.method == "GET":
         schema = {"anyOf": [schema, _PART]}
     headers: dict[str, Any] = {}
-    if made.etag is not None:
+    if made.etag:
         headers["ETag"] = _ETAG
     if made.changes:
         headers["Idempotency-Replayed"] = _REPLAYED
@@ -208,13 +250,15 @@ def _describe_answers(made: Operation, schema: dict[str, Any]) -> dict[str, Any]
         "description": "Done.",
         "content": {"application/json": {"schema": schema}},
     }
-    statuses = {200, 201, 202} if callable(made.status) else {made.status}
+    statuses = {200, 201} if callable(made.status) else {made.status}
+    if made.starts_job:
+        statuses.add(202)
     answers: dict[str, Any] = {}
     for status in sorted(statuses):
-        located = {"Location": _LOCATION} if made.location is not None and status > 200 else {}
+        located = {"Location": _LOCATION} if made.starts_job and status == 202 else {}
         answers[str(status)] = {**answer, "headers": {**headers, **located}}
     if made.changes and 200 not in statuses:
         answers["200"] = {**answer, "description": "With `validate_only`: it would be done."}
-    if made.etag is not None:
+    if made.etag:
         answers["304"] = {"description": "Nothing has changed since.", "headers": {"ETag": _ETAG}}
     return answers

@@ -6,8 +6,8 @@ within its bounds, the idempotency key, a turn among the threads, the operation,
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,28 +16,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tallymark.errors import BadRequest, Place, TallymarkError, WorkFailed, suggest
-from tallymark.http.answers import find_unchanged, make_etag
-from tallymark.http.api_route import admit, check_key
+from tallymark.errors import BadRequest, Place, suggest
+from tallymark.http.admission import admit, check_key
 from tallymark.http.envelope import restore_slashes
-from tallymark.http.problems import RequestProblem, answer_error, refuse
+from tallymark.http.etags import find_unchanged, make_etag
+from tallymark.http.problems import answer_error, refuse
+from tallymark.service.callers import acting
+from tallymark.service.idempotency import KeptAnswer, KeyedRequest
 from tallymark.service.limits import narrow_body
 from tallymark.service.operations import IDEMPOTENCY_KEY, Operation, Resource
-from tallymark.store.accounts.idempotent_answers import KeptAnswer
-from tallymark.store.actors import act_as
-from tallymark.store.rehearsals import rehearse
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller
     from tallymark.service.service import Service
-    from tallymark.service.tenant import TenantServices
 
 PREFIX = "/api/v1"
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True} | dict.fromkeys(
     ("0", "false", "no", "off"), False
 )
 _KEPT_HEADERS = ("content-type", "location", "cache-control")
-_REFUSALS = (TallymarkError, RequestProblem)
 
 
 def make_routes(
@@ -61,11 +58,9 @@ def _make_route(path: str, endpoints: Mapping[tuple[str, bool], _Endpoint]) -> R
     async def answer(request: Request) -> Response:
         packed = _is_packed(request)
         chosen = endpoints.get((request.method, packed)) or endpoints[request.method, not packed]
-        request.scope["route"] = route  # FastAPI names its own routes alone
         return await chosen.answer(request)
 
-    route = Route(path, answer, methods=[method for method, _ in endpoints])
-    return route
+    return Route(path, answer, methods=[method for method, _ in endpoints])
 
 
 def _is_packed(request: Request) -> bool:
@@ -94,7 +89,10 @@ class _Endpoint:
         caller = await admit(request, made.may, made.rate, made.cost)
         services = service.tenant(caller.tenant)
         resource = self._kind(services, caller)
-        if made.find_max_bytes is not None:
+        if isinstance(made.find_max_bytes, int):
+            narrow_body(request.scope, made.find_max_bytes)
+        elif made.find_max_bytes is not None:
+            _check_media_type(request, made)
             find = partial(made.find_max_bytes, resource, **request.path_params)
             narrow_body(request.scope, await service.run_in_thread(caller, find))
         body = await _read_body(request, made) if made.method != "GET" else b""
@@ -104,7 +102,7 @@ class _Endpoint:
         if made.takes_key:
             arguments[IDEMPOTENCY_KEY] = key
         call = _Call(made, resource, arguments, request, dry=dry)
-        with act_as(caller.actor), rehearse(really=dry):
+        with acting(caller, dry=dry):
             if key is None or not made.changes or not made.keeps_answer or dry:
                 if made.is_async:
                     return await call.run_async()
@@ -115,20 +113,20 @@ class _Endpoint:
         """Do it once however often it is sent; the same key for another request is a conflict."""
         request = call.request
         target = f"{request.method} {request.url.path}?{request.url.query}\n"
-        digest = hashlib.sha256(target.encode() + body).hexdigest()
-        once = _Once(self._service.tenant(caller.tenant), caller.asker, key)
+        services = self._service.tenant(caller.tenant)
+        keyed = KeyedRequest(services, caller, key, target.encode() + body)
         run = partial(self._service.run_in_thread, caller)
         if not call.made.is_async:
-            return await run(lambda: once.run(digest, self._service.clock(), call.run))
-        known = await run(once.begin, digest, self._service.clock())
+            return await run(_run_once, keyed, call)
+        known = await run(keyed.begin)
         if known is not None:
-            return known
+            return _replay(known)
         try:
             response = await call.run_async()
         except BaseException as error:
-            await run(once.fail, error, patient=True)
+            await run(keyed.fail, error, patient=True)
             raise
-        await run(once.finish, response, patient=True)
+        await run(keyed.finish, _keep(response), patient=True)
         return response
 
 
@@ -151,11 +149,15 @@ class _Call:
         self._dry = dry
 
     def run(self) -> Response:
-        """Run a blocking operation and encode its result."""
+        """Run a blocking operation and encode its result. One that reads has one transaction."""
+        with self._resource.services.read() if self.made.method == "GET" else nullcontext():
+            return self._run()
+
+    def _run(self) -> Response:
         made = self.made
-        if made.etag is None:
+        if not made.etag:
             return self._respond(made.run(self._resource, **self._arguments), {})
-        state = made.etag(self._resource, **self._arguments)
+        state = made.etag(self._resource, **self._arguments) if callable(made.etag) else None
         tag = None if state is None else make_etag(made.name, self.request.url.query, state)
         if tag is not None and (unchanged := find_unchanged(self.request, tag)) is not None:
             return unchanged
@@ -173,9 +175,8 @@ class _Call:
         status = made.find_status(result)
         if self._dry and status in (201, 202):
             status = 200
-        location = made.location(result) if made.location is not None else None
-        if location is not None and not self._dry:
-            headers["location"] = PREFIX + location
+        if made.starts_job and result.job and not self._dry:
+            headers["location"] = f"{PREFIX}/jobs/{result.job}"
         if result is None:
             return Response(status_code=status, headers=headers)
         content = made.wrap(result)
@@ -192,50 +193,32 @@ class _Call:
         return response
 
 
-class _Once:
-    """One request under an idempotency key."""
+def _run_once(keyed: KeyedRequest, call: _Call) -> Response:
+    known = keyed.begin()
+    if known is not None:
+        return _replay(known)
+    try:
+        response = call.run()
+    except BaseException as error:
+        keyed.fail(error)
+        raise
+    keyed.finish(_keep(response))
+    return response
 
-    def __init__(self, services: TenantServices, caller: str, key: str) -> None:
-        self._answers = services.store.idempotent_answers
-        self._caller = caller
-        self._key = key
 
-    def run(self, digest: str, at: float, work: Callable[[], Response]) -> Response:
-        known = self.begin(digest, at)
-        if known is not None:
-            return known
-        try:
-            response = work()
-        except BaseException as error:
-            self.fail(error)
-            raise
-        self.finish(response)
-        return response
+def _replay(known: KeptAnswer) -> Response:
+    return Response(known.body, known.status, {**known.headers, "idempotency-replayed": "true"})
 
-    def begin(self, digest: str, at: float) -> Response | None:
-        """Claim the key, or return the answer that it has."""
-        known = self._answers.begin(self._caller, self._key, digest, at=at)
-        if known is None:
-            return None
-        return Response(known.body, known.status, {**known.headers, "idempotency-replayed": "true"})
 
-    def fail(self, error: BaseException) -> None:
-        """Free the key after a refusal; after another failure nobody knows what was done."""
-        if isinstance(error, _REFUSALS) and not isinstance(error, WorkFailed):
-            self._answers.forget(self._caller, self._key)
-        else:
-            self._answers.leave(self._caller, self._key)
-
-    def finish(self, response: Response) -> None:
-        """Keep the answer, without what is shown only once."""
-        kept = KeptAnswer(
-            status=response.status_code,
-            headers={
-                name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers
-            },
-            body=bytes(getattr(response, "kept_body", response.body)),
-        )
-        self._answers.finish(self._caller, self._key, kept)
+def _keep(response: Response) -> KeptAnswer:
+    """The answer as it is kept, without what is shown only once."""
+    return KeptAnswer(
+        status=response.status_code,
+        headers={
+            name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers
+        },
+        body=bytes(getattr(response, "kept_body", response.body)),
+    )
 
 
 def _read_flag(request: Request, name: str) -> bool:
@@ -247,13 +230,17 @@ def _read_flag(request: Request, name: str) -> bool:
 
 async def _read_body(request: Request, made: Operation) -> bytes:
     """Read a body of the right media type. The middleware bounds its bytes and values."""
+    _check_media_type(request, made)
+    return await request.body()
+
+
+def _check_media_type(request: Request, made: Operation) -> None:
     kind = _read_media_type(request)
     length = request.headers.get("content-length", "")
     empty = length == "0" or (not length and "transfer-encoding" not in request.headers)
     if not _is_json(kind) and made.body is not bytes and (kind or not empty):
         named = kind or "of no media type that was named"
         raise refuse(415, f"the body is {named}", "send Content-Type: application/json")
-    return await request.body()
 
 
 def _read_media_type(request: Request) -> str:

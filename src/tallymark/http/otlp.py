@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tallymark.errors import TraceError
-from tallymark.http.access import find_service
+from tallymark.http.admission import find_service
 from tallymark.http.plain_routes import PlainRoute
 from tallymark.http.problems import answer_error, refuse
 from tallymark.service.callers import COMPETITORS, REPORTERS

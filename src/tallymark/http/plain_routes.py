@@ -6,18 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tallymark.http.access import find_service
-from tallymark.http.api_route import admit
+from tallymark.http.admission import admit, find_service
 from tallymark.http.envelope import restore_slashes
 from tallymark.http.problems import answer_error
-from tallymark.service.callers import Role
+from tallymark.service.callers import Role, acting
 from tallymark.service.limits import RouteClass
 from tallymark.service.tenant import TenantServices
-from tallymark.store.actors import act_as
 
 Handle: TypeAlias = Callable[[Request, TenantServices], Awaitable[Response]]
 AnswerError: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
@@ -32,6 +31,8 @@ class PlainRoute:
     handle: Handle
     may: frozenset[Role]
     rate: RouteClass = "read"
+    parameters: type[msgspec.Struct] | None = None
+    """Path and query."""
     entry: Mapping[str, Any] = field(default_factory=dict)
     answer_error: AnswerError = answer_error
 
@@ -43,22 +44,9 @@ class PlainRoute:
                 restore_slashes(request.scope)
                 caller = await admit(request, self.may, self.rate)
                 services = find_service(request).tenant(caller.tenant)
-                with act_as(caller.actor):
+                with acting(caller):
                     return await self.handle(request, services)
             except Exception as error:  # noqa: BLE001 (every error has an answer)
                 return await self.answer_error(request, error)
 
         return Route(self.path, answer, methods=[self.method])
-
-
-def describe_plain(routes: list[PlainRoute]) -> dict[str, Any]:
-    """Make the OpenAPI paths of the routes."""
-    paths: dict[str, Any] = {}
-    for each in routes:
-        entry = {
-            "operationId": each.handle.__name__,
-            "description": each.entry["summary"],
-            "x-roles": sorted(each.may),
-        }
-        paths.setdefault(each.path, {})[each.method.lower()] = {**entry, **each.entry}
-    return paths

@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from tallymark.challenges.attempt import Payload
-from tallymark.challenges.attempt_formula import challenge_formula, is_by_rule_of
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.errors import Conflict, TallymarkError
 from tallymark.mcp.results import (
-    Above,
-    AnswerForm,
-    Board,
     ChallengeList,
     Checked,
-    DimensionLead,
     Entered,
     Explained,
-    ListedChallenge,
-    OpenAttempt,
-    OwnAttempt,
     OwnAttempts,
-    Place,
+    ReadChallenge,
+    ShownBoard,
     Submitted,
-    ToldChallenge,
-    ToldDimension,
 )
 from tallymark.mcp.tool_server import Call, make_tool, open_call, read_answer
-from tallymark.service import submissions
-from tallymark.service.callers import COMPETITORS, PUBLIC
-from tallymark.service.rivals import Rival, find_place
-from tallymark.service.visibility import (
-    find_attempt,
-    find_visible,
-    sees_live,
-    sees_words,
-    speak_for,
-    view_challenges,
-    withhold_words,
-)
+from tallymark.service.callers import COMPETITORS, ORGANISERS, PUBLIC
+from tallymark.service.visibility import speak_for
 from tallymark.text import format_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tallymark.challenges.attempt import Attempt
-    from tallymark.challenges.challenge import Challenge
-    from tallymark.store.contests.attempt_rows import StoredAttempt
-    from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.service.attempts import AttemptRecord, SubmittedAttempt
+    from tallymark.service.challenges import Challenge
 
 Ctx = Context[Any, Any]
 ChallengeName = Annotated[
@@ -86,62 +60,48 @@ Key = Annotated[
     ),
 ]
 _MOST = 100
+_LISTED = ("name", "title", "difficulty", "kind", "state", "time_limit_s")
+_OWN = ("id", "challenge", "number", "state", "score", "result", "waiting", "expires_at")
 
 
 def list_challenges(ctx: Ctx) -> ChallengeList:
     """List the challenges that you can compete in. Start here; then call read_challenge."""
     with open_call(ctx, PUBLIC) as call:
         found = [
-            ListedChallenge(
-                challenge=each.challenge.name,
-                title=each.challenge.title,
-                difficulty=each.challenge.difficulty,
-                kind=each.challenge.kind,
-                open=_is_open(each, call.now),
-                time_limit_seconds=each.challenge.time_limit_s,
-            )
-            for each in (view.stored for view in view_challenges(call.services, call.caller))
+            {name: getattr(each, name) for name in _LISTED}
+            for each in call.tally.challenges.list(limit=1000)
         ]
         step = "call read_challenge with the name of one" if found else "there are none yet"
         return ChallengeList(challenges=found, next_step=step)
 
 
-def read_challenge(ctx: Ctx, challenge: ChallengeName, agent: Agent = None) -> ToldChallenge:
+def read_challenge(ctx: Ctx, challenge: ChallengeName, agent: Agent = None) -> ReadChallenge:
     """Read a challenge: its goal, the form of an answer with its JSON Schema, limits, time, the
     dimensions of its score with their weights, and whether you have an open attempt. It costs
     nothing and starts no clock; enter_challenge does.
     """
     with open_call(ctx, PUBLIC) as call:
-        kept = find_visible(call.services, call.caller, challenge)
-        rule, now = kept.challenge, call.now
-        handle = call.caller.agent or (agent if sees_live(call.caller) else None)
-        newest = None if handle is None else _find_newest(call, challenge, handle)
-        running = newest if newest is not None and _is_running(newest, now) else None
-        opened = _is_open(kept, now)
-        return ToldChallenge(
-            challenge=rule.name,
-            title=rule.title,
-            goal=rule.goal,
-            difficulty=rule.difficulty,
-            kind=rule.kind,
-            open=opened,
-            closes_in_seconds=None if rule.closes_at is None else max(0.0, rule.closes_at - now),
-            opens_in_seconds=None if rule.opens_at is None else max(0.0, rule.opens_at - now),
-            time_limit_seconds=rule.time_limit_s,
-            attempts_allowed=rule.attempts,
-            attempts_allowed_a_day=rule.attempts_per_day,
+        rule = call.tally.challenges.get(challenge)
+        handle = call.caller.agent or (agent if call.caller.role in ORGANISERS else None)
+        made = () if handle is None else call.tally.attempts.list(challenge, handle, limit=1).items
+        newest = next(iter(made), None)
+        running = newest if newest is not None and _is_running(newest, call.now) else None
+        weighted = weighted_dimensions(rule.scoring.dimensions) if rule.scoring.dimensions else ()
+        return ReadChallenge(
+            challenge=msgspec.to_builtins(rule),
+            dimensions=[
+                {
+                    "key": each.key,
+                    "label": each.dimension.label,
+                    "description": each.dimension.description,
+                    "weight": float(each.weight),
+                }
+                for each in weighted
+            ],
             attempts_made=None if handle is None else 0 if newest is None else newest.number,
-            rated=rule.match_rule,
-            answer=_tell_form(rule),
-            judged_by=rule.evaluator.type,
-            scored_by=_tell_scoring(rule),
-            formula=rule.scoring.formula,
-            dimensions=list(_list_dimensions(rule)),
-            limits=msgspec.to_builtins(rule.constraints),
-            trajectory=rule.trajectory,
-            board_frozen=kept.is_frozen(now),
-            open_attempt=None if running is None else _tell_running(running, now),
-            next_step=_advise(rule, opened, running),
+            open_attempt=None if running is None else running.id,
+            seconds_left=None if running is None else running.expires_at - call.now,
+            next_step=_advise(rule, running),
         )
 
 
@@ -159,20 +119,13 @@ def enter_challenge(
     Work out the answer, try it with check_answer, then submit_answer before the time is up.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
-        handle = speak_for(call.caller, agent)
-        entry = call.services.competition.enter(
-            challenge, handle, memoryless=memoryless, key=idempotency_key
+        entered = call.tally.attempts.enter(
+            challenge, agent, memoryless=memoryless, idempotency_key=idempotency_key
         )
         return Entered(
-            attempt=entry.attempt.id,
-            agent=handle,
-            goal=entry.challenge.goal,
-            data=dict(entry.data),
-            answer=_tell_form(entry.challenge),
-            token=call.services.store.witness.make_token(entry.attempt.id),
-            seconds_left=_count_left(entry.attempt, call.now),
+            entered=msgspec.to_builtins(entered),
             next_step="work out the answer from the data; call check_answer, then submit_answer,"
-            f" with attempt={entry.attempt.id!r}",
+            f" with attempt={entered.attempt.id!r}",
         )
 
 
@@ -181,25 +134,15 @@ def check_answer(ctx: Ctx, attempt: AttemptId, answer: Answer) -> Checked:
     you may do it as often as you like. It does not tell whether the answer is right.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
-        known = submissions.find_own_attempt(call.services, call.caller, attempt)
-        sent, own = _read_sent(call, known, answer), known.attempt
-        if own.state != "entered":
-            raise Conflict(
-                f"the attempt {attempt} is {own.state}: it takes no answer any more",
-                hint="enter_challenge starts another; explain_score tells of this one",
-            )
-        found = submissions.check_answer(call.services, known, sent, call.now)
-        refused = any(each.severity == "error" for each in found)
-        words = "mend it, and check it again" if refused else "mend it, or call submit_answer so"
+        checked = call.tally.attempts.check(attempt, _read_sent(call, attempt, answer))
+        words = "fix it, and check it again"
+        if checked.acceptable:
+            words = "fix it, or call submit_answer so" if checked.findings else "call submit_answer"
         return Checked(
-            acceptable=not refused,
-            findings=[
-                ": ".join(filter(None, (each.place, each.message)))
-                + (f"; {each.hint}" if each.hint else "")
-                for each in found
-            ],
-            seconds_left=_count_left(own, call.now),
-            next_step=words if found else "call submit_answer",
+            acceptable=checked.acceptable,
+            findings=msgspec.to_builtins(checked.findings),
+            seconds_left=checked.seconds_left,
+            next_step=words,
         )
 
 
@@ -220,33 +163,20 @@ async def submit_answer(
     tells the same. Then explain_score says why it was not more.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
-        services, caller = call.services, call.caller
-
-        def take() -> submissions.TakenSubmission:
-            steps = trajectory if isinstance(trajectory, str | None) else _encode(trajectory)
-            known = submissions.find_own_attempt(services, caller, attempt)
-            sent = _read_sent(call, known, answer)
-            sent = msgspec.structs.replace(sent, metadata=metadata or {}, trajectory=steps)
-            key = idempotency_key
-            return submissions.submit_answer(services, caller, known, sent, key=key)
-
-        done = await call.run(take)
-        done = await submissions.await_score(call.service, caller, done)
-        describe = partial(submissions.describe_submitted, public=True)
-        told = await call.run(describe, services, done, call.now, patient=True)
-        taken = done.attempt
-        scored = taken.state != "submitted"
-        return Submitted(
+        sent = await call.run(_read_sent, call, attempt, answer)
+        done: SubmittedAttempt = await call.tally.attempts.await_operation(
+            "submit",
             attempt=attempt,
-            state=taken.state,
-            score=told["score"],
-            result=told["result"],
-            breakdown=told["score_breakdown"],
-            warnings=list(_list_warnings(told)),
-            rank=told["rank"],
-            rating=told["rating"],
+            answer=sent,
+            metadata=metadata or {},
+            trajectory=trajectory,
+            idempotency_key=idempotency_key,
+        )
+        waits = done.attempt.state == "submitted"
+        return Submitted(
+            submitted=msgspec.to_builtins(done),
             next_step=f"call explain_score with attempt={attempt!r}"
-            + ("" if scored else " in a while: it is still being judged"),
+            + (" in a while: it is still being judged" if waits else ""),
         )
 
 
@@ -262,13 +192,20 @@ def list_my_attempts(
     one. Use it to find an attempt id again.
     """
     with open_call(ctx, COMPETITORS) as call:
-        handle, store = speak_for(call.caller, agent), call.services.store
+        handle = speak_for(call.caller, agent)
         if challenge is None:
-            found = store.figures.newest_attempts(agent=handle, limit=limit, public=False)
+            found = call.tally.attempts.list_own(handle, limit)
         else:
-            found = store.attempts.of(challenge, agent=handle, limit=limit)
-        told = [_tell_own(each, call.now) for each in found]
-        return OwnAttempts(agent=handle, attempts=told)
+            found = call.tally.attempts.list(challenge, handle, limit=limit).items
+        return OwnAttempts(
+            agent=handle,
+            attempts=[{name: getattr(each, name) for name in _OWN} for each in found],
+            seconds_left={
+                each.id: max(0.0, each.expires_at - call.now)
+                for each in found
+                if each.state == "entered"
+            },
+        )
 
 
 def view_board(
@@ -276,32 +213,19 @@ def view_board(
     challenge: ChallengeName,
     agent: Agent = None,
     each: Annotated[int, Field(ge=1, le=50, description="Places on either side.")] = 5,
-) -> Board:
+) -> ShownBoard:
     """See a challenge's board around you: the places above and below, or the first ones if you are
     not on it. Another agent's handle as `agent` shows the places around that one.
     """
     with open_call(ctx, PUBLIC) as call:
-        kept = find_visible(call.services, call.caller, challenge)
-        boards, public = call.services.store.boards, not sees_live(call.caller)
-        wanted = agent or call.caller.agent
-        found = boards.around(challenge, wanted, each=each, public=public) if wanted else []
-        return Board(
-            challenge=challenge,
-            ordered_by=STRATEGIES[kept.challenge.scoring.strategy].heading,
-            agents=boards.size(challenge, public=public),
-            frozen=public and kept.is_frozen(call.now),
-            places=[
-                Place(
-                    rank=one.rank,
-                    agent=one.agent,
-                    value=one.value,
-                    score=one.score,
-                    attempts=one.tries,
-                    you=one.agent == call.caller.agent,
-                )
-                for one in found or boards.top(challenge, limit=2 * each, public=public)
-            ],
-        )
+        known = call.tally.challenges.get(challenge)
+        boards, own = call.tally.boards, call.caller.agent
+        wanted = agent or own
+        found = None if wanted is None else boards.get(challenge, around=wanted, each=each)
+        if found is None or not found.items:
+            found = boards.get(challenge, limit=2 * each)
+        ordered_by = STRATEGIES[known.scoring.strategy].heading
+        return ShownBoard(ordered_by=ordered_by, you=own, board=msgspec.to_builtins(found))
 
 
 def explain_score(ctx: Ctx, attempt: AttemptId) -> Explained:
@@ -310,32 +234,7 @@ def explain_score(ctx: Ctx, attempt: AttemptId) -> Explained:
     better and by how many points. Use it to do better in the next attempt.
     """
     with open_call(ctx, PUBLIC) as call:
-        found = find_attempt(call.services, call.caller, attempt)
-        if not sees_words(call.services, call.caller, found):
-            found = withhold_words(found)
-        store, public = call.services.store, not sees_live(call.caller)
-        rule = store.challenges.find(found.challenge).challenge
-        mine, above = find_place(store, rule, found, public=public)
-        told = found.to_public()
-        metrics = dict(told.get("metrics", {}))
-        return Explained(
-            attempt=found.id,
-            challenge=found.challenge,
-            agent=found.agent,
-            state=found.state,
-            score=told["score"],
-            result=told.get("result"),
-            error=told.get("error") or found.waiting,
-            breakdown=told.get("score_breakdown"),
-            formula=_explain_formula(rule, found),
-            metrics={**metrics, **metrics.pop("more", {})},
-            warnings=list(_list_warnings(told)),
-            trajectory=told.get("trajectory_level", "none"),
-            trajectory_problems=[str(each) for each in told.get("unverified") or ()],
-            rank=None if mine is None else mine.rank,
-            is_best=mine is not None and mine.attempt == found.id,
-            above=None if above is None else _tell_above(above),
-        )
+        return Explained(attempt=msgspec.to_builtins(call.tally.attempts.get(attempt)))
 
 
 TOOLS = (
@@ -350,131 +249,24 @@ TOOLS = (
 )
 
 
-def _is_open(kept: StoredChallenge, at: float) -> bool:
-    opens_at = kept.challenge.opens_at
-    return "closed" not in kept.describe_state(at) and (opens_at is None or at >= opens_at)
-
-
-def _find_newest(call: Call, challenge: str, agent: str) -> Attempt | None:
-    found = call.services.store.attempts.of(challenge, agent=agent, limit=1)
-    return found[0] if found else None
-
-
-def _is_running(attempt: Attempt, now: float) -> bool:
+def _is_running(attempt: AttemptRecord, now: float) -> bool:
     return attempt.state == "entered" and attempt.expires_at > now
 
 
-def _count_left(attempt: Attempt, now: float) -> float:
-    return max(0.0, attempt.expires_at - now)
-
-
-def _tell_running(attempt: Attempt, now: float) -> OpenAttempt:
-    return OpenAttempt(attempt=attempt.id, seconds_left=_count_left(attempt, now))
-
-
-def _tell_form(rule: Challenge) -> AnswerForm:
-    form = rule.submission
-    return AnswerForm(format=form.format, max_bytes=form.max_bytes, json_schema=form.schema)
-
-
-def _tell_scoring(rule: Challenge) -> str:
-    scoring = rule.scoring
-    if scoring.formula:
-        return "a formula"
-    if scoring.plugin:
-        return "a plugin"
-    if scoring.dimensions:
-        return "dimensions, 0 to 1000 points each, weighed"
-    return STRATEGIES[scoring.strategy].heading
-
-
-def _list_dimensions(rule: Challenge) -> Iterable[ToldDimension]:
-    for each in weighted_dimensions(rule.scoring.dimensions) if rule.scoring.dimensions else ():
-        about = each.dimension
-        yield ToldDimension(
-            key=each.key,
-            label=about.label,
-            description=about.description,
-            weight=float(each.weight),
-        )
-
-
-def _advise(rule: Challenge, opened: bool, running: Attempt | None) -> str:
+def _advise(rule: Challenge, running: AttemptRecord | None) -> str:
     if rule.kind == "versus":
         return "it is played red against blue, which these tools do not: use the API or the pages"
     if rule.evaluator.type == "reported":
         return "its attempts are reported by a trusted system: nobody enters it"
     if running is not None:
         return f"you have the open attempt {running.id}: enter_challenge gives its data again"
-    if opened:
-        return f"call enter_challenge with challenge={rule.name!r}; its clock starts then"
-    if rule.opens_at is not None:
+    if rule.state == "upcoming" and rule.opens_at is not None:
         return f"it opens at {format_moment(rule.opens_at)}; choose another until then"
-    return "it is closed: choose another"
+    if rule.state == "closed":
+        return "it is closed: choose another"
+    return f"call enter_challenge with challenge={rule.name!r}; its clock starts then"
 
 
-def _read_sent(call: Call, known: StoredAttempt, answer: Any) -> Payload:
+def _read_sent(call: Call, attempt: str, answer: Any) -> Any:
     """Read an answer in the form that the challenge of the attempt asks for."""
-    rule = call.services.competition.rulings.find_version(known.attempt)
-    return Payload(submission=read_answer(answer, rule.submission.format))
-
-
-def _encode(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _tell_own(attempt: Attempt, now: float) -> OwnAttempt:
-    outcome = attempt.outcome
-    return OwnAttempt(
-        attempt=attempt.id,
-        challenge=attempt.challenge,
-        number=attempt.number,
-        state=attempt.state,
-        score=None if outcome is None else outcome.score,
-        result=None if outcome is None else outcome.result,
-        seconds_left=_count_left(attempt, now) if attempt.state == "entered" else None,
-        waiting=attempt.waiting,
-    )
-
-
-def _list_warnings(told: Mapping[str, Any]) -> Iterable[str]:
-    for each in told.get("submission_warnings") or ():
-        severe = each.get("severity") == "error"
-        cost = f"; it scores 0 in {each.get('dimension')}" if severe else ""
-        yield f"{each.get('message')}{cost}"
-    yield from map(str, told.get("constraint_violations") or ())
-    yield from (str(told[key]) for key in ("harness_warning", "unranked") if told.get(key))
-
-
-def _explain_formula(rule: Challenge, attempt: Attempt) -> dict[str, Any] | None:
-    outcome = attempt.outcome
-    if outcome is None or not is_by_rule_of(rule, outcome):
-        return None
-    decided = outcome.score is None or "constraint_effect" in outcome.details
-    if not rule.scoring.formula or decided:
-        return None
-    try:
-        formula = challenge_formula(rule)
-        found = formula.formula.explain(formula.values_of(rule, attempt)).to_dict()
-    except TallymarkError:
-        return None
-    return {name: found[name] for name in ("formula", "substituted", "score", "terms")}
-
-
-def _tell_above(rival: Rival) -> Above:
-    return Above(
-        agent=rival.standing.agent,
-        rank=rival.standing.rank,
-        value=rival.standing.value,
-        gap=rival.gap,
-        dimensions=[
-            DimensionLead(
-                key=each.key,
-                label=each.label,
-                yours=each.mine,
-                theirs=each.theirs,
-                points=each.points,
-            )
-            for each in rival.leads
-        ],
-    )
+    return read_answer(answer, call.tally.attempts.form(attempt).submission.format)

@@ -17,19 +17,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tallymark.errors import Busy, NotAllowed, NotSignedIn, TallymarkError, TooMany
+from tallymark.errors import Busy, NotAllowed, NotSignedIn, Problem, TallymarkError, TooMany
 from tallymark.service.limits import narrow_body
+from tallymark.service.problems import describe_problem
 from tallymark.service.sign_in import find_caller
-from tallymark.service.submissions import find_most_bytes
-from tallymark.wire.problems import Code, Problem, ProblemPart
+from tallymark.service.submissions import find_open_bytes
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from tallymark.mcp.tool_server import ToolServer
-    from tallymark.service.callers import Caller
     from tallymark.service.service import Service
-    from tallymark.service.tenant import TenantServices
 
 PATH = "/mcp"
 SMALL_BYTES = 2_000_000
@@ -101,8 +99,8 @@ class Endpoint:
             self._service.limits.check(caller, "read")
             if caller.role == "agent" and _may_be_large(request):
                 tenant = self._service.tenant(caller.tenant)
-                most = await self._service.run_in_thread(caller, _find_open_bytes, tenant, caller)
-                narrow_body(request.scope, most)
+                most = await self._service.run_in_thread(caller, find_open_bytes, tenant, caller)
+                narrow_body(request.scope, most or SMALL_BYTES)
         except TallymarkError as error:
             return _refuse_caller(error)
         return _refuse_kind(request)
@@ -126,13 +124,6 @@ class Endpoint:
         manager = tools.session_manager
         async with manager.run():
             await manager.handle_request(scope, receive, send)
-
-
-def _find_open_bytes(services: TenantServices, caller: Caller) -> int:
-    """How large a body of an agent may be: as any of its open attempts allows."""
-    found = services.store.figures.open_attempts_of(caller.agent or "")
-    forms = (services.competition.rulings.find_version(each) for each in found)
-    return max((find_most_bytes(each.submission) for each in forms), default=SMALL_BYTES)
 
 
 def _may_be_large(request: Request) -> bool:
@@ -183,24 +174,18 @@ def _refuse_kind(request: Request) -> Response | None:
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent != _JSON:
         said = f"the body is {sent or 'of no kind that was named'}"
-        return _tell_problem(request, 415, "unsupported_media_type", said, _SEND_JSON)
+        return _tell_problem(request, 415, said, _SEND_JSON)
     accepted = request.headers.get("accept", "*/*").lower()
     if not any(each in accepted for each in (_JSON, "application/*", "*/*")):
         said = "the answer is JSON, which is not accepted"
-        return _tell_problem(request, 406, "not_acceptable", said, f"send Accept: {_JSON}")
+        return _tell_problem(request, 406, said, f"send Accept: {_JSON}")
     return None
 
 
-def _tell_problem(request: Request, status: int, code: Code, said: str, hint: str) -> Response:
-    problem = Problem(
-        title=HTTPStatus(status).phrase,
-        status=status,
-        detail=f"{said}; {hint}",
-        code=code,
-        errors=[ProblemPart(message=said, field=None, text=None, length=1, hint=hint)],
-        request_id=str(request.scope.get("tally.request_id", "-")),
-    )
-    return JSONResponse(problem.model_dump(), status, media_type="application/problem+json")
+def _tell_problem(request: Request, status: int, message: str, hint: str) -> Response:
+    request_id = str(request.scope.get("tally.request_id", "-"))
+    problem = describe_problem(status, [Problem(message, None, hint)], request_id)
+    return JSONResponse(problem, status, media_type="application/problem+json")
 
 
 def _refuse_caller(error: TallymarkError) -> Response:

@@ -39,8 +39,7 @@ def serve_own(service: Service, agent: str | None) -> None:
     if agent is not None:
         check_handle(agent)
         caller = Caller(service.app.tenant, "agent", agent, agent=agent)
-    service.app.store.prepare()
-    service.open()
+    service.open(create=True)
     try:
         anyio.run(make_tool_server(service, caller).run_stdio_async)
     finally:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from importlib.metadata import version
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,8 +19,8 @@ from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
 from tallymark.errors import Busy, TallymarkError, WorkFailed, suggest
-from tallymark.service.callers import Caller, Role, check_role
-from tallymark.store.actors import act_as
+from tallymark.service.callers import Caller, Role, acting, check_role
+from tallymark.service.resources import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,11 @@ class Call:
     @property
     def now(self) -> float:
         return self.service.clock()
+
+    @cached_property
+    def tally(self) -> Resources:
+        """The operations, as the caller may call them."""
+        return Resources(self.services, self.caller)
 
     async def run(self, work: Callable[..., T], *given: object, patient: bool = False) -> T:
         """Do something in a thread of the caller's share."""
@@ -179,7 +184,7 @@ def open_call(
         if rate is not None:
             service.limits.check(caller, rate)
         services = service.tenant(caller.tenant)
-        with act_as(caller.actor):
+        with acting(caller):
             yield Call(service, services, caller)
     except TallymarkError as error:
         raise ToolError(_tell(service, error)) from None
@@ -188,7 +193,7 @@ def open_call(
 def _tell(service: Service, error: TallymarkError) -> str:
     said = error.render()
     if isinstance(error, WorkFailed):  # where the database is, is the operator's business
-        said = said.replace(service.app.store.shown, "the database")
+        said = service.hide_database(said)
     return said
 
 

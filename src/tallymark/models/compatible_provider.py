@@ -1,6 +1,6 @@
 """A model at an address that speaks OpenAI's chat protocol, through pydantic-ai.
 
-Loads pydantic-ai, aiohttp and OpenAI's library.
+Loads pydantic-ai and OpenAI's library.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from tallymark.models.provider import ProviderModel
 from tallymark.models.provider_connection import ProviderConnection, forget_environment
-from tallymark.models.provider_transport import make_aiohttp_client
-from tallymark.models.quick_requests import QuickRequests
+from tallymark.models.provider_http import make_http_client
 
 if TYPE_CHECKING:
     from tallymark.models.reach import Reach
@@ -38,12 +37,11 @@ def make_compatible_provider(
     """The model, connected in each event loop that asks it."""
 
     def connect() -> ProviderConnection:
-        client = make_aiohttp_client(reach)
+        client = make_http_client(reach)
         # A key is always given: without one the library would send OPENAI_API_KEY to any address.
         provider = CompatibleProvider(base_url=base_url, api_key=key or "none", http_client=client)
         if reach is not None:
             forget_environment(provider)
-        requests = QuickRequests(provider.client, reach)
-        return ProviderConnection(OpenAIChatModel(model, provider=provider), client, requests)
+        return ProviderConnection(OpenAIChatModel(model, provider=provider), client)
 
     return ProviderModel(name, connect, pricing)

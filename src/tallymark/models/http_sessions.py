@@ -41,6 +41,8 @@ def _find_proxy(scheme: str, host: str) -> str | None:
 
 def load_http() -> None:
     """Load the client now, and what Python itself loads when it first looks up a name."""
+    import concurrent.futures.thread  # noqa: F401, PLC0415 (names are looked up in threads)
+
     import aiohttp  # noqa: F401, PLC0415 (heavy)
 
     "".encode("idna")

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, cast
 from pydantic_ai.direct import model_request
 
 from tallymark.errors import ModelError
-from tallymark.event_loops import LoopLocal, run_to_end
+from tallymark.event_loops import LoopLocal
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import finish_answer
 from tallymark.models.provider_connection import ProviderConnection, connect
 from tallymark.models.provider_failures import translate_failure
+from tallymark.models.provider_http import time_exchanges
 from tallymark.models.provider_setup import explain_failure
 from tallymark.models.provider_steps import ProviderSteps, make_history
 from tallymark.models.provider_tools import Toolboxes
-from tallymark.models.token_count import load_tokenizer
-from tallymark.models.token_prices import load_prices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,26 +51,11 @@ class ProviderModel:
     ) -> None:
         """`connect` is called for each event loop that asks, but the first one gets `first`."""
         self.name = name
-        self._connect = connect
-        self._loaded = False
         self._pricing = pricing
         self._lines = LoopLocal(
             lambda: _ProviderLine(name, connect()),
             first=None if first is None else _ProviderLine(name, first),
         )
-
-    def load(self) -> None:
-        """Loads what the libraries load at their first request, by a rehearsal of one."""
-        if not self._loaded:
-            load_tokenizer()
-            load_prices()
-            run_to_end(self._rehearse)
-            self._loaded = True
-
-    async def _rehearse(self) -> None:
-        connection = self._connect()
-        await connection.open()
-        await connection.close()
 
     async def answer(self, request: Request) -> Answer:
         """The model's last words, after all the tool calls that it wanted."""
@@ -82,8 +66,10 @@ class ProviderModel:
         steps, latency = ProviderSteps(self._pricing), 0.0
         for _ in range(_ROUNDS):
             began = perf_counter()
-            response = await self._ask_model(line, conversation, request, tools.parameters)
-            seconds = perf_counter() - began
+            with time_exchanges() as exchanges:
+                response = await self._ask_model(line, conversation, request, tools.parameters)
+            # Of libraries with a client of their own, the whole call is measured.
+            seconds = sum(exchanges) or perf_counter() - began
             latency += seconds
             steps.keep_model_call(conversation, response, seconds)
             if not response.tool_calls:

@@ -15,87 +15,85 @@ if TYPE_CHECKING:
     import httpx2
 
     from tallymark.models.model_kinds import ModelReference
-    from tallymark.models.quick_requests import QuickRequests
 
-_THROUGH_OPENAI = {
-    *("alibaba", "cerebras", "deepseek", "fireworks", "meta", "moonshotai", "nebius", "ollama"),
-    *("openai", "openai-chat", "openai-responses", "openrouter", "ovhcloud", "sambanova"),
-    *("together", "vercel", "vllm", "zai"),
+_WITH_OUR_CLIENT = {
+    *("alibaba", "anthropic", "cerebras", "deepseek", "fireworks", "meta", "moonshotai", "nebius"),
+    *("ollama", "openai", "openai-chat", "openai-responses", "openrouter", "ovhcloud"),
+    *("sambanova", "together", "vercel", "vllm", "zai"),
 }
-"""Providers that are reached through OpenAI's library: see quick_requests.py."""
-_OVER_AIOHTTP = {"anthropic", *_THROUGH_OPENAI}
-"""Providers whose library takes an HTTP client of ours: see provider_transport.py."""
+"""Providers whose library takes an HTTP client: see provider_http.py."""
+_OPENAI = "api.openai.com"
+_NOT_THERE = {404, 405, 501}
+_PROBE_SECONDS = 10.0
 
 
 class ProviderConnection:
     """A model of pydantic-ai, the settings it is always called with, and what must be closed."""
 
     def __init__(
-        self,
-        model: Model,
-        client: httpx2.AsyncClient | None = None,
-        requests: QuickRequests | None = None,
-        *,
-        chooses: bool = False,
+        self, model: Model, client: httpx2.AsyncClient | None = None, *, chooses: bool = False
     ) -> None:
         """`chooses`: the server may have chat completions only."""
         self.model = model
         self.settings = _turn_off_retries(model)
         self._client = client
-        self._requests = requests
         self._chooses = chooses
 
     async def open(self) -> None:
-        """Makes it ready; nothing is sent."""
+        """Make it ready; nothing is sent."""
         await self.model.__aenter__()
-        await self._rehearse()
 
     async def choose_protocol(self) -> None:
-        """Turns to chat completions where the server has no responses API."""
-        if self._chooses and self._requests is not None and await self._requests.lack_responses():
+        """Turn to chat completions where the server has no responses API."""
+        provider: Any = self.model.provider
+        if self._chooses and await _lacks_responses(provider.client):
             from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 (heavy)
 
-            provider: Any = self.model.provider
             self.model = OpenAIChatModel(self.model.model_name, provider=provider)
-            await self._rehearse()
 
     async def close(self) -> None:
-        """Closes the connections, whoever owns them."""
+        """Close the connections, whoever owns them."""
         await self.model.__aexit__(None, None, None)
-        if self._requests is not None:
-            await self._requests.close()
         if self._client is not None:
             await self._client.aclose()
 
-    async def _rehearse(self) -> None:
-        if self._client is not None:  # what is not sent through ours cannot be held back
-            from tallymark.models.provider_rehearsal import rehearse  # noqa: PLC0415 (heavy)
 
-            await rehearse(self.model)
+async def _lacks_responses(client: Any) -> bool:
+    """Ask a server that is not OpenAI's by an empty request, which costs nothing.
+
+    Not by the first real one: many are on their way before the first has its answer.
+    """
+    from openai import APIStatusError  # noqa: PLC0415 (heavy; loaded by now)
+
+    if client.base_url.host == _OPENAI:
+        return False
+    try:
+        await client.responses.create(timeout=_PROBE_SECONDS)
+    except APIStatusError as error:
+        return error.status_code in _NOT_THERE
+    except Exception:  # noqa: BLE001 (whatever it is, the first real request says it better)
+        return False
+    return False
 
 
 def connect(reference: ModelReference) -> ProviderConnection:
     """A new model for the reference; nothing is sent yet."""
     reach = reference.reach
     given = {} if reach is None else find_given_key(reference, reach)
-    if reference.kind not in _OVER_AIOHTTP and reach is None:
+    if reference.kind not in _WITH_OUR_CLIENT and reach is None:
         return ProviderConnection(infer_model(_model_id(reference)))
     make_provider: Callable[..., Provider[Any]] = infer_provider_class(reference.kind)
-    if reference.kind not in _OVER_AIOHTTP:
+    if reference.kind not in _WITH_OUR_CLIENT:
         keyed = make_provider(**given)
         return ProviderConnection(infer_model(_model_id(reference), lambda _: keyed))
-    from tallymark.models.provider_transport import make_aiohttp_client  # noqa: PLC0415 (heavy)
+    from tallymark.models.provider_http import make_http_client  # noqa: PLC0415 (heavy)
 
-    client = make_aiohttp_client(reach)
-    provider, requests = make_provider(http_client=client, **given), None
+    client = make_http_client(reach)
+    provider = make_provider(http_client=client, **given)
     if reach is not None:
         forget_environment(provider)
-    if reference.kind in _THROUGH_OPENAI:
-        from tallymark.models.quick_requests import QuickRequests  # noqa: PLC0415 (heavy)
-
-        requests = QuickRequests(provider.client, reach)
     model = infer_model(_model_id(reference), lambda _: provider)
-    return ProviderConnection(model, client, requests, chooses=reference.kind == "openai")
+    return ProviderConnection(model, client, chooses=reference.kind == "openai")
 
 
 def forget_environment(provider: Provider[Any]) -> None:

@@ -6,7 +6,9 @@ here, as one sentence that says what to do.
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -59,6 +61,7 @@ _EXAMPLES = {
     "OLLAMA_BASE_URL": "http://localhost:11434/v1",
     "VLLM_BASE_URL": "http://localhost:8000/v1",
 }
+_HTTPX_COMMAND = "httpx._main"
 _EXTRA = re.compile(r"pydantic-ai-slim\[(\w[\w-]*)\]")
 _OUR_EXTRA = {"anthropic", "google", "mcp", "openai"}
 """What comes with tallymark[models]."""
@@ -66,11 +69,30 @@ _OUR_EXTRA = {"anthropic", "google", "mcp", "openai"}
 
 def open_provider(reference: ModelReference, kinds: tuple[str, ...]) -> ProviderModel:
     """The model is made at once, so that a missing package or key shows before anything runs."""
-    with explain_failure(reference.text):
+    with explain_failure(reference.text), _load_lightly():
         _check_known(reference.kind, kinds)
         from tallymark.models.provider import make_provider  # noqa: PLC0415 (pydantic-ai is heavy)
 
         return make_provider(reference)
+
+
+@contextmanager
+def _load_lightly() -> Iterator[None]:
+    """Load libraries without the command of httpx, which brings all of Pygments, and without gc.
+
+    Without its `cli` extra, httpx has no such command either.
+    """
+    spared, collects = _HTTPX_COMMAND not in sys.modules, gc.isenabled()
+    if spared:
+        sys.modules[_HTTPX_COMMAND] = None  # type: ignore[assignment]
+    gc.disable()  # what is loaded stays: looking for circles takes a tenth of the time
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+        if spared:
+            sys.modules.pop(_HTTPX_COMMAND, None)
 
 
 def find_given_key(reference: ModelReference, reach: Reach) -> dict[str, str]:

@@ -6,7 +6,7 @@ Before it, our conversation in pydantic-ai's terms.
 from __future__ import annotations
 
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import messages
 
@@ -145,7 +145,10 @@ class ProviderSteps:
 
 def _read_tokens(response: ModelResponse) -> tuple[int | None, int | None]:
     """As the provider reports them; no input at all, or too much, means that it does not."""
-    usage = response.usage
-    if not 0 < usage.input_tokens < MOST_TOKENS or usage.output_tokens >= MOST_TOKENS:
+    told: tuple[Any, Any] = (response.usage.input_tokens, response.usage.output_tokens)
+    sent, received = told
+    if not isinstance(sent, int) or not isinstance(received, int):
+        return None, None  # libraries pass on what a server says
+    if not 0 < sent < MOST_TOKENS or received >= MOST_TOKENS:
         return None, None
-    return usage.input_tokens, usage.output_tokens
+    return sent, received

@@ -99,24 +99,37 @@ async def look_up(host: str, port: int, family: int) -> list[tuple[int, str]]:
     return [(kind, str(address[0])) for kind, _, _, _, address in found]
 
 
+class PinnedAddresses:
+    """Public addresses only, and always those that a name had at first."""
+
+    def __init__(self, look_up: Lookup = look_up) -> None:
+        self._look_up = look_up
+        self._known: dict[tuple[str, int], list[tuple[int, str]]] = {}
+
+    async def find(
+        self, host: str, port: int, family: int = socket.AF_UNSPEC
+    ) -> list[tuple[int, str]]:
+        """The family and the address of each; an OSError where any of them is not public."""
+        key = (host, int(family))
+        if key not in self._known:
+            found = await self._look_up(host, port, family)
+            if not found or not all(is_public(address) for _, address in found):
+                said = f"{host} has no public address, and no other is asked here"
+                raise OSError(errno.EACCES, said)
+            self._known[key] = found
+        return self._known[key]
+
+
 def make_pinned_resolver(look_up: Lookup = look_up) -> AbstractResolver:
-    """For aiohttp: public addresses only, and always those that a name had at first."""
+    """For aiohttp: see `PinnedAddresses`."""
     from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: PLC0415 (heavy)
 
-    class PinnedResolver(AbstractResolver):
-        def __init__(self) -> None:
-            self._known: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    addresses = PinnedAddresses(look_up)
 
+    class PinnedResolver(AbstractResolver):
         async def resolve(
             self, host: str, port: int = 0, family: Any = socket.AF_UNSPEC
         ) -> list[ResolveResult]:
-            key = (host, int(family))
-            if key not in self._known:
-                found = await look_up(host, port, family)
-                if not found or not all(is_public(address) for _, address in found):
-                    said = f"{host} has no public address, and no other is asked here"
-                    raise OSError(errno.EACCES, said)
-                self._known[key] = found
             return [
                 ResolveResult(
                     hostname=host,
@@ -126,7 +139,7 @@ def make_pinned_resolver(look_up: Lookup = look_up) -> AbstractResolver:
                     proto=0,
                     flags=socket.AI_NUMERICHOST,
                 )
-                for kind, address in self._known[key]
+                for kind, address in await addresses.find(host, port, family)
             ]
 
         async def close(self) -> None:

@@ -51,7 +51,7 @@ async def answer_with_retries(
                 failure = error
                 refused = refused and error.refused
             else:
-                pace.feed("success")
+                pace.feed("success", latency=answer.latency)
                 return answer, number
         too_long = (failure.retry_after or 0) > longest
         hopeless = not failure.retryable or (careful and not failure.refused)

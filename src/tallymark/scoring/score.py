@@ -141,7 +141,7 @@ def make_json_safe(value: object, depth: int = 0) -> Any:
         if value.__struct_config__.omit_defaults:  # as msgspec writes it
             defaults = {each.name: each for each in msgspec.structs.fields(value)}
             fields = {key: item for key, item in fields.items() if item != _default(defaults[key])}
-        value = fields
+        value = {key: item for key, item in fields.items() if item is not msgspec.UNSET}
     if isinstance(value, Mapping) and depth < _DEEPEST:
         return {
             make_json_safe(str(key)): make_json_safe(item, depth + 1) for key, item in value.items()

@@ -185,13 +185,9 @@ def _complete_facts(target: Any, facts: ScorerFacts) -> ScorerFacts:
         raise ScorerError(f"@scorer takes no {unknown!r}", hint=hint)
     complete: ScorerFacts = {**facts}
     complete.setdefault("name", getattr(target, "__name__", type(target).__name__))
-    complete.setdefault("description", _read_first_line(target))
+    complete.setdefault("description", (inspect.getdoc(target) or "").partition("\n")[0].strip())
     Scorer(id, **complete)  # for its checks alone
     return complete
-
-
-def _read_first_line(target: object) -> str:
-    return (inspect.getdoc(target) or "").partition("\n")[0].strip()
 
 
 def _check_takes_context(function: Callable[..., Any], name: str) -> None:

@@ -8,8 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tallymark.store import Store, open_store
+from tallymark.store.database import DEFAULT, find_default
+from tallymark.store.database import parse_address as parse_address  # noqa: PLC0414 (for doors)
 
 if TYPE_CHECKING:
+    from tallymark.runs.ongoing_run import RunKeeper
     from tallymark.runs.run import Run
     from tallymark.service.accounts import AccountService
     from tallymark.service.competition import Competition
@@ -40,6 +43,19 @@ class App:
         where = self.db or os.environ.get("TALLY_DB")
         return open_store(where, tenant=self.tenant, upgrade=self.upgrade)
 
+    @property
+    def database(self) -> str:
+        """Where the database is, without a password."""
+        return self.store.shown
+
+    def require(self) -> None:
+        """Refuse a database that is not there, or has other tables than this version."""
+        self.store.require()
+
+    def end_soon(self) -> None:
+        """Do not wait long for a database that does not answer: the process ends."""
+        self.store.end_soon()
+
     def close(self) -> None:
         """Lets go of the store, if it was used."""
         if "store" in self.__dict__:
@@ -51,6 +67,11 @@ class App:
         share.store = self.store.for_tenant(tenant)
         share._root = self._root or self
         return share
+
+    @property
+    def run_keeper(self) -> RunKeeper:
+        """Where the library stores runs."""
+        return self.store
 
     def load_run(self, run: str) -> Run:
         """A run that is kept. Its results stay in the store, and are read while it is open."""
@@ -93,3 +114,9 @@ class App:
 
         policy = choose_policy(insecure_local=True) if insecure_local else None
         return Competition(self.store, policy=policy, judge_model=judge_model)
+
+
+def find_store_above() -> str | None:
+    """Find the default store, if it is that of a folder above."""
+    found = find_default()
+    return None if found == DEFAULT else found

@@ -9,7 +9,9 @@ from msgspec import Meta
 from tallymark.service.callers import ORGANISERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.contests.audit_log import LogEntry as LogEntry  # noqa: PLC0414 (a record here)
+from tallymark.store.contests.audit_log import HIDDEN as HIDDEN  # noqa: PLC0414 (records here)
+from tallymark.store.contests.audit_log import AuditEntry as AuditEntry  # noqa: PLC0414
+from tallymark.store.contests.audit_log import LogEntry as LogEntry  # noqa: PLC0414
 
 Name = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[float, Meta(description="Seconds since 1970, UTC.")]

@@ -1,24 +1,34 @@
-"""Bulk work on an engine: what was done before is not done again, and results come in order."""
+"""Bulk work on an engine: items in blocks that workers do, and what came of each item.
+
+Every kind is a `BulkTask`: `rescore_blocks.py`, `rule_blocks.py`, `suite_blocks.py`,
+`trace_blocks.py`. What can go wrong with an item is a result of its own; a block without results
+is one that workers die over, or that the task itself cannot do.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from tallymark.errors import WorkFailed
 from tallymark.importing import find_version
 
 if TYPE_CHECKING:
-    from tallymark.engine.engine import Engine, Work
+    from tallymark.engine.engine import Engine
     from tallymark.store.jobs.kept_work import KeptWork
 
-Block = TypeVar("Block")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+About = TypeVar("About")
 Plain = TypeVar("Plain")
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=str)
 _QUICK, _ESCAPED = b"m", b"j"
@@ -27,46 +37,100 @@ _QUICK, _ESCAPED = b"m", b"j"
 def hash_work(*facts: object) -> str:
     """A name for all that results follow from, the same for the same and the same Tallymark."""
     facts = (find_version("tallymark"), *facts)
-    return hashlib.sha256(msgspec.json.encode(facts, order="sorted", enc_hook=str)).hexdigest()
+    return sha256(msgspec.json.encode(facts, order="sorted", enc_hook=str)).hexdigest()
+
+
+def cut_blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items, so many together."""
+    left = iter(items)
+    while block := list(islice(left, size)):
+        yield block
+
+
+class BulkTask(ABC, Generic[Item, Result]):
+    """What is done to items. It travels to the workers, so it is small, and can be pickled."""
+
+    results: ClassVar[Any]
+    """The type of what comes of a block: a list of results."""
+
+    @abstractmethod
+    def prepare(self) -> AbstractContextManager[Callable[[list[Item]], list[Result]]]:
+        """Gets a worker ready, once; what it gives does one block after another."""
+
+    def fail(self, error: str) -> Result:
+        """The result of an item whose block could not be done; without one, everything ends."""
+        raise WorkFailed(error)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[list[Item]], bytes]]:
+        """For engines: results are bytes, which can be kept."""
+        codec = BlockCodec(self.results)
+        with self.prepare() as do:
+            yield lambda items: codec.encode(do(items))
+
+
+@dataclass(slots=True)
+class _Block(Generic[About]):
+    """A block, from the first look at it until it is told of."""
+
+    about: About
+    size: int
+    key: str
+    """Of its results among those that are kept."""
+    data: bytes = b""
+    """Its results; nothing until it is done, or where they are kept from before."""
+    error: str | None = None
 
 
 @dataclass(frozen=True)
 class BulkWork:
-    """Blocks of one kind of work, and what is kept of them; None where nothing is."""
+    """Blocks on an engine, and what is kept of them; None where nothing is."""
 
     engine: Engine
     kept: KeptWork | None = None
 
-    def do(self, work: Work[Block, bytes], blocks: Iterable[tuple[str, Block]]) -> Generator[bytes]:
-        """The results of blocks, in their order; each comes with a key that no other has."""
+    def do(
+        self,
+        task: BulkTask[Item, Result],
+        blocks: Iterable[tuple[About, list[Item]]],
+        *,
+        ordered: bool = True,
+    ) -> Generator[tuple[About, list[Result]]]:
+        """The results of each block, in the order of the blocks or else as they come.
+
+        A block is what the caller knows of it, which stays here, and its items.
+        """
+        codec: BlockCodec[list[Result]] = BlockCodec(task.results)
         known = frozenset[str]() if self.kept is None else self.kept.keys
-        order: deque[str] = deque()
-        sent: list[str] = []
-        ready: dict[str, bytes] = {}
+        order: deque[_Block[About]] = deque()
 
-        def choose() -> Iterator[Block]:
-            for key, block in blocks:
-                order.append(key)
-                if key not in known:
-                    sent.append(key)
-                    yield block
+        def choose() -> Iterator[tuple[_Block[About], list[Item]]]:
+            for number, (about, items) in enumerate(blocks):
+                digest = "" if self.kept is None else sha256(codec.encode(items)).hexdigest()
+                block = _Block(about, len(items), f"{number}:{digest}")
+                if ordered:
+                    order.append(block)
+                if block.key not in known:
+                    yield block, items
 
-        def take() -> Iterator[bytes]:
-            while order and (order[0] in known or order[0] in ready):
-                key = order.popleft()
-                if self.kept is not None and key in known:
-                    yield self.kept.read(key)
-                else:
-                    yield ready.pop(key)
+        def finish(block: _Block[About]) -> tuple[About, list[Result]]:
+            if block.error is not None:
+                return block.about, [task.fail(block.error) for _ in range(block.size)]
+            if not block.data and self.kept is not None:
+                block.data = self.kept.read(block.key)
+            return block.about, codec.decode(block.data)
 
-        with closing(self.engine.map(work, choose())) as outcomes:
-            for outcome in outcomes:
-                key, result = sent[outcome.number], outcome.require()
-                if self.kept is not None:
-                    self.kept.keep(key, result)
-                ready[key] = result
-                yield from take()
-        yield from take()
+        with closing(self.engine.map(task, choose())) as ends:
+            for end in ends:
+                block = end.about
+                block.data, block.error = end.result or b"", end.error
+                if self.kept is not None and block.data:
+                    self.kept.keep(block.key, block.data)
+                if not ordered:
+                    yield finish(block)
+                while order and (order[0].data or order[0].error or order[0].key in known):
+                    yield finish(order.popleft())
+        yield from map(finish, order)  # the last were all done before
 
 
 class BlockCodec(Generic[Plain]):
@@ -76,7 +140,8 @@ class BlockCodec(Generic[Plain]):
         self._kind = kind
         self._decoder = msgspec.msgpack.Decoder(kind)
 
-    def encode(self, value: Plain) -> bytes:
+    @staticmethod
+    def encode(value: object) -> bytes:
         """As they are; what JSON lacks becomes its `str`."""
         try:
             return _QUICK + _ENCODER.encode(value)

@@ -1,12 +1,15 @@
-"""Who asks: found once by whatever door they came through, and handed to services as a value."""
+"""Callers: found once for each request, and passed to services as a value."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from tallymark.errors import InvalidInput, NotAllowed, NotSignedIn, suggest
-from tallymark.store.actors import Actor
+from tallymark.errors import NotAllowed, NotSignedIn
+from tallymark.store.actors import Actor, act_as
+from tallymark.store.rehearsals import rehearse
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
 KEY_ROLES: tuple[Role, ...] = tuple(role for role in get_args(Role) if role != "anonymous")
@@ -53,12 +56,14 @@ class Caller:
         return self.key_id or f"{self.name} {self.address}"
 
 
-def check_key_role(role: str) -> None:
-    """Refuses what no key can be for."""
-    if role not in KEY_ROLES:
-        close = suggest(role, KEY_ROLES)
-        hint = f"did you mean {close!r}?" if close else f"there is {', '.join(KEY_ROLES)}"
-        raise InvalidInput(f"there is no role {role!r}", hint=hint)
+@contextmanager
+def acting(caller: Caller, *, dry: bool = False) -> Iterator[None]:
+    """Name the caller in the audit log of what is done inside; `dry` undoes all that is written.
+
+    Threads that work for the same request see the same.
+    """
+    with act_as(caller.actor), rehearse(really=dry):
+        yield
 
 
 def check_role(caller: Caller, roles: frozenset[Role]) -> None:

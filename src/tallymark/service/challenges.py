@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
@@ -21,7 +21,7 @@ from tallymark.challenges.challenge_report import ChallengeReport
 from tallymark.challenges.rescoring import Rescoring
 from tallymark.errors import InvalidInput
 from tallymark.service.callers import ORGANISERS, PUBLIC
-from tallymark.service.cursors import Cursor, Limit, slice_page
+from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.service.visibility import ChallengeView, view_challenge, view_challenges
 from tallymark.store.contests.audit_log import check_reason
@@ -46,6 +46,7 @@ Metrics = Annotated[
 Preview = Annotated[bool, Meta(description="Show who would move; change nothing.")]
 Queue = Annotated[bool, Meta(description="False: do nothing where it would become a job.")]
 Formula = Annotated[str, Meta(min_length=1, max_length=4096)]
+State = Literal["upcoming", "open", "frozen", "closed"]
 _GOAL = "Attempts are reported by a trusted system."
 MOST_AT_ONCE = 2_000
 """Attempts that are scored again within a request; more are a job."""
@@ -57,7 +58,8 @@ class Challenge(PublicChallenge, frozen=True, kw_only=True, omit_defaults=False)
     generated: Annotated[
         bool, Meta(description="Whether every attempt gets data of its own, made from a seed.")
     ]
-    state: Literal["upcoming", "open", "frozen", "closed"]
+    metrics: Metrics
+    state: State
     closed: Annotated[float | None, Meta(description="Since when it takes no more entries.")]
     frozen: Annotated[float | None, Meta(description="Since when the public board stands still.")]
 
@@ -83,6 +85,30 @@ class Resumed(Rescoring, frozen=True, kw_only=True):
     """The attempts that were scored again, and the agents that were paused again by that."""
 
     paused_again: list[str]
+
+
+class WaitingAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A submitted attempt without a score."""
+
+    attempt: str
+    challenge: str
+    agent: str
+    submitted_at: float
+    reason: Annotated[str | None, Meta(description="Why scoring it failed and is tried again.")]
+
+
+class WaitingCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of attempts at a challenge that wait for a score."""
+
+    challenge: str
+    count: int
+    oldest: Annotated[float, Meta(description="When the first of them was submitted.")]
+
+
+class WaitingAttempts(Page[WaitingAttempt], kw_only=True):
+    """Attempts that wait for a score, oldest first, and their number by challenge."""
+
+    counts: list[WaitingCount]
 
 
 class Challenges(Resource):
@@ -175,7 +201,13 @@ class Challenges(Resource):
         page = slice_page(view_challenges(self.services, self.caller), limit, cursor)
         return Page(items=[describe_challenge(each) for each in page.items], next=page.next)
 
-    @operation("GET /challenges/{name}", PUBLIC, noun="challenge", etag=lambda *_, **__: None)
+    def find_titles(self, names: Collection[str]) -> dict[str, str]:
+        """Find the titles of those of these challenges that the caller may know of."""
+        views = view_challenges(self.services, self.caller) if names else []
+        known = (each.stored.challenge for each in views)
+        return {each.name: each.title for each in known if each.name in names}
+
+    @operation("GET /challenges/{name}", PUBLIC, noun="challenge", etag=True)
     def get(self, name: Name) -> Challenge:
         """Get a challenge: its goal, its limits, and how it is scored."""
         return describe_challenge(view_challenge(self.services, self.caller, name))
@@ -237,9 +269,7 @@ class Challenges(Resource):
         "POST /challenges/{name}/rescore",
         ORGANISERS,
         rate="work",
-        status=lambda done: 202 if done.job else 200,
         query=("preview", "reason", "based_on", "queue"),
-        location=lambda done: None if done.job is None else f"/jobs/{done.job}",
     )
     def rescore(  # noqa: PLR0913, PLR0917 (a rule, and how it is applied)
         self,
@@ -281,10 +311,8 @@ class Challenges(Resource):
         "POST /challenges/{name}/rescore",
         ORGANISERS,
         rate="work",
-        status=lambda done: 202 if done.job else 200,
         query=("preview", "reason", "based_on", "queue"),
         body="packed",
-        location=lambda done: None if done.job is None else f"/jobs/{done.job}",
     )
     def rescore_files(
         self,
@@ -308,6 +336,45 @@ class Challenges(Resource):
             based_on=based_on,
             queue=queue,
         )
+
+    @operation("GET /waiting", ORGANISERS)
+    def waiting(
+        self,
+        challenge: Name | None = None,
+        limit: Limit = 100,
+        cursor: Cursor | None = None,
+    ) -> WaitingAttempts:
+        """List attempts that wait for a score, at one challenge or all."""
+        if not self.store.exists:
+            return WaitingAttempts(items=[], counts=[])
+        if challenge is not None:
+            self.store.challenges.find(challenge)
+        place = read_cursor(cursor, int)
+        first, figures = place[0] if place else 0, self.store.figures
+        found = figures.waiting(challenge, limit=limit + 1, offset=first)
+        return WaitingAttempts(
+            items=[
+                WaitingAttempt(
+                    attempt=each.id,
+                    challenge=each.challenge,
+                    agent=each.agent,
+                    submitted_at=each.submitted_at or each.entered_at,
+                    reason=each.waiting,
+                )
+                for each in found[:limit]
+            ],
+            next=write_cursor(first + limit) if len(found) > limit else None,
+            counts=[
+                WaitingCount(challenge=name, count=count, oldest=oldest)
+                for name, count, oldest in figures.count_waiting()
+                if challenge in (None, name)
+            ],
+        )
+
+    @operation("GET /challenges/{name}/attempts/count", ORGANISERS, noun="count")
+    def count_attempts(self, name: Name) -> int:
+        """Count all attempts at a challenge."""
+        return self.store.figures.count_attempts(name)
 
     @operation("GET /pauses", ORGANISERS)
     def pauses(
@@ -336,7 +403,7 @@ class Challenges(Resource):
         published = publish_files(self.services, files, force=force, based_on=based_on)
         if is_rehearsal():
             state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
-            stored = StoredChallenge(0, self.store.tenant, 0, 0, **state, challenge=published)
+            stored = StoredChallenge(0, self.store.tenant, 0, **state, challenge=published)
             return describe_challenge(
                 ChallengeView(stored=stored, at=self.now, is_organiser=True, public=False)
             )
@@ -387,6 +454,14 @@ class Challenges(Resource):
         return self.store.figures.count_attempts(name) > MOST_AT_ONCE
 
 
+def find_state(view: ChallengeView) -> State:
+    """Whether a challenge takes entries now."""
+    state, opens_at = view.stored.describe_state(view.at), view.stored.challenge.opens_at
+    if opens_at is not None and view.at < opens_at:
+        return "upcoming"
+    return "closed" if "closed" in state else "frozen" if "frozen" in state else "open"
+
+
 def describe_challenge(view: ChallengeView) -> Challenge:
     """Make the record of a challenge: nothing of it that is for organisers alone."""
     stored = view.stored
@@ -395,15 +470,8 @@ def describe_challenge(view: ChallengeView) -> Challenge:
     return Challenge(
         **terms,
         generated=stored.challenge.generated,
-        state=(
-            "upcoming"
-            if terms["opens_at"] is not None and view.at < terms["opens_at"]
-            else "closed"
-            if "closed" in state
-            else "frozen"
-            if "frozen" in state
-            else "open"
-        ),
+        metrics=list(stored.challenge.evaluator.options.get("metrics", ())),
+        state=find_state(view),
         closed=state.get("closed"),
         frozen=state.get("frozen"),
     )

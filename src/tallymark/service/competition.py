@@ -234,10 +234,13 @@ class Competition:
         made = self._load_public(challenge, drawn)
         return {each: content for each, content in made.items() if each not in challenge.public}
 
-    def check_entry(self, name: str, agent: str) -> None:
+    def check_entry(self, name: str, agent: str) -> Entry:
         """Refuses what `enter` would, in a rehearsal: only entering gives the data."""
-        _refuse_other_kind(self.rulings.find(name, anew=True).challenge, "enter")
-        self.store.attempts.enter(name, agent, at=self._clock(), seed=0)
+        challenge = self.rulings.find(name, anew=True).challenge
+        _refuse_other_kind(challenge, "enter")
+        return Entry(
+            self.store.attempts.enter(name, agent, at=self._clock(), seed=0), challenge, {}
+        )
 
     def read_submission(self, attempt_id: str) -> KeptSubmission:
         """What was submitted with an attempt: for its agent and for organisers."""

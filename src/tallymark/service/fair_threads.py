@@ -25,8 +25,11 @@ T = TypeVar("T")
 TOTAL = 40
 EACH = 4
 """Requests of one owner that run at the same time."""
-MOST_WAITING = 64
-"""Requests of one owner that wait for their turn; more are refused."""
+MOST_WAITING = 500
+"""Requests of one owner that wait for their turn; more are refused. Each takes about 20 kB, and a
+room full of people may share one address."""
+MOST_BULKS_WAITING = 64
+"""Of bulk reports, which are larger and take longer."""
 LONGEST_WAIT_S = 10.0
 _RETRY_AFTER = 1.0
 _CHUNK = 65_536
@@ -132,6 +135,11 @@ class FairTurns:
             elif not share.running:  # what waited has gone
                 del self._shares[owner]
 
+    def count(self) -> dict[str, int]:
+        """How many run and wait, of all owners."""
+        waiting = sum(len(each.waiting) for each in tuple(self._shares.values()))
+        return {"running": self._running, "waiting": waiting}
+
 
 class FairThreads:
     """Runs blocking work in threads, which owners share by `FairTurns`."""
@@ -147,6 +155,10 @@ class FairThreads:
         """Do the work in a thread when it is the owner's turn."""
         async with self._turns.take(owner, patient=patient):
             return await to_thread.run_sync(partial(work, *given), limiter=self._limiter)
+
+    def count(self) -> dict[str, int]:
+        """How many run and wait, of all owners."""
+        return self._turns.count()
 
     async def iterate(self, owner: str, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
         """Stream what an iterator reads; between parts of it others have their turns."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from anyio import to_thread
 from msgspec import Meta
 
 from tallymark.errors import Conflict, NotFound
@@ -76,6 +77,8 @@ class Jobs(Resource):
         cursor: Cursor | None = None,
     ) -> Page[Job]:
         """List jobs, newest first."""
+        if not self.store.exists:
+            return Page(items=[])
         place = read_cursor(cursor, int)
         owner = None
         if self.caller is not None and not self.is_organiser:
@@ -191,13 +194,13 @@ class JobService:
     async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> StoredJob:
         """The job when it has ended, or as it is after so many seconds or when the server stops.
 
-        Waiting holds no thread.
+        Waiting holds no thread; looking takes one for a moment.
         """
         deadline, pause = time.monotonic() + seconds, _SHORTEST
         while True:
             # Each time anew: a worker also lets go of a job that it hands back.
             with self._expect(job_id) as told:
-                job = await self.store.jobs.aget(job_id)
+                job = await to_thread.run_sync(self.store.jobs.get, job_id)
                 left = deadline - time.monotonic()
                 if job.ended or left <= 0 or self.store.jobs.bell.is_stopped:
                     return job

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from tallymark.errors import TooLarge
 
+Lines = Annotated[bytes, "application/x-ndjson"]
 MOST_LINES = 100_000
 
 

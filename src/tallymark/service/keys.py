@@ -31,14 +31,16 @@ from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.accounts import invitations
 from tallymark.store.accounts.invitations import Invitation as Invitation  # noqa: PLC0414 (a record)
 from tallymark.store.accounts.keys import Key as Key  # noqa: PLC0414 (a record here)
-from tallymark.store.accounts.keys import check_owner, make_record, make_secret
+from tallymark.store.accounts.keys import make_record, make_secret
 from tallymark.store.accounts.tenants import DEFAULT, change_settings
 from tallymark.store.accounts.tenants import Registration as Registration  # noqa: PLC0414 (as above)
 from tallymark.store.accounts.tenants import Tenant as Tenant  # noqa: PLC0414 (as above)
 from tallymark.store.accounts.tenants import TenantSettings as TenantSettings  # noqa: PLC0414
+from tallymark.store.kept_days import Retention as Retention  # noqa: PLC0414 (as above)
+from tallymark.store.kept_days import read_days as read_days  # noqa: PLC0414 (as above)
 
 if TYPE_CHECKING:
-    from tallymark.service.tenant import TenantServices
+    pass
 
 FIRST_OWNER = "operator"
 INVITATION = invitations.PREFIX
@@ -424,13 +426,3 @@ class Tenants(Resource):
 
 def is_operator(caller: Caller) -> bool:
     return (caller.tenant, caller.role) == (DEFAULT, "admin")
-
-
-def give_agent(
-    services: TenantServices, caller: Caller | None, agent: str, owner: str | None
-) -> None:
-    """Make an agent an owner's, or nobody's; managers of agents' keys may."""
-    Keys(services, caller).check_manager("agent")
-    if owner is not None:
-        check_owner(owner)
-    services.store.agents.give(agent, owner, at=services.now)

@@ -61,7 +61,7 @@ VALUES: Mapping[str, int] = {
 """Values of a body in JSON, or messages of one in protobuf, by the last part of its address."""
 AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
 """Size of an export by an agent's key: spans of one attempt, a part at a time."""
-SMALL_BODY = 1_000_000
+SMALL_BODY = 100_000
 """Bytes of memory that a request has besides the budget for large ones."""
 _STRANGER = "address "
 _MOST_BUCKETS = 100_000

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from tallymark.errors import InvalidInput, TallymarkError
-from tallymark.service.callers import Caller
+from tallymark.service.callers import TEAM, Caller, check_role
 from tallymark.service.fair_threads import FairThreads, name_share
+from tallymark.service.visibility import find_visible, sees_live
 from tallymark.store.contests.board_changes import BoardChange, Newest
 from tallymark.store.runs.run_progress import RunCounts
 
 if TYPE_CHECKING:
+    from tallymark.service.tenant import TenantServices
     from tallymark.store import Store
     from tallymark.store.contests.board_changes import PlaceNow, ViewedChange
     from tallymark.store.runs.run_progress import RunProgress
@@ -112,6 +114,21 @@ class LiveHub:
         if key in self._topics and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._mark_changed, key)
 
+    async def listen_to_board(
+        self, services: TenantServices, caller: Caller, challenge: str, last_event_id: str | None
+    ) -> AsyncIterator[bytes]:
+        """Listen to a board that the caller may see: organisers hear of what a freeze hides."""
+        await self._threads.run(name_share(caller), find_visible, services, caller, challenge)
+        view: View = "organiser" if sees_live(caller) else "public"
+        return await self.listen(services.store, challenge, view, last_event_id, caller=caller)
+
+    async def listen_to_run(
+        self, services: TenantServices, caller: Caller, run: str, last_event_id: str | None
+    ) -> AsyncIterator[bytes]:
+        """Listen to a run: how far it is now, then what changes, until it has ended."""
+        check_role(caller, TEAM)
+        return await self.follow_run(services.store, run, last_event_id, caller=caller)
+
     async def listen(
         self,
         store: Store,
@@ -134,7 +151,7 @@ class LiveHub:
             topic = await self._threads.run(share, _BoardTopic.open, store, challenge)
         return self._stream(topic, _Listener(view, caller), after)
 
-    async def listen_to_run(
+    async def follow_run(
         self,
         store: Store,
         run_id: str,
@@ -142,7 +159,6 @@ class LiveHub:
         *,
         caller: Caller = SOMEBODY,
     ) -> AsyncIterator[bytes]:
-        """The events of a run: how far it is now, then what changes, until it has ended."""
         topic = await self._threads.run(name_share(caller), _RunTopic.open, store, run_id)
         listener = _Listener("public", caller)
         return self._stream(topic, listener, _read_event_id(last_event_id))

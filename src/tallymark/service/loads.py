@@ -1,4 +1,4 @@
-"""Files that exports wrote, put into a store: seen whole before anything of them is kept."""
+"""Loading files that exports wrote: a file is read whole before anything of it is stored."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tallymark.errors import InvalidInput, NotFound, TallymarkError
 from tallymark.runs.reviews import Review
 from tallymark.runs.run import final_status, outcome
 from tallymark.runs.tally import Tally
+from tallymark.service.operations import Resource
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
 from tallymark.store.contests.bulk_load import ENDED_UNSCORED
 from tallymark.store.traces.trace_scores import StoredScore
@@ -58,33 +59,86 @@ def open_traces(path: Path) -> Iterator[Trace]:
     return iter(file)
 
 
-def load_attempts(store: Store, path: Path, challenge: str | None, *, at: float) -> LoadedAttempts:
-    """Attempts that ended, for the challenge that they name or for another."""
-    file = TableFile(path, ATTEMPTS)
-    agents: set[str] = set()
-    names: set[str] = set()
-    ended = rows = 0
-    for rows, each in enumerate(file, 1):
-        names.add(each.challenge)
-        if each.agent not in agents:
-            with _placed(file, rows):
-                check_handle(each.agent)
-            agents.add(each.agent)
-        if not 1 <= each.number <= _MOST_ATTEMPTS:
-            raise file.refuse(rows, f"number: {each.number} counts no attempt")
-        below = None if each.outcome is None else find_below_zero(each.outcome.metrics)
-        if below is not None:
-            raise file.refuse(rows, f"{below} is below zero")
-        ended += _has_ended(each)
-    if challenge is None and len(names) > 1:
-        some = ", ".join(sorted(names)[:3])
-        raise InvalidInput(f"{path} has attempts at several challenges: {some}", hint="one a file")
-    if not ended:
-        return LoadedAttempts(0, 0, rows)
-    store.prepare()
-    given = _Chosen(file)
-    new = store.loads.attempts(challenge or names.pop(), given, agents, at=at)
-    return LoadedAttempts(new, ended - new, rows - ended)
+class Loads(Resource):
+    """Puts files into a database: all of a file, or nothing of it."""
+
+    def attempts(self, path: Path, challenge: str | None = None) -> LoadedAttempts:
+        """Load attempts that ended, for the challenge that they name or for another."""
+        self._require_database("attempts")
+        file = TableFile(path, ATTEMPTS)
+        agents: set[str] = set()
+        names: set[str] = set()
+        ended = rows = 0
+        for rows, each in enumerate(file, 1):
+            names.add(each.challenge)
+            if each.agent not in agents:
+                with _placed(file, rows):
+                    check_handle(each.agent)
+                agents.add(each.agent)
+            if not 1 <= each.number <= _MOST_ATTEMPTS:
+                raise file.refuse(rows, f"number: {each.number} counts no attempt")
+            below = None if each.outcome is None else find_below_zero(each.outcome.metrics)
+            if below is not None:
+                raise file.refuse(rows, f"{below} is below zero")
+            ended += _has_ended(each)
+        if challenge is None and len(names) > 1:
+            some = ", ".join(sorted(names)[:3])
+            raise InvalidInput(
+                f"{path} has attempts at several challenges: {some}", hint="one a file"
+            )
+        if not ended:
+            return LoadedAttempts(0, 0, rows)
+        self.store.prepare()
+        loaded = self.store.loads.attempts(
+            challenge or names.pop(), _Chosen(file), agents, at=self.now
+        )
+        return LoadedAttempts(loaded, ended - loaded, rows - ended)
+
+    def results(self, path: Path) -> LoadedRuns:
+        """Load runs with their results; a run that the file does not describe is made of them."""
+        self._require_database("results")
+        file = TableFile(path, RESULTS)
+        described, whole = read_runs(file)
+        records = {each.id: each for each in described}
+        untold: dict[str, tuple[RunRecord, Tally]] = {}
+        seen: set[tuple[str, str, int]] = set()
+        for row, (run, result) in enumerate(file, 1):
+            key = (run.id, *result.key)
+            if run.id not in records:
+                if whole:
+                    raise file.refuse(row, f"run: the file does not tell of a run {run.id!r}")
+                untold.setdefault(run.id, (run, Tally()))[1].add(result)
+            if key in seen or not result.case:
+                raise file.refuse(row, f"the case {result.case!r} is there twice, or has no name")
+            seen.add(key)
+        made = [_sum_up(run, tally) for run, tally in untold.values()]
+        self.store.prepare()
+        done = self.store.loads.runs([*records.values(), *made], _Results(file))
+        return done._replace(untold=len(made))
+
+    def scores(self, path: Path) -> LoadedScores:
+        """Load scores of traces and cases that are there, by rules that are there."""
+        self._require_database("scores")
+        of_traces: list[StoredScore] = []
+        of_cases: list[Review] = []
+        file = TableFile(path, SCORES)
+        self.store.prepare()
+        finder = _Finder(self.store)
+        for row, line in enumerate(file, 1):
+            with _placed(file, row):
+                if line.of == "case":
+                    of_cases.append(_make_review(line))
+                else:
+                    of_traces.append(finder.make_score(line))
+        new = self.store.loads.scores(of_traces, of_cases)
+        return LoadedScores(new, len(of_traces) + len(of_cases) - new)
+
+    def _require_database(self, kind: str) -> None:
+        if self.sender is not None:
+            raise InvalidInput(
+                f"{kind} are loaded into a database, not into a server",
+                hint="name the database with --db",
+            )
 
 
 def _has_ended(attempt: Attempt) -> bool:
@@ -111,50 +165,11 @@ class _Results:
         return ((each.run.id, each.result) for each in self.file)
 
 
-def load_results(store: Store, path: Path) -> LoadedRuns:
-    """Runs with their results; a run of which the file tells nothing is what its rows come to."""
-    file = TableFile(path, RESULTS)
-    told, whole = read_runs(file)
-    records = {each.id: each for each in told}
-    untold: dict[str, tuple[RunRecord, Tally]] = {}
-    seen: set[tuple[str, str, int]] = set()
-    for row, (run, result) in enumerate(file, 1):
-        key = (run.id, *result.key)
-        if run.id not in records:
-            if whole:
-                raise file.refuse(row, f"run: the file does not tell of a run {run.id!r}")
-            untold.setdefault(run.id, (run, Tally()))[1].add(result)
-        if key in seen or not result.case:
-            raise file.refuse(row, f"the case {result.case!r} is there twice, or has no name")
-        seen.add(key)
-    made = [_sum_up(run, tally) for run, tally in untold.values()]
-    store.prepare()
-    done = store.loads.runs([*records.values(), *made], _Results(file))
-    return done._replace(untold=len(made))
-
-
 def _sum_up(run: RunRecord, tally: Tally) -> RunRecord:
     """A run by its results alone: nobody knows its suite and formula any more."""
     told = outcome(tally.formula(run.score_formula), tally)
     record = replace(run, total=tally.finished, **told)
     return replace(record, status=final_status(record, stopped=False))
-
-
-def load_scores(store: Store, path: Path) -> LoadedScores:
-    """Scores of traces and cases that are there, by rules that are there."""
-    of_traces: list[StoredScore] = []
-    of_cases: list[Review] = []
-    file = TableFile(path, SCORES)
-    store.prepare()
-    finder = _Finder(store)
-    for row, line in enumerate(file, 1):
-        with _placed(file, row):
-            if line.of == "case":
-                of_cases.append(_make_review(line))
-            else:
-                of_traces.append(finder.make_score(line))
-    new = store.loads.scores(of_traces, of_cases)
-    return LoadedScores(new, len(of_traces) + len(of_cases) - new)
 
 
 class _Finder:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from tallymark.watched_work import Work
@@ -16,6 +12,15 @@ if TYPE_CHECKING:
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _ABOVE = ("/api/v1", "/api")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Gauge(NamedTuple):
+    """Numbers that are read when somebody asks for them, by the values of their labels."""
+
+    name: str
+    words: str
+    labels: tuple[str, ...]
+    values: Mapping[Any, float]
 
 
 def name_route(scope: Mapping[str, Any]) -> str:
@@ -33,7 +38,16 @@ class Metrics:
     """The numbers of one server process; nothing is shared between two in one interpreter."""
 
     def __init__(self) -> None:
+        # Part of the extra `server`; the client imports this module through the service.
+        from prometheus_client import (  # noqa: PLC0415
+            CollectorRegistry,
+            Counter,
+            Histogram,
+            ProcessCollector,
+        )
+
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         names = ("method", "route", "status")
         self._requests = Counter(
             "tally_requests", "Requests that were answered.", names, registry=self._registry
@@ -95,21 +109,31 @@ class Metrics:
             for outcome, count in work.outcomes.items() if counter is not None else ():
                 counter.labels(work.facts["kind"], outcome).inc(count)  # type: ignore[union-attr]
 
-    def watch(self, name: str, words: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """A number that is read when it is asked for, by one label."""
-        self._registry.register(_Watched(name, words, read))
+    def watch(self, read: Callable[[], Iterable[Gauge]]) -> None:
+        """Add gauges that are read when they are asked for."""
+        self._registry.register(_Watched(read))
 
     def render(self) -> bytes:
         """All of them, as Prometheus reads them."""
+        from prometheus_client import generate_latest  # noqa: PLC0415 (as above)
+
         return generate_latest(self._registry)
 
 
-class _Watched(Collector):
-    def __init__(self, name: str, words: str, read: Callable[[], Mapping[str, float]]) -> None:
-        self._name, self._words, self._read = name, words, read
+class _Watched:
+    """A collector: the registry asks for nothing but `collect`."""
+
+    def __init__(self, read: Callable[[], Iterable[Gauge]]) -> None:
+        self._read = read
+
+    def describe(self) -> Iterable[Any]:
+        return ()  # or the registry would read them all to learn their names
 
     def collect(self) -> Any:
-        family = GaugeMetricFamily(self._name, self._words, labels=["kind"])
-        for label, value in self._read().items():
-            family.add_metric([label], value)
-        yield family
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 (as above)
+
+        for name, words, labels, values in self._read():
+            family = GaugeMetricFamily(name, words, labels=labels)
+            for of, value in values.items():
+                family.add_metric(of, value)
+            yield family

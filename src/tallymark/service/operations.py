@@ -13,12 +13,15 @@ import math
 import re
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
     Callable,
+    Coroutine,
     Hashable,
     Iterable,
     Iterator,
     Mapping,
+)
+from collections.abc import (
+    Set as AbstractSet,
 )
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -33,6 +36,7 @@ from typing import (
     cast,
     get_args,
     get_type_hints,
+    overload,
 )
 from urllib.parse import quote, urlencode
 
@@ -131,6 +135,8 @@ class Sender(Protocol):
 
     def listen(self, path: str, after: int | None, *, ends: bool) -> Any: ...
 
+    def read_rows(self, path: str) -> Any: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
@@ -148,11 +154,12 @@ class Operation:
     """Whether a call may change something."""
     status: int | Callable[[Any], int]
     noun: str | None
-    location: Callable[[Any], str | None] | None
-    etag: Callable[..., Hashable] | None
+    starts_job: bool
+    """Whether the answer may name a job that was started: status 202, and its path as Location."""
+    etag: Callable[..., Hashable] | bool
     secret: str | None
     make_secret: Callable[[], str] | None
-    find_max_bytes: Callable[..., int] | None
+    find_max_bytes: Callable[..., int] | int | None
     query: frozenset[str]
     lists: frozenset[str]
     """Query names that may be repeated."""
@@ -160,6 +167,8 @@ class Operation:
     """Path and query parameters."""
     body: Any
     """Type of the body, or None."""
+    media_type: str
+    """Of the body; `Annotated[bytes, "application/x-ndjson"]` names that of bytes."""
     whole_body: str | None
     """The argument that is the whole body."""
     body_names: tuple[str, ...]
@@ -191,38 +200,8 @@ class Operation:
         self, path: Mapping[str, str], query: Iterable[tuple[str, str]], body: bytes
     ) -> dict[str, Any]:
         """Decode the arguments of a request. Text is converted; a JSON body is read strictly."""
-        return self._read_parameters(path, query) | self._read_body(body)
-
-    def _read_parameters(
-        self, path: Mapping[str, str], query: Iterable[tuple[str, str]]
-    ) -> dict[str, Any]:
-        given: dict[str, Any] = {}
-        for name, value in query:
-            if name in self.lists:
-                given.setdefault(name, []).append(value)
-            elif name in given:
-                raise BadRequest("it is given twice", place=Place(source=name))
-            elif name in self.query or name in COMMON_QUERY:
-                given[name] = value
-            else:
-                raise BadRequest([_explain_unknown(name, "parameter", self.query)])
-        given.update(path)
-        try:
-            found = msgspec.convert(given, self.parameters, strict=False)
-        except msgspec.ValidationError as error:
-            raise BadRequest([_explain_mistake(error, self.parameters)]) from None
-        arguments = msgspec.structs.asdict(found)
-        _check_finite(arguments)
-        for name, value in arguments.items():
-            if value is None and name in given:  # msgspec reads the text `null` so
-                raise BadRequest(
-                    "null is no value here", place=Place(source=name), hint="leave it out"
-                )
-            if type(value) is int and not re.fullmatch(
-                r"-?\d+", str(given.get(name, value)), re.ASCII
-            ):
-                raise BadRequest("expected int", place=Place(source=name))  # such as 1e3
-        return arguments
+        parameters = read_parameters(self.parameters, path, query, self.lists)
+        return parameters | self._read_body(body)
 
     def _read_body(self, body: bytes) -> dict[str, Any]:
         if self.body is None:
@@ -279,6 +258,8 @@ class Operation:
         return address, msgspec.json.encode(body)
 
     def find_status(self, result: Any) -> int:
+        if self.starts_job and result.job:
+            return 202
         return self.status(result) if callable(self.status) else self.status
 
     def pack(self, result: Any) -> bytes:
@@ -334,6 +315,15 @@ class Resource:
         """Whether the caller may see and do what organisers may."""
         return self.caller is None or self.caller.role in ORGANISERS
 
+    async def await_operation(self, name: str, **arguments: Any) -> Any:
+        """Await an asynchronous operation in the event loop, where a blocking call would hold a
+        thread for as long as it waits.
+        """
+        made = self.operations()[name]
+        if self.caller is not None:
+            check_role(self.caller, made.may)
+        return await made.run(self, **arguments)
+
     def listen(self, path: str, after: int | None, *, ends: bool) -> Iterator[Event]:
         """Follow events of a server; `ends` says that the stream is over when the server ends it.
 
@@ -354,8 +344,14 @@ class Resource:
 class Declare(Protocol):
     """Decorator of a method. An `async` method blocks its callers; its route awaits it."""
 
+    @overload
     def __call__(
-        self, run: Callable[Concatenate[R, P], T | Awaitable[T]], /
+        self, run: Callable[Concatenate[R, P], Coroutine[Any, Any, T]], /
+    ) -> Callable[Concatenate[R, P], T]: ...
+
+    @overload
+    def __call__(
+        self, run: Callable[Concatenate[R, P], T], /
     ) -> Callable[Concatenate[R, P], T]: ...
 
 
@@ -369,43 +365,39 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     noun: str | None = None,
     query: Iterable[str] = (),
     body: str | None = None,
-    location: Callable[[Any], str | None] | None = None,
-    etag: Callable[..., Hashable] | None = None,
+    etag: Callable[..., Hashable] | bool = False,
     secret: str | None = None,
     make_secret: Callable[[], str] | None = None,
-    find_max_bytes: Callable[..., int] | None = None,
+    find_max_bytes: Callable[..., int] | int | None = None,
     keeps_answer: bool = False,
     reads: bool = False,
 ) -> Declare:
     """Declare an operation: its route, the roles that may call it, and how it is answered.
 
     Arguments that are neither in the path nor in `query` form the body of POST, PUT and PATCH;
-    `body` names one that is the whole body. `noun` is the key that the answer is wrapped in.
-    `location` makes the Location header of the result. `etag` is called with the resource and the
-    arguments, before the method, and returns what the answer depends on; None makes the tag from
-    the answer itself. `secret` names a field of
-    the answer that is shown once and not kept for repeated requests; `make_secret` makes it at the
-    client, as the parameter of the same name. `find_max_bytes` bounds the body by what is stored;
-    it is called with the resource and the names in the path. `keeps_answer`
+    `body` names one that is the whole body. `noun` is the key that the answer is wrapped in. `etag`
+    is called with the resource and the arguments, before the method, and returns what the answer
+    depends on; None, or `etag=True`, makes the tag from the answer itself. `secret` names a field
+    of the answer that is shown once and not kept for repeated requests; `make_secret` makes it at
+    the client, as the parameter of the same name. `find_max_bytes` bounds the body by what is
+    stored; it is called with the resource and the names in the path, or is a number. `keeps_answer`
     keeps the answer also for a method that takes the idempotency key. `reads` says that a POST
     changes nothing.
     """
     method, path = route.split()
 
-    def declare(
-        run: Callable[Concatenate[R, P], T | Awaitable[T]],
-    ) -> Callable[Concatenate[R, P], T]:
+    def declare(run: Callable[Concatenate[R, P], Any]) -> Callable[Concatenate[R, P], Any]:
         signature = inspect.signature(run)
         made = _read_declaration(run, signature)
 
         @functools.wraps(run)
-        def call(self: R, /, *args: P.args, **named: P.kwargs) -> T:
+        def call(self: R, /, *args: P.args, **named: P.kwargs) -> Any:
             bound = signature.bind(self, *args, **named)
             is_limited = "limit" in bound.arguments
             bound.apply_defaults()
             arguments = dict(list(bound.arguments.items())[1:])
             follow = "cursor" in arguments and not is_limited
-            return cast("T", _call(made, self, arguments, follow=follow))
+            return _call(made, self, arguments, follow=follow)
 
         call.operation = made  # type: ignore[attr-defined]
         return call
@@ -431,8 +423,12 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             kw_only=True,
         )
         body_type: Any = None
+        media_type = "application/json"
         if body is not None:
             body_type = hints[body]
+            if getattr(body_type, "__origin__", body_type) is bytes:
+                (media_type,) = getattr(body_type, "__metadata__", ("application/octet-stream",))
+                body_type = bytes
         elif inside:
             body_type = msgspec.defstruct(
                 f"{name}Body",
@@ -458,7 +454,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             changes=method != "GET" and not reads,
             status=status,
             noun=noun,
-            location=location,
+            starts_job=noun is None and "job" in getattr(result, "__struct_fields__", ()),
             etag=etag,
             secret=secret,
             make_secret=make_secret,
@@ -471,6 +467,7 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
             ),
             parameters=parameters,
             body=body_type,
+            media_type=media_type,
             whole_body=body,
             body_names=inside,
             largest_page=next(
@@ -490,13 +487,11 @@ def operation(  # noqa: PLR0913 (a declaration names everything that differs)
     return declare
 
 
-def event_stream(
-    path: str,
-) -> Callable[[Callable[P, Iterator[Event]]], Callable[P, Iterator[Event]]]:
-    """Declare a method that follows the events at a path; its route is written by hand."""
+def stream(path: str) -> Callable[[Callable[P, Iterator[T]]], Callable[P, Iterator[T]]]:
+    """Declare a method that follows the stream at a path; its route is written by hand."""
 
-    def declare(follow: Callable[P, Iterator[Event]]) -> Callable[P, Iterator[Event]]:
-        follow.event_path = path  # type: ignore[attr-defined]
+    def declare(follow: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+        follow.stream_path = path  # type: ignore[attr-defined]
         return follow
 
     return declare
@@ -543,6 +538,39 @@ def run_here(made: Operation, resource: Resource, arguments: Mapping[str, Any]) 
             return from_thread.run(work)  # in a thread of a server's event loop
         except anyio.NoEventLoopError:
             return anyio.run(work)
+
+
+def read_parameters(
+    kind: type[msgspec.Struct],
+    path: Mapping[str, str],
+    query: Iterable[tuple[str, str]],
+    lists: AbstractSet[str] = frozenset(),
+) -> dict[str, Any]:
+    """Decode the path and query of a request as fields of a struct; `lists` may be repeated."""
+    known = set(kind.__struct_fields__) - set(path)
+    given: dict[str, Any] = {}
+    for name, value in query:
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise BadRequest("it is given twice", place=Place(source=name))
+        elif name in known or name in COMMON_QUERY:
+            given[name] = value
+        else:
+            raise BadRequest([_explain_unknown(name, "parameter", known)])
+    given.update(path)
+    try:
+        found = msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequest([_explain_mistake(error, kind)]) from None
+    arguments = msgspec.structs.asdict(found)
+    _check_finite(arguments)
+    for name, value in arguments.items():
+        if value is None and name in given:  # msgspec reads the text `null` so
+            raise BadRequest("null is no value here", place=Place(source=name), hint="leave it out")
+        if type(value) is int and not re.fullmatch(r"-?\d+", str(given.get(name, value)), re.ASCII):
+            raise BadRequest("expected int", place=Place(source=name))  # such as 1e3
+    return arguments
 
 
 def _check_finite(arguments: Mapping[str, Any]) -> None:

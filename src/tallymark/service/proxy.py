@@ -31,10 +31,26 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([\d.]+):\d+")
 
 
 @dataclass(frozen=True, slots=True)
+class Networks:
+    """Addresses and networks that a setting names."""
+
+    items: tuple[_Network, ...] = ()
+
+    @classmethod
+    def read(cls, text: str, setting: str = "") -> Networks:
+        """Read them with commas between; what is none is refused by the name of the setting."""
+        return cls(tuple(_read_network(each, setting) for each in text.split(",") if each.strip()))
+
+    def __contains__(self, peer: str | None) -> bool:
+        address = _read_address(peer or "")
+        return address is not None and any(address in network for network in self.items)
+
+
+@dataclass(frozen=True, slots=True)
 class Proxy:
     """What an operator has configured."""
 
-    networks: tuple[_Network, ...]
+    networks: Networks
     header: str | None = None
     """The header that names who is signed in, in small letters."""
     role: Role = "viewer"
@@ -60,8 +76,7 @@ class Proxy:
 
     def trusts(self, peer: str | None) -> bool:
         """Whether this address is the proxy's."""
-        address = _read_address(peer or "")
-        return address is not None and any(address in network for network in self.networks)
+        return peer in self.networks
 
     def find_client(self, forwarded: str) -> str | None:
         """The client in `X-Forwarded-For`: the last address in it that is no proxy of ours.
@@ -104,16 +119,16 @@ class BehindProxy:
 def read_proxy_settings(environment: Mapping[str, str]) -> Proxy | None:
     """What the variables say; None where there is no proxy to trust."""
     header = environment.get(HEADER, "").strip().lower()
-    networks = tuple(_read_network(each) for each in environment.get(FROM, "").split(",") if each)
+    networks = Networks.read(environment.get(FROM, ""), FROM)
     if not header:
-        return Proxy(networks) if networks else None
+        return Proxy(networks) if networks.items else None
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", header):
         raise InvalidInput(f"{HEADER} is no name of a header: {header!r}")
     role = environment.get(ROLE, "viewer").strip()
     found: list[Role] = [each for each in KEY_ROLES if each == role and each != "agent"]
     if not found:
         raise InvalidInput(f"{ROLE} is {role!r}", hint="write viewer, reporter, organiser or admin")
-    if not networks:
+    if not networks.items:
         raise InvalidInput(
             f"{HEADER} is set, and {FROM} is not: anybody could sign in",
             hint=f"name the proxy's addresses, as in {FROM}=10.0.0.7,192.168.1.0/24",
@@ -133,10 +148,11 @@ def _read_address(text: str) -> _Address | None:
     return mapped or address
 
 
-def _read_network(text: str) -> _Network:
+def _read_network(text: str, setting: str) -> _Network:
     try:
         return ipaddress.ip_network(text.strip(), strict=False)
     except ValueError:
         raise InvalidInput(
-            f"{FROM} has {text.strip()!r}, which is no address", hint="as in 10.0.0.7 or 10.0.0.0/8"
+            f"{setting} has {text.strip()!r}, which is no address",
+            hint="as in 10.0.0.7 or 10.0.0.0/8",
         ) from None

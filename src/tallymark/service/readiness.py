@@ -133,7 +133,7 @@ def _look_at_disk(service: Service) -> Part:
     least = read_least_free(os.environ)
     for name, free in measure_disks(service):
         if free < least:
-            hint = "make room; tally admin prune removes what is old"
+            hint = "make room on that disk; what is pruned leaves an SQLite file as large as it was"
             detail = f"{name} has {free:,} bytes free, of {least:,} at least"
             return Part("disk", "it is nearly full", hint, detail)
     return Part("disk", "ok")

@@ -1,27 +1,23 @@
 """Rescoring by a plugin on an engine: pages of attempts, each scored in a sandbox of a worker.
 
 Pages are those of a rescoring here, and each is scored as if the others did not exist. One thing
-goes from page to page: how often an agent's attempts ended the plugin's process. Where a page turns
-out to depend on that, it is scored again here.
+goes from page to page: how often an agent's attempts ended the plugin's process. A page of an agent
+of whom more is known by then is scored again here.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from tallymark.challenges.attempt import Attempt, Evaluation, Outcome
 from tallymark.challenges.plugins import SandboxedPlugin
 from tallymark.challenges.plugins.plugin_sources import PluginSources
 from tallymark.challenges.rescore_plan import make_rescorer
 from tallymark.sandbox import Policy, Sandbox
-from tallymark.service.bulk_work import BlockCodec, BulkWork, hash_work
+from tallymark.service.bulk_work import BulkTask, BulkWork, hash_work
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -30,31 +26,17 @@ if TYPE_CHECKING:
     from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.store import Store
 
-Deaths = dict[str, tuple[int, str]]
-
-
-class AttemptBlock(msgspec.Struct, frozen=True):
-    """A page of attempts, and what is known of their agents."""
-
-    pairs: list[tuple[Attempt, Evaluation]]
-    deaths: Deaths
-
-
-class RescoredBlock(msgspec.Struct, frozen=True):
-    """What a worker makes of a page, and how often agents have ended the process by then."""
-
-    rescored: list[tuple[Evaluation, Outcome]]
-    deaths: Deaths
-
-
-_ATTEMPTS = BlockCodec(AttemptBlock)
-_RESCORED = BlockCodec(RescoredBlock)
+Deaths = tuple[int, str]
+"""How often an agent's attempts have ended the plugin's process, and how the last did."""
+AttemptItem = tuple[Attempt, Evaluation, Deaths | None]
+RescoredItem = tuple[Evaluation, Outcome, Deaths | None]
 
 
 @dataclass(frozen=True)
-class PluginRescoring:
-    """The work: a challenge, and the plugin with its files."""
+class PluginRescoring(BulkTask[AttemptItem, RescoredItem]):
+    """A challenge, and the plugin with its files."""
 
+    results = list[RescoredItem]
     challenge: Challenge
     tenant: str
     code: PluginCode
@@ -63,17 +45,21 @@ class PluginRescoring:
     """None for what the worker's machine offers."""
 
     @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], bytes]]:
+    def prepare(self) -> Iterator[Callable[[list[AttemptItem]], list[RescoredItem]]]:
         """Lays the files out, and opens a sandbox."""
         sources = PluginSources(self.code.module, {}, dict(self.files))
         with Sandbox(self.policy) as sandbox:
             plugin = SandboxedPlugin(replace(self.code, root=sources.copy_files()), sandbox)
-            yield lambda data: self._rescore(plugin, _ATTEMPTS.decode(data))
+            yield lambda page: self._rescore(plugin, page)
 
-    def _rescore(self, plugin: SandboxedPlugin, block: AttemptBlock) -> bytes:
-        mine = plugin.copy(block.deaths)
-        rescored = make_rescorer(self.challenge, mine, tenant=self.tenant)(block.pairs)
-        return _RESCORED.encode(RescoredBlock(rescored, mine.deaths))
+    def _rescore(self, plugin: SandboxedPlugin, page: list[AttemptItem]) -> list[RescoredItem]:
+        mine = plugin.copy({attempt.agent: known for attempt, _, known in page if known})
+        pairs = [(attempt, evaluation) for attempt, evaluation, _ in page]
+        rescored = make_rescorer(self.challenge, mine, tenant=self.tenant)(pairs)
+        return [
+            (*each, mine.deaths.get(attempt.agent))
+            for (attempt, _), each in zip(pairs, rescored, strict=True)
+        ]
 
 
 @contextmanager
@@ -100,43 +86,22 @@ def rescore_on_engine(
     old = (plan.old.name, plan.old.version)
     name = hash_work("rescore", old, plan.new, plugin.code_hash, plugin.code.name, policy)
     with store.open_work(name) as kept, choice.open() as engine:
-        bulk = BulkWork(engine, kept)
-        yield replace(plan, rescore_pages=_BlockRescorer(bulk, work, plan, plugin).rescore)
+
+        def rescore(pages: Iterable[Page]) -> Iterator[tuple[Page, list[Rescored]]]:
+            before = dict(plugin.deaths)
+            blocks = (
+                (page, [(*each, before.get(each[0].agent)) for each in page]) for page in pages
+            )
+            with closing(BulkWork(engine, kept).do(work, blocks)) as results:
+                for page, found in results:
+                    agents = [attempt.agent for attempt, _ in page]
+                    if any(plugin.deaths.get(agent) != before.get(agent) for agent in agents):
+                        yield page, plan.rescorer(page)
+                        continue
+                    ends = zip(agents, (deaths for *_, deaths in found), strict=True)
+                    plugin.deaths |= {agent: deaths for agent, deaths in ends if deaths}
+                    yield page, [(evaluation, outcome) for evaluation, outcome, _ in found]
+
+        yield replace(plan, rescore_pages=rescore)
         if not keep:
             kept.clear()
-
-
-@dataclass(frozen=True)
-class _BlockRescorer:
-    """Rescores pages by blocks."""
-
-    bulk: BulkWork
-    work: PluginRescoring
-    plan: RescorePlan
-    plugin: SandboxedPlugin
-
-    def rescore(self, pages: Iterable[Page]) -> Iterator[tuple[Page, list[Rescored]]]:
-        """Each page with its outcomes, in their order."""
-        before = dict(self.plugin.deaths)
-        waiting: deque[Page] = deque()
-
-        def cut() -> Iterator[tuple[str, bytes]]:
-            for page in pages:
-                waiting.append(page)
-                agents = {attempt.agent for attempt, _ in page}
-                known = {agent: before[agent] for agent in sorted(agents & before.keys())}
-                data = _ATTEMPTS.encode(AttemptBlock(list(page), known))
-                yield hashlib.sha256(data).hexdigest(), data
-
-        with closing(self.bulk.do(self.work, cut())) as results:
-            for data in results:
-                page, found = waiting.popleft(), _RESCORED.decode(data)
-                yield page, self._accept(page, found, before)
-
-    def _accept(self, page: Page, found: RescoredBlock, before: Deaths) -> list[Rescored]:
-        """What the worker found, unless an agent of the page has ended the process since."""
-        now = self.plugin.deaths
-        if any(now.get(attempt.agent) != before.get(attempt.agent) for attempt, _ in page):
-            return self.plan.rescorer(page)
-        now |= found.deaths
-        return found.rescored

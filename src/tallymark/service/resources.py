@@ -13,13 +13,20 @@ from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
 
 if TYPE_CHECKING:
+    from tallymark.service.agents import Agents
+    from tallymark.service.attempts import Attempts
     from tallymark.service.audit import Audit
+    from tallymark.service.boards import Boards
     from tallymark.service.callers import Caller
     from tallymark.service.challenges import Challenges
+    from tallymark.service.exports import Exports
     from tallymark.service.formulas import Formulas
     from tallymark.service.jobs import Jobs
     from tallymark.service.keys import Accounts, Invitations, Keys, Tenants
+    from tallymark.service.loads import Loads
     from tallymark.service.operations import Resource, Sender
+    from tallymark.service.ratings import Ratings
+    from tallymark.service.reports import Reports
     from tallymark.service.reviews import Scores
     from tallymark.service.rules import Rules
     from tallymark.service.runs import Runs
@@ -27,18 +34,26 @@ if TYPE_CHECKING:
     from tallymark.service.template_values import Settings
     from tallymark.service.traces import Traces
     from tallymark.service.tracks import Tracks
+    from tallymark.service.versus import Versus
     from tallymark.service.webhooks import Webhooks
     from tallymark.store import Store
 
 RESOURCES = {
     "accounts": "tallymark.service.keys:Accounts",
+    "agents": "tallymark.service.agents:Agents",
+    "attempts": "tallymark.service.attempts:Attempts",
     "audit": "tallymark.service.audit:Audit",
+    "boards": "tallymark.service.boards:Boards",
     "challenges": "tallymark.service.challenges:Challenges",
+    "exports": "tallymark.service.exports:Exports",
     "formulas": "tallymark.service.formulas:Formulas",
     "invitations": "tallymark.service.keys:Invitations",
     "jobs": "tallymark.service.jobs:Jobs",
     "keys": "tallymark.service.keys:Keys",
     "limits": "tallymark.service.server_limits:Limits",
+    "loads": "tallymark.service.loads:Loads",
+    "ratings": "tallymark.service.ratings:Ratings",
+    "reports": "tallymark.service.reports:Reports",
     "rules": "tallymark.service.rules:Rules",
     "runs": "tallymark.service.runs:Runs",
     "scores": "tallymark.service.reviews:Scores",
@@ -46,6 +61,7 @@ RESOURCES = {
     "tenants": "tallymark.service.keys:Tenants",
     "traces": "tallymark.service.traces:Traces",
     "tracks": "tallymark.service.tracks:Tracks",
+    "versus": "tallymark.service.versus:Versus",
     "webhooks": "tallymark.service.webhooks:Webhooks",
 }
 """Each subject with its class. A module is imported when its subject is first used: all of them
@@ -69,13 +85,20 @@ class Resources:
 
     if TYPE_CHECKING:
         accounts: Accounts
+        agents: Agents
+        attempts: Attempts
         audit: Audit
+        boards: Boards
         challenges: Challenges
+        exports: Exports
         formulas: Formulas
         invitations: Invitations
         jobs: Jobs
         keys: Keys
         limits: Limits
+        loads: Loads
+        ratings: Ratings
+        reports: Reports
         rules: Rules
         runs: Runs
         scores: Scores
@@ -83,6 +106,7 @@ class Resources:
         tenants: Tenants
         traces: Traces
         tracks: Tracks
+        versus: Versus
         webhooks: Webhooks
 
     def __init__(self, where: Sender | TenantServices, caller: Caller | None = None) -> None:

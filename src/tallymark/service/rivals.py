@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -27,11 +27,13 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     """What they are ahead by, weighed."""
 
 
-class Rival(msgspec.Struct, frozen=True, kw_only=True):
-    """Who stands above, and by what."""
+class Above(msgspec.Struct, frozen=True, kw_only=True):
+    """Who stands directly above on a board, and by what."""
 
-    standing: Standing
-    mine: Standing
+    agent: str
+    attempt: str | None
+    rank: int
+    value: float | None
     gap: float | None
     """Between the values that the board is ordered by; None where one has none."""
     leads: list[Lead]
@@ -43,39 +45,38 @@ class Place(NamedTuple):
 
     mine: Standing | None
     """None if the agent is not on the board."""
-    above: Rival | None
+    above: Above | None
     """None unless the attempt is its agent's best and somebody stands above."""
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.mine is None else self.mine.rank
+
+    @property
+    def best(self) -> str | None:
+        return None if self.mine is None else self.mine.attempt
 
 
 def find_place(store: Store, challenge: Challenge, attempt: Attempt, *, public: bool) -> Place:
-    """Find the standing of an attempt's agent, and the rival directly above."""
-    near = store.boards.around(challenge.name, attempt.agent, each=1, public=public)
-    mine = next((each for each in near if each.agent == attempt.agent), None)
-    if mine is None or near[0] is mine or mine.attempt != attempt.id:
+    """Find the standing of an attempt's agent, and who stands directly above.
+
+    An attempt without an outcome has no place: the board may show another one of its agent.
+    """
+    if attempt.outcome is None:
+        return Place(None, None)
+    mine, theirs = store.boards.above(challenge.name, attempt.agent, public=public)
+    if mine is None or theirs is None or mine.attempt != attempt.id:
         return Place(mine, None)
-    theirs = near[0]
     known = mine.value is not None and theirs.value is not None
-    above = Rival(
-        standing=theirs,
-        mine=mine,
+    above = Above(
+        agent=theirs.agent,
+        attempt=theirs.attempt,
+        rank=theirs.rank,
+        value=theirs.value,
         gap=(theirs.value or 0.0) - (mine.value or 0.0) if known else None,
         leads=_list_leads(store, challenge, attempt, theirs, public=public),
     )
     return Place(mine, above)
-
-
-def describe_place(
-    store: Store, challenge: Challenge, attempt: Attempt, *, public: bool
-) -> dict[str, Any]:
-    """An agent's place on the board as JSON, and who stands above where it is this attempt's."""
-    mine, rival = find_place(store, challenge, attempt, public=public)
-    above = None
-    if rival is not None:
-        theirs = rival.standing
-        above = {"agent": theirs.agent, "rank": theirs.rank, "value": theirs.value}
-        above |= {"gap": rival.gap, "leads": msgspec.to_builtins(rival.leads)}
-    rank, best = (None, None) if mine is None else (mine.rank, mine.attempt)
-    return {"rank": rank, "best": best, "above": above}
 
 
 def _list_leads(
@@ -83,7 +84,8 @@ def _list_leads(
 ) -> list[Lead]:
     if not challenge.scoring.dimensions or attempt.outcome is None:
         return []
-    found = store.figures.numbers([theirs.attempt], public=public).get(theirs.attempt)
+    best = str(theirs.attempt)
+    found = store.figures.numbers([best], public=public).get(best)
     if found is None or found.by_earlier_rule:
         return []
     own, other = attempt.outcome.dimensions, found.dimensions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import WorkFailed
 from tallymark.scoring import EvalContext, Score
-from tallymark.service.bulk_work import BlockCodec
+from tallymark.service.bulk_work import BulkTask, BulkWork, cut_blocks
 from tallymark.service.rule_scoring import make_context, open_own_scoring
 from tallymark.service.workers import JobKind, Workers, go_on_with_backfill
-from tallymark.traces import Trace
 
 if TYPE_CHECKING:
     from tallymark.engine.engine import Engine
@@ -22,61 +21,51 @@ if TYPE_CHECKING:
     from tallymark.service.app import App
     from tallymark.store.traces.decisions import DueTrace
     from tallymark.store.traces.rules import RuleDefinition
+    from tallymark.traces import Trace
 
 _LOT = 100
-_TRACES = BlockCodec(list[Trace])
-_SCORES = BlockCodec(list[Score])
 Loaded = tuple["DueTrace", "EvalContext | str"]
 """A trace with what a scorer sees of it, or why that cannot be shown."""
 
 
 @dataclass(frozen=True)
-class RuleJudging:
-    """The work: what a rule says."""
+class RuleJudging(BulkTask["Trace | str", Score]):
+    """What a rule says. An item is a trace, or why there is none to be scored."""
 
+    results = list[Score]
     said: RuleDefinition
 
     @contextmanager
-    def open(self) -> Iterator[Callable[[bytes], bytes]]:
+    def prepare(self) -> Iterator[Callable[[list[Trace | str]], list[Score]]]:
         """Makes the scorer."""
         scoring = open_own_scoring(self.said)
-        yield lambda data: _SCORES.encode(
-            list(scoring.score_all(map(make_context, _TRACES.decode(data))))
-        )
+
+        def score(items: list[Trace | str]) -> list[Score]:
+            traces = (each for each in items if not isinstance(each, str))
+            scores = iter(scoring.score_all(map(make_context, traces)))
+            return [Score.failed(each) if isinstance(each, str) else next(scores) for each in items]
+
+        yield score
+
+    def fail(self, error: str) -> Score:
+        """Each trace over which workers die has failed."""
+        return Score.failed(error)
 
 
 def score_on_engine(
     engine: Engine, said: RuleDefinition, loaded: Iterable[Loaded]
-) -> Iterator[Sequence[tuple[DueTrace, Score]]]:
-    """The scores of traces in lots, as they come; a lot that workers die over has failed."""
-    lots: list[list[DueTrace]] = []
-    unread: list[tuple[DueTrace, Score]] = []
-
-    def cut() -> Iterator[bytes]:
-        due: list[DueTrace] = []
-        traces: list[Trace] = []
-        for each, context in loaded:
-            if isinstance(context, EvalContext):
-                due.append(each)
-                traces.append(context.trace)
-            else:
-                unread.append((each, Score.failed(context)))
-            if len(due) == _LOT:
-                lots.append(due)
-                yield _TRACES.encode(traces)
-                due, traces = [], []
-        if due:
-            lots.append(due)
-            yield _TRACES.encode(traces)
-
-    with closing(engine.map(RuleJudging(said), cut())) as outcomes:
-        for outcome in outcomes:
-            due, lots[outcome.number] = lots[outcome.number], []
-            if outcome.error is not None:
-                yield [(each, Score.failed(outcome.error)) for each in due]
-            else:
-                yield list(zip(due, _SCORES.decode(outcome.require()), strict=True))
-    yield unread
+) -> Iterator[list[tuple[DueTrace, Score]]]:
+    """The scores of traces in lots, as they come."""
+    blocks = (
+        (
+            [due for due, _ in lot],
+            [each.trace if isinstance(each, EvalContext) else each for _, each in lot],
+        )
+        for lot in cut_blocks(loaded, _LOT)
+    )
+    with closing(BulkWork(engine).do(RuleJudging(said), blocks, ordered=False)) as scored:
+        for due, scores in scored:
+            yield list(zip(due, scores, strict=True))
 
 
 def do_backfills(app: App, choice: EngineChoice, job: str) -> None:

@@ -24,7 +24,8 @@ from tallymark.service.rule_definitions import (
     write_rule,
 )
 from tallymark.store.traces.decisions import TRACE_NUMBERS
-from tallymark.store.traces.rule_days import RuleCounts, RuleDay, find_day
+from tallymark.store.traces.rule_days import RuleCounts, find_day
+from tallymark.store.traces.rule_days import RuleDay as RuleDay  # noqa: PLC0414 (a record here)
 from tallymark.store.traces.rule_jobs import SCORE as SCORE_JOB
 from tallymark.store.traces.rules import RuleDefinition, name_author, refuse_name
 from tallymark.text import format_count
@@ -311,7 +312,6 @@ class Rules(Resource):
         ORGANISERS,
         rate="write",
         status=202,
-        location=lambda planned: f"/jobs/{planned.job}",
     )
     def backfill(self, name: Name, since: float, until: float) -> PlannedBackfill:
         """Score stored traces of a time range, one backfill of a rule at a time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from urllib.parse import quote
@@ -10,17 +9,18 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from tallymark.errors import InvalidInput, NotAllowed, NotFound, TallymarkError, WorkFailed
+from tallymark.errors import InvalidInput, NotAllowed, NotFound
 from tallymark.runs.problems import describe_unrun, show_result
 from tallymark.runs.record import CaseResult, CaseStatus, RunDetails, RunRecord, RunStatus
 from tallymark.service.callers import ORGANISERS, REPORTERS, TEAM, check_role
 from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
+from tallymark.service.idempotency import KeptAnswer, KeyedRequest
 from tallymark.service.jobs import name_owner
-from tallymark.service.operations import Event, Page, Resource, event_stream, operation
-from tallymark.store.accounts.idempotent_answers import KeptAnswer
+from tallymark.service.operations import Event, Page, Resource, operation, stream
 from tallymark.store.rehearsals import is_rehearsal
 
 if TYPE_CHECKING:
+    from tallymark.runs.comparison import Comparison, RegressionRule
     from tallymark.runs.run import Run
     from tallymark.service.remote_runs import RemoteRuns
     from tallymark.store.runs.run_rows import RunFilter
@@ -32,10 +32,11 @@ Text = Annotated[str, Meta(max_length=500)]
 Model = Annotated[str, Meta(min_length=1, max_length=500, description="As `-m` takes it.")]
 Formula = Annotated[str, Meta(min_length=1, max_length=4096)]
 Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
-Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
 _ENDED = ("completed", "partial_failure", "failed", "cancelled")
 _FEW = 5_000
+_MOST_CACHED = 50_000
+"""Results of runs whose comparison is cached: they are in memory then."""
 """Results that are read to describe a run in full."""
 _TRACES = 100
 """Results on a page with traces."""
@@ -97,8 +98,7 @@ class Runs(Resource):
         "POST /runs",
         REPORTERS,
         rate="work",
-        status=lambda started: 202 if started.job else 201,
-        location=lambda started: None if started.job is None else f"/jobs/{started.job}",
+        status=201,
         keeps_answer=True,
     )
     def create(  # noqa: PLR0913 (a declaration names all fields)
@@ -208,7 +208,7 @@ class Runs(Resource):
         more = None if last is None else write_cursor(getattr(last, sort), last.created_at, last.id)
         return Page(items=[show_record(each) for each in found[:limit]], next=more)
 
-    @operation("GET /runs/{run}", TEAM, noun="run", etag=lambda *_, **__: None)
+    @operation("GET /runs/{run}", TEAM, noun="run", etag=True)
     def get(
         self,
         run: RunId,
@@ -328,13 +328,10 @@ class Runs(Resource):
         strict: bool = False,
     ) -> ComparedRuns:
         """Compare runs with the first of them: changes, and whether the difference is real."""
-        from tallymark.runs.comparison import (  # noqa: PLC0415 (numpy is heavy)
-            RegressionRule,
-            compare_all,
-        )
+        from tallymark.runs.comparison import RegressionRule  # noqa: PLC0415 (numpy is heavy)
 
         rule = RegressionRule(alpha, tolerance, strict)
-        found = compare_all([self._load(each) for each in run], formula=formula, rule=rule)
+        _, found = self.load_compared(run, formula, rule)
         return ComparedRuns(comparisons=[msgspec.to_builtins(each.to_dict()) for each in found])
 
     @operation("GET /suites", TEAM)
@@ -346,7 +343,7 @@ class Runs(Resource):
         found = [self._describe_suite(each.suite, each.runs) for each in page.items]
         return Page(items=found, next=page.next)
 
-    @event_stream("/runs/{run}/events")
+    @stream("/runs/{run}/events")
     def events(self, run: RunId, after: int | None = None) -> Iterator[Event]:
         """Follow a run on a server until it ends."""
         return self.listen(f"/runs/{quote(run, '')}/events", after, ends=True)
@@ -378,6 +375,27 @@ class Runs(Resource):
         self.store.require()
         return show_record(self.store.brief_run(run, metrics_for=formula))
 
+    def load_compared(
+        self, runs: Sequence[str], formula: str | None = None, rule: RegressionRule | None = None
+    ) -> tuple[Sequence[Run], Sequence[Comparison]]:
+        """Load runs and compare them with the first; of finished runs, that is cached."""
+        from tallymark.runs.comparison import compare_all  # noqa: PLC0415 (numpy is heavy)
+
+        self._require_reader()
+        records = [self.store.brief_run(each) for each in runs]
+
+        def make() -> tuple[Sequence[Run], Sequence[Comparison]]:
+            found = [self._load(each.id) for each in records]
+            return found, compare_all(found, formula=formula, rule=rule)
+
+        results = sum(each.passed + each.failed + each.errors for each in records)
+        if results > _MOST_CACHED or any(each.status not in _ENDED for each in records):
+            return make()
+        # A run that is gone on with after its end has another end.
+        made_of = tuple((each.finished_at, each.passed, each.errors) for each in records)
+        key = ("compared", tuple(each.id for each in records), formula, rule)
+        return self.services.find_table(self.caller, key, made_of, make, cost=0)
+
     def newest(
         self, limit: int, suite: str | None = None, formula: str = ""
     ) -> Sequence[RunRecord]:
@@ -392,19 +410,18 @@ class Runs(Resource):
         """Create runs for a caller in this process, once for each key."""
         if key is None or self.caller is None:
             return self.create(**given)
-        answers, asker = self.store.idempotent_answers, self.caller.asker
-        digest = hashlib.sha256(msgspec.json.encode(["runs", given])).hexdigest()
-        known = answers.begin(asker, key, digest, at=self.now)
+        content = msgspec.json.encode(["runs", given])
+        request = KeyedRequest(self.services, self.caller, key, content)
+        known = request.begin()
         if known is not None:
             return msgspec.json.decode(known.body, type=StartedRuns)
         try:
             started = self.create(**given, idempotency_key=key)
         except BaseException as error:
-            refused = isinstance(error, TallymarkError) and not isinstance(error, WorkFailed)
-            (answers.forget if refused else answers.leave)(asker, key)
+            request.fail(error)
             raise
-        kept = KeptAnswer(status=202, headers={}, body=msgspec.json.encode(started))
-        answers.finish(asker, key, kept)
+        body = msgspec.json.encode(started)
+        request.finish(KeptAnswer(status=202, headers={}, body=body))
         return started
 
     def count(self, **filters: Any) -> int:

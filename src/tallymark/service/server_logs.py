@@ -17,6 +17,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.service.metrics import name_route
+from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 current_request: ContextVar[str] = ContextVar("tally_request", default="")
 """The id of the request that is being served here."""
 _requests = logging.getLogger("tallymark.requests")
+
+
+def begin_request(request_id: str) -> None:
+    """Name the request that is served in this context, and limit the time of its statements."""
+    current_request.set(request_id)
+    statement_seconds.set(REQUEST_SECONDS)
 
 
 def set_up_logs(

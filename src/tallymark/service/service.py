@@ -5,29 +5,35 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.errors import NotFound, TallymarkError
+from tallymark.importing import find_version
 from tallymark.service.accounts import AccountService
 from tallymark.service.app import App
-from tallymark.service.fair_threads import FairThreads, FairTurns, name_share
-from tallymark.service.kept_pages import MOST_BYTES, MOST_TABLES, Cache
+from tallymark.service.fair_threads import (
+    MOST_BULKS_WAITING,
+    FairThreads,
+    FairTurns,
+    name_share,
+)
 from tallymark.service.limits import TABLE_COST, MemoryBudget, RateLimits
 from tallymark.service.live import LiveHub
-from tallymark.service.metrics import Metrics
+from tallymark.service.metrics import Gauge, Metrics
 from tallymark.service.own_traces import start_tracing
 from tallymark.service.proxy import Proxy
 from tallymark.service.readiness import Readiness, measure_disks
 from tallymark.service.server_logs import log_request
 from tallymark.service.settings import ServiceSettings
+from tallymark.service.table_cache import TableCache
 from tallymark.service.tenant import TenantServices
 from tallymark.service.what_if import WhatIfs
 from tallymark.service.workers import Workers
+from tallymark.store.schema import CURRENT
 from tallymark.store.statement_limits import limit_statements
 from tallymark.watched_work import add_watcher, remove_watcher
 
@@ -36,7 +42,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_COUNT_SECONDS = 3.0
+_MOST_BULKS = 16
+"""Parts of bulk reports at once, of all owners."""
+_COUNT_SECONDS = 2.0
 """Whoever reads the metrics does not wait longer for a count of jobs."""
 
 
@@ -49,6 +57,9 @@ class Service:
     _tenants: dict[str, TenantServices] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop_tracing: Callable[[], None] = field(default=lambda: None)
+    is_ending: bool = False
+    """Whether the process was told to end."""
+    _stopper: threading.Thread | None = None
 
     @cached_property
     def app(self) -> App:
@@ -90,32 +101,49 @@ class Service:
     def metrics(self) -> Metrics:
         """What the server counts of itself."""
         made = Metrics()
-        made.watch(
-            "tally_writer", "Things to be stored, by what became of them.", self._count_writing
-        )
-        made.watch("tally_jobs", "Jobs that are not done, by their state.", self._count_jobs)
-        made.watch("tally_listeners", "Who listens to boards and runs.", self._count_listeners)
-        made.watch("tally_cache_bytes", "What is kept at hand, by what.", self._count_caches)
-        made.watch("tally_disk_free_bytes", "Room on the disks.", lambda: dict(measure_disks(self)))
+        made.watch(self._read_process)
+        made.watch(self._read_database)
         return made
 
-    def _count_writing(self) -> Mapping[str, float]:
-        return self.app.store.count_writing()
+    def _read_process(self) -> Iterator[Gauge]:
+        """What needs no database."""
 
-    def _count_listeners(self) -> Mapping[str, float]:
-        return {"all": self.live.listeners}
+        def gauge(name: str, words: str, values: Mapping[str, float]) -> Gauge:
+            return Gauge(name, words, ("kind",), {(kind,): each for kind, each in values.items()})
 
-    def _count_caches(self) -> Mapping[str, float]:
-        what_if = {f"what_if_{where}": size for where, size in self.what_if.nbytes.items()}
-        return {**what_if, "pages": self.pages.size}
+        store = self.app.store
+        about = ("version", "schema", "database")
+        told = (find_version("tallymark"), CURRENT, "sqlite" if store.folder else "postgresql")
+        yield Gauge("tally_info", "What this server is.", about, {told: 1})
+        waiting = "Things to be stored, by what became of them."
+        yield gauge("tally_writer", waiting, store.count_writing())
+        connections = "Connections to the database, by what they do."
+        yield gauge("tally_database_connections", connections, store.count_connections())
+        yield gauge("tally_threads", "Requests that need a thread.", self.threads.count())
+        yield gauge(
+            "tally_listeners", "Listeners to boards and runs.", {"all": self.live.listeners}
+        )
+        yield gauge("tally_cache_bytes", "Caches in memory.", {"what_if": self.what_if.nbytes})
+        yield gauge("tally_disk_free_bytes", "Room on the disks.", dict(measure_disks(self)))
+        paused = "Addresses of webhooks that failed lately."
+        yield gauge("tally_paused_addresses", paused, {"webhook": len(self.workers.pauses)})
 
-    def _count_jobs(self) -> Mapping[str, float]:
-        found = Counter[str]()
+    def _read_database(self) -> Iterator[Gauge]:
         # A database that is away has its own alarm.
         with suppress(TallymarkError), limit_statements(_COUNT_SECONDS):
-            for (_, state), count in self.app.store.job_queue.count().items():
-                found[state] += count
-        return found
+            queue = self.app.store.job_queue
+            counts, ages = queue.count(), queue.find_ages()
+            both = ("kind", "state")
+            yield Gauge("tally_jobs", "Jobs that are not done.", both, counts)
+            words = "Seconds since the oldest job that is not done was queued."
+            oldest = {(kind,): oldest for kind, (oldest, _) in ages.items()}
+            yield Gauge("tally_job_oldest_seconds", words, ("kind",), oldest)
+            words = "Seconds for which the oldest job that may begin waits for a worker."
+            waiting = {(kind,): waiting for kind, (_, waiting) in ages.items()}
+            yield Gauge("tally_job_waiting_seconds", words, ("kind",), waiting)
+            words = "Seconds for which the oldest trace waits for its rule."
+            delay = {(): queue.find_rule_delay(self.clock())}
+            yield Gauge("tally_rule_delay_seconds", words, (), delay)
 
     def note_request(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
         """Counts a request that was answered, and writes it to the log where that is wanted."""
@@ -139,8 +167,12 @@ class Service:
 
     @cached_property
     def bulk_turns(self) -> FairTurns:
-        """Whose part of a bulk report goes to the writer next."""
-        return FairTurns()
+        """Whose part of a bulk report goes to the writer next; most threads are for others."""
+        return FairTurns(_MOST_BULKS, most_waiting=MOST_BULKS_WAITING)
+
+    def take_bulk_turn(self, caller: Caller, *, patient: bool) -> AbstractAsyncContextManager[None]:
+        """Wait for the caller's turn among bulk reports: see `FairTurns.take`."""
+        return self.bulk_turns.take(name_share(caller), patient=patient)
 
     async def run_in_thread(
         self, caller: Caller, work: Callable[..., T], *given: object, patient: bool = False
@@ -163,16 +195,16 @@ class Service:
         return WhatIfs()
 
     @cached_property
-    def pages(self) -> Cache[bytes]:
-        """Pages of boards as they were last answered."""
-        return Cache(MOST_BYTES, len)
-
-    @cached_property
-    def _tables(self) -> Cache[Any]:
-        return Cache(MOST_TABLES, lambda _: 1)
+    def _tables(self) -> TableCache:
+        return TableCache()
 
     def find_table(
-        self, caller: Caller, key: Hashable, made_of: Hashable, make: Callable[[], T]
+        self,
+        caller: Caller,
+        key: Hashable,
+        made_of: Hashable,
+        make: Callable[[], T],
+        cost: int = TABLE_COST,
     ) -> T:
         """A table that takes long to make, as it was made last if nothing has changed since.
 
@@ -180,8 +212,8 @@ class Service:
         """
 
         def make_for_caller() -> T:
-            if not self.own:
-                self.limits.check(caller, "read", TABLE_COST)
+            if cost and not self.own:
+                self.limits.check(caller, "read", cost)
             return make()
 
         made: T = self._tables.find_or_make((caller.tenant, key), made_of, make_for_caller)
@@ -199,10 +231,10 @@ class Service:
             clock=self.clock,
         )
 
-    def open(self) -> None:
-        """Makes the database if it is not there, and begins to work."""
-        if self.own and not self.app.store.exists:
-            return  # whoever only looks makes nothing
+    def open(self, *, create: bool = False) -> None:
+        """Start to work. A server makes its database; an owner's only if `create` says so."""
+        if self.own and not create and not self.app.store.exists:
+            return
         self.app.store.prepare()
         add_watcher(self.metrics.watch_work)
         self._stop_tracing = start_tracing(os.environ)
@@ -230,16 +262,39 @@ class Service:
                 )
         return known
 
+    def hide_database(self, text: str) -> str:
+        """Leave out where the database is, which only its operator may know."""
+        shown = self.app.database
+        return text.replace(f"{shown}.key", "key file").replace(shown, "the database")
+
+    def stop_soon(self) -> None:
+        """End streams, take no more jobs, and do not wait long for the database.
+
+        A signal handler may call it.
+        """
+        self.is_ending = True
+        self.live.end()
+        self.workers.stop_taking()
+        self.app.end_soon()
+
+    def stop_waiting(self) -> None:
+        """Answer those who wait for a job: no worker takes one any more, and jobs end meanwhile."""
+        self.app.store.jobs.bell.stop()
+        if self.settings.workers:
+            self._stopper = threading.Thread(target=self.workers.stop, name="tally-stop")
+            self._stopper.start()
+
     def close(self) -> None:
         """Finishes or hands back what runs, and lets go of everything."""
         self.app.store.end_soon()
         if self.settings.demo is not None:
             self.settings.demo.stop()
-        if self.settings.workers:
+        if self._stopper is not None:
+            self._stopper.join()
+        elif self.settings.workers:
             self.workers.stop()
         for each in self._tenants.values():
             each.close()
-        self.what_if.close()
         self.app.close()
         self._stop_tracing()
         remove_watcher(self.metrics.watch_work)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.sandbox.policy import choose_policy
 from tallymark.service.own_traces import read_endpoint
-from tallymark.service.proxy import Proxy, read_proxy_settings
+from tallymark.service.proxy import Networks, Proxy, read_proxy_settings
 from tallymark.service.remote_suites import RemoteRules
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tallymark.service.demo import Demo
 
 CORS_VARIABLE = "TALLY_CORS_ORIGINS"
+METRICS_VARIABLE = "TALLY_METRICS_FROM"
+LOOPBACK = "127.0.0.0/8,::1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class ServiceSettings:
     upgrade: bool = False
     """Whether tables of an older version are brought up to date; else they are refused."""
     workers: int = 2
-    """Threads that do jobs in this process; 0 leaves them to `tally worker`."""
+    """Scorings, and as many long jobs, at once in this process; 0 leaves them to `tally worker`."""
     own: bool = False
     """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
     demo: Demo | None = None
@@ -42,6 +44,8 @@ class ServiceSettings:
     proxy: Proxy | None = None
     cors: tuple[str, ...] = ()
     """Other sites whose pages may use the API in a browser."""
+    metrics_from: Networks = field(default_factory=lambda: Networks.read(LOOPBACK))
+    """Addresses that may read `/metrics` without a key; they show the traffic of all tenants."""
 
 
 def read_settings(
@@ -54,6 +58,7 @@ def read_settings(
         policy=choose_policy(insecure_local=True) if insecure_local else None,
         rules=RemoteRules.from_environment(environment),
         proxy=read_proxy_settings(environment),
+        metrics_from=Networks.read(environment.get(METRICS_VARIABLE, LOOPBACK), METRICS_VARIABLE),
         cors=tuple(each.strip() for each in origins if each.strip()),
         **given,  # type: ignore[arg-type]
     )

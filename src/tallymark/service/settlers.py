@@ -1,7 +1,7 @@
 """`Settlers`: threads that score what takes longer than a transaction may.
 
 What waits at one challenge is scored together, which takes a plugin a fraction of the time: see
-docs/decisions/0032-batches.md. One that is alone waits for nobody.
+docs/decisions/0032-group-commit.md. One that is alone waits for nobody.
 """
 
 from __future__ import annotations

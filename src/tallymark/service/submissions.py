@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tallymark.challenges.evaluators.submission_intake import MAX_METADATA, list_schema_findings
-from tallymark.challenges.trajectory import MAX_BYTES, Verification, verify_sent
 from tallymark.errors import TallymarkError
 from tallymark.service.callers import Caller
-from tallymark.service.rivals import describe_place
 from tallymark.service.visibility import speak_for
 from tallymark.service.witnessed import read_witnessed
 from tallymark.store.rehearsals import rehearse
@@ -19,19 +16,13 @@ from tallymark.store.rehearsals import rehearse
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Payload
     from tallymark.challenges.challenge import Challenge, Submission
-    from tallymark.service.service import Service
+    from tallymark.challenges.trajectory import Verification
     from tallymark.service.tenant import TenantServices
     from tallymark.store.contests.attempt_rows import StoredAttempt
     from tallymark.store.jobs.jobs import Job
 
 WAITED_S = 30.0
 """For so long a submission waits for its breakdown."""
-_DETAILS: dict[str, Any] = {
-    "score_breakdown": None,
-    "submission_warnings": [],
-    "constraint_violations": [],
-    "harness_warning": None,
-}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +33,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     severity: Literal["error", "warning", "note"]
     """What is refused, what is taken and may cost points, and what is good to know."""
     hint: str = ""
+
+
+class RatingChange(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's Elo before and after."""
+
+    before: int | None
+    after: int
+    provisional: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +56,34 @@ class TakenSubmission:
 
 
 def find_own_attempt(
-    services: TenantServices, caller: Caller, attempt: str, agent: str | None = None
+    services: TenantServices, caller: Caller | None, attempt: str, agent: str | None = None
 ) -> StoredAttempt:
     """Find an attempt of the agent that the caller acts for; those of others do not exist."""
-    named = caller.role == "agent" or agent is not None
+    named = agent is not None or (caller is not None and caller.role == "agent")
     return services.store.attempts.find(attempt, speak_for(caller, agent) if named else None)
 
 
-def find_most_bytes(submission: Submission, trajectory: int = MAX_BYTES) -> int:
+def find_most_bytes(submission: Submission, trajectory: int | None = None) -> int:
     """How large the request may be that brings an answer: JSON writes some texts thrice as long."""
+    from tallymark.challenges.evaluators.submission_intake import (  # noqa: PLC0415 (evaluators)
+        MAX_METADATA,
+    )
+    from tallymark.challenges.trajectory import MAX_BYTES  # noqa: PLC0415 (loads much)
+
+    trajectory = MAX_BYTES if trajectory is None else trajectory
     return 3 * (submission.max_bytes + MAX_METADATA) + trajectory * 5 // 4
 
 
 def submit_answer(
     services: TenantServices,
-    caller: Caller,
+    caller: Caller | None,
     known: StoredAttempt,
     sent: Payload,
     *,
     key: str | None = None,
 ) -> TakenSubmission:
-    """Take an answer and have it scored: here where that is quick, else by a worker.
+    """Take an answer and have it scored: here where that is quick or nobody else is, else by a
+    worker of the server.
 
     An answer is stored before it is scored. If this process ends in between, or something of ours
     fails, the attempt waits, and the next `settle` of a worker scores it: see `workers.py`.
@@ -90,50 +96,31 @@ def submit_answer(
     taken = evidence.attempt
     if taken.state != "submitted":
         return TakenSubmission(taken, None)
-    if competition.settles_quickly(taken):
+    if caller is None or not services.has_workers or competition.settles_quickly(taken):
         scored = competition.score_submission(evidence)
         ruling = competition.rulings.find(scored.challenge).challenge
         return TakenSubmission(scored, before, ruling=ruling)
     return TakenSubmission(taken, before, services.jobs.queue_scoring(caller, taken.id))
 
 
-async def await_score(service: Service, caller: Caller, done: TakenSubmission) -> TakenSubmission:
+async def await_score(
+    services: TenantServices, caller: Caller | None, done: TakenSubmission
+) -> TakenSubmission:
     """Wait for the worker that scores a submission, in the event loop.
 
     Whoever sends the same again while a request waits for it is answered at once.
     """
-    services = service.tenant(caller.tenant)
     if done.job is None or services.store.jobs.bell.is_expected(done.job.id):
         return done
     await services.jobs.await_end(done.job.id, WAITED_S)
     read = services.store.attempts.get
     return replace(
-        done, attempt=await service.run_in_thread(caller, read, done.attempt.id, patient=True)
+        done, attempt=await services.run_in_thread(caller, read, done.attempt.id, patient=True)
     )
 
 
-def describe_submitted(
-    services: TenantServices, done: TakenSubmission, now: float, *, public: bool
-) -> dict[str, Any]:
-    """What its competitor is told: the document's fields at the top, beside the attempt."""
-    attempt = done.attempt
-    told = attempt.to_public()
-    with services.store.read():
-        rating = None if attempt.state == "submitted" else _describe_rating(services, done, now)
-        ruling = done.ruling or services.store.challenges.get(attempt.challenge)
-        place = describe_place(services.store, ruling, attempt, public=public)
-    return {
-        "attempt": told,
-        "score": told["score"],
-        "result": told.get("result"),
-        **{name: told.get(name, usual) for name, usual in _DETAILS.items()},
-        "rating": rating,
-        **place,
-    }
-
-
-def _describe_rating(services: TenantServices, done: TakenSubmission, now: float) -> dict[str, Any]:
-    """The agent's rating before and after; an answer sent again gets the same two numbers."""
+def find_rating_change(services: TenantServices, done: TakenSubmission, now: float) -> RatingChange:
+    """Find the agent's Elo before and after; an answer sent again gets the same two numbers."""
     store, attempt = services.store, done.attempt
     current = store.ratings.current(attempt.agent, now)
     before, after = done.rating_before, current.elo.rating
@@ -142,13 +129,25 @@ def _describe_rating(services: TenantServices, done: TakenSubmission, now: float
         frozen = store.challenges.find(attempt.challenge).is_frozen(now)
         if not frozen and (changed := store.figures.change_by(attempt)) is not None:
             before, after = changed[1].before, changed[1].after
-    return {"before": before, "after": after, "provisional": current.provisional}
+    return RatingChange(before=before, after=after, provisional=current.provisional)
+
+
+def find_open_bytes(services: TenantServices, caller: Caller) -> int:
+    """Return how large an answer the open attempts of an agent allow; 0 without any."""
+    found = services.store.figures.open_attempts_of(caller.agent or "")
+    forms = (services.competition.rulings.find_version(each) for each in found)
+    return max((find_most_bytes(each.submission) for each in forms), default=0)
 
 
 def check_answer(
     services: TenantServices, known: StoredAttempt, sent: Payload, now: float
 ) -> list[Finding]:
     """All that can be said of an answer without judging it; nothing is kept."""
+    from tallymark.challenges.evaluators.submission_intake import (  # noqa: PLC0415 (evaluators)
+        list_schema_findings,
+    )
+    from tallymark.challenges.trajectory import verify_sent  # noqa: PLC0415 (loads much)
+
     competition = services.competition
     challenge = competition.rulings.find_version(known.attempt)
     found = []

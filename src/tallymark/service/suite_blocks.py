@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from tallymark.errors import WorkFailed
 from tallymark.event_loops import run_to_end
@@ -20,7 +17,7 @@ from tallymark.models.model_kinds import open_model
 from tallymark.models.replay import ReplayModel
 from tallymark.runs.ongoing_run import RunEnding
 from tallymark.runs.record import CaseResult
-from tallymark.service.bulk_work import BlockCodec
+from tallymark.service.bulk_work import BulkTask, BulkWork, cut_blocks
 from tallymark.suites.filled_suite import resolve
 from tallymark.suites.suite_evaluation import (
     DEFAULT_THREADS,
@@ -44,20 +41,14 @@ CaseKey = tuple[str, int]
 """A case by name, and its epoch."""
 
 
-class AskedBlock(msgspec.Struct, frozen=True):
-    """What came of the cases of a block."""
-
-    results: list[CaseResult]
-    ending: RunEnding
-
-
-_ASKED = BlockCodec(AskedBlock)
-
-
 @dataclass(frozen=True)
-class CaseAsking:
-    """The work: a suite, the values of its templates, and the model by name."""
+class CaseAsking(BulkTask[CaseKey, CaseResult | RunEnding]):
+    """A suite, the values of its templates, and the model by name.
 
+    Behind the results of a block stands why it ended too soon, where it did.
+    """
+
+    results = list[CaseResult | RunEnding]
     definition: str
     definition_hash: str
     folder: Path
@@ -70,7 +61,7 @@ class CaseAsking:
     hidden: Mapping[str, str]
 
     @contextmanager
-    def open(self) -> Iterator[Callable[[list[CaseKey]], bytes]]:
+    def prepare(self) -> Iterator[Callable[[list[CaseKey]], list[CaseResult | RunEnding]]]:
         """Reads the suite, and fills it in."""
         definition = load_stored(self.definition, folder=self.folder)
         if definition.hash != self.definition_hash:
@@ -81,12 +72,12 @@ class CaseAsking:
         # One that holds nothing can be asked for block after block.
         again = isinstance(model, ReplayModel)
 
-        def ask(keys: list[CaseKey]) -> bytes:
+        def ask(keys: list[CaseKey]) -> list[CaseResult | RunEnding]:
             evaluation = SuiteEvaluation(
                 suite, model if again else self._open_model(suite), self.limits
             )
             evaluation.jobs = (CaseJob(cases[key], epoch) for key, epoch in keys)
-            return _ASKED.encode(_ask_all(evaluation))
+            return _ask_all(evaluation)
 
         yield ask
 
@@ -107,13 +98,14 @@ class CaseAsking:
         return open_model(self.model, folder=self.folder, pricing=pricing, redact=suite.redact)
 
 
-def _ask_all(evaluation: SuiteEvaluation) -> AskedBlock:
-    results: list[CaseResult] = []
+def _ask_all(evaluation: SuiteEvaluation) -> list[CaseResult | RunEnding]:
+    results: list[CaseResult | RunEnding] = []
 
     async def add(result: CaseResult) -> None:
         results.append(result)
 
-    return AskedBlock(results, run_to_end(lambda: evaluation.run(add)))
+    ending = run_to_end(lambda: evaluation.run(add))
+    return results if ending == "finished" else [*results, ending]
 
 
 def spread_work(work: CaseAsking, suite: FilledSuite, workers: int) -> CaseAsking:
@@ -134,16 +126,11 @@ def ask_on_engine(
     todo = [(job.case.key, job.epoch) for job in jobs if (job.case.key, job.epoch) not in done]
     with choice.open() as engine:
         size = min(_MOST, max(_LEAST, math.ceil(len(todo) / (_EACH * engine.workers))))
-        for outcome in engine.map(spread_work(work, suite, engine.workers), _cut(todo, size)):
-            block = _ASKED.decode(outcome.require())
-            for result in block.results:
-                ongoing.add(result)
-            if block.ending != "finished":
-                return block.ending
+        blocks = ((None, keys) for keys in cut_blocks(todo, size))
+        shared = spread_work(work, suite, engine.workers)
+        for _, results in BulkWork(engine).do(shared, blocks, ordered=False):
+            for each in results:
+                if not isinstance(each, CaseResult):
+                    return each
+                ongoing.add(each)
     return "finished"
-
-
-def _cut(keys: Iterable[CaseKey], size: int) -> Iterator[list[CaseKey]]:
-    left = iter(keys)
-    while block := list(islice(left, size)):
-        yield block

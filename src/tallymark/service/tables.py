@@ -9,39 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from tallymark.challenges.attempt import Attempt, Metrics
 from tallymark.errors import InvalidInput, TallymarkError
-from tallymark.parquet_rows import Kind, ParquetRows, open_parquet_rows
 from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.result_files import open_whole_file
 from tallymark.scoring.score import make_json_safe
+from tallymark.service.attempts import DETAILS, AttemptRecord
 from tallymark.service.exports import KeptTrace, RunResult, ScoreLine
 from tallymark.traces import Trace
 from tallymark.traces.trace_facts import TOLD_START, read_facts
 
+if TYPE_CHECKING:
+    from tallymark.parquet_rows import Kind
+
 T = TypeVar("T")
+U = TypeVar("U")
 SUFFIX = ".parquet"
 _RUNS = "tallymark.runs"
 """The note of a file in which the runs stand that its results are of."""
 
 
 @dataclass(frozen=True)
-class Table(Generic[T]):
+class Table(Generic[T, U]):
     """One kind of row."""
 
     name: str
     columns: Mapping[str, Kind]
     tell: Callable[[T], Mapping[str, Any]]
-    read: Callable[[dict[str, Any]], T]
+    read: Callable[[dict[str, Any]], U]
 
 
 def write_table(
     path: Path,
-    table: Table[T],
+    table: Table[T, Any],
     found: Iterable[T],
     write_notes: Callable[[], Mapping[str, str]] = dict,
 ) -> int:
@@ -49,6 +53,8 @@ def write_table(
 
     Notes come when all rows are written, so that they may tell of them.
     """
+    from tallymark.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
+
     if path.suffix.lower() != SUFFIX:
         raise InvalidInput(f"{path} is no name of a table", hint=f"one ends in {SUFFIX}")
     count = 0
@@ -71,7 +77,9 @@ class TableFile(Generic[T]):
     It can be passed several times: once to see that all is right, then to load it.
     """
 
-    def __init__(self, path: Path, table: Table[T]) -> None:
+    def __init__(self, path: Path, table: Table[Any, T]) -> None:
+        from tallymark.parquet_rows import ParquetRows  # noqa: PLC0415 (an extra)
+
         self._rows = ParquetRows(path, table.columns)
         self._read = table.read
         self.notes = self._rows.notes
@@ -155,19 +163,23 @@ _METRICS: dict[str, Kind] = {
 }
 
 
-def _tell_attempt(attempt: Attempt) -> dict[str, Any]:
-    told = {name: getattr(attempt, name) for name in _LIFE}
-    outcome = attempt.outcome
-    if outcome is None:
-        return told | dict.fromkeys(_OUTCOME) | dict.fromkeys(f"metric_{each}" for each in _METRICS)
-    told |= {name: getattr(outcome, name) for name in _OUTCOME}
-    told["details"] = _write_json(outcome.details)
-    told["origin"] = _write_json(outcome.origin)
-    return told | {f"metric_{name}": getattr(outcome.metrics, name) for name in _METRICS}
+def _write_attempt(attempt: AttemptRecord) -> dict[str, Any]:
+    row = {name: getattr(attempt, name) for name in _LIFE}
+    if attempt.trajectory_level is None:  # no outcome
+        return row | dict.fromkeys(_OUTCOME) | dict.fromkeys(f"metric_{each}" for each in _METRICS)
+    row |= {name: getattr(attempt, name) for name in _OUTCOME if name != "details"}
+    details = {name: getattr(attempt, name) for name in DETAILS}
+    row["details"] = _write_json(
+        {name: each for name, each in details.items() if each not in (None, [], {})}
+    )
+    row["origin"] = _write_json(attempt.origin)
+    own = {name: value for name, value in attempt.metrics.items() if name not in _METRICS}
+    metrics = {**attempt.metrics, "more": own}
+    return row | {f"metric_{name}": metrics.get(name) for name in _METRICS}
 
 
 def _read_attempt(row: dict[str, Any]) -> Attempt:
-    document = {name: row[name] for name in _LIFE}
+    document = {name: row[name] for name in _LIFE} | {"seed": row["seed"] or 0}
     if row["ranks"] is not None:
         metrics = {name: row[f"metric_{name}"] for name in _METRICS}
         metrics["more"] = metrics["more"] or {}
@@ -182,7 +194,7 @@ def _read_attempt(row: dict[str, Any]) -> Attempt:
 ATTEMPTS = Table(
     "attempts",
     {**_LIFE, **_OUTCOME, **{f"metric_{name}": kind for name, kind in _METRICS.items()}},
-    _tell_attempt,
+    _write_attempt,
     _read_attempt,
 )
 
@@ -303,7 +315,7 @@ def _read_trace(row: dict[str, Any]) -> Trace:
     return trace
 
 
-TRACES: Table[Any] = Table("traces", {**_FACTS, "trace": "text"}, _tell_trace, _read_trace)
+TRACES: Table[Any, Any] = Table("traces", {**_FACTS, "trace": "text"}, _tell_trace, _read_trace)
 
 # Scores
 
@@ -343,4 +355,6 @@ def _read_score(row: dict[str, Any]) -> ScoreLine:
 
 
 SCORES = Table("scores", _SCORE, _tell_score, _read_score)
-TABLES: dict[str, Table[Any]] = {each.name: each for each in (ATTEMPTS, RESULTS, TRACES, SCORES)}
+TABLES: dict[str, Table[Any, Any]] = {
+    each.name: each for each in (ATTEMPTS, RESULTS, TRACES, SCORES)
+}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from anyio import to_thread
 
 if TYPE_CHECKING:
     from tallymark.models.reach import Reach
@@ -14,10 +17,11 @@ if TYPE_CHECKING:
     from tallymark.service.callers import Caller
     from tallymark.service.competition import Competition
     from tallymark.service.jobs import JobService
-    from tallymark.service.limits import Allowance
+    from tallymark.service.limits import Allowance, RouteClass
     from tallymark.service.service import Service
     from tallymark.service.settings import ServiceSettings
     from tallymark.service.trace_intake import TraceIntake
+    from tallymark.service.what_if import WhatIfs
     from tallymark.store import Store
 
 T = TypeVar("T")
@@ -42,6 +46,7 @@ class TenantServices:
         self.settings = settings
         self._clock = clock
         self._service = service
+        self._tables: dict[Hashable, tuple[Hashable, object]] = {}
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -54,6 +59,15 @@ class TenantServices:
         return self.app.store
 
     @property
+    def exists(self) -> bool:
+        """Whether anything was ever stored."""
+        return self.store.exists
+
+    def read(self) -> AbstractContextManager[object]:
+        """Open one read transaction for all that is asked inside it, if anything is stored."""
+        return self.store.read() if self.exists else nullcontext()
+
+    @property
     def now(self) -> float:
         """By the server's clock."""
         return self.clock()
@@ -63,6 +77,11 @@ class TenantServices:
         """Keys and sessions of all tenants."""
         return self.app.accounts if self._service is None else self._service.accounts
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether a server works on what is queued here."""
+        return self._service is not None
+
     def list_allowances(self, caller: Caller | None) -> list[Allowance]:
         """List what is left of the caller's rate limits; a command has none."""
         if caller is None or self._service is None:
@@ -70,12 +89,56 @@ class TenantServices:
         return self._service.limits.look(caller)
 
     def find_table(
-        self, caller: Caller | None, key: Hashable, made_of: Hashable, make: Callable[[], T]
+        self,
+        caller: Caller | None,
+        key: Hashable,
+        made_of: Hashable,
+        make: Callable[[], T],
+        **cost: int,
     ) -> T:
         """See `Service.find_table`."""
         if self._service is None or caller is None:
-            return make()
-        return self._service.find_table(caller, key, made_of, make)
+            known = self._tables.get(key)
+            if known is None or known[0] != made_of:
+                known = self._tables[key] = (made_of, make())
+            return cast("T", known[1])
+        return self._service.find_table(caller, key, made_of, make, **cost)
+
+    @property
+    def what_if(self) -> WhatIfs:
+        """Boards by other rules."""
+        return self._own_what_if if self._service is None else self._service.what_if
+
+    @cached_property
+    def _own_what_if(self) -> WhatIfs:
+        from tallymark.service.what_if import WhatIfs  # noqa: PLC0415 (numpy)
+
+        return WhatIfs()
+
+    def charge(self, caller: Caller | None, rate: RouteClass, cost: int) -> None:
+        """Count more than the request itself against the caller's rate limit."""
+        if caller is not None and self._service is not None:
+            self._service.limits.check(caller, rate, cost)
+
+    async def run_in_thread(
+        self, caller: Caller | None, work: Callable[..., T], *given: object, patient: bool = False
+    ) -> T:
+        """See `Service.run_in_thread`; a command has a thread of its own."""
+        if caller is None or self._service is None:
+            return await to_thread.run_sync(partial(work, *given))
+        return await self._service.run_in_thread(caller, work, *given, patient=patient)
+
+    def hide_database(self, text: str) -> str:
+        """See `Service.hide_database`; a command's user may know where the database is."""
+        return text if self._service is None else self._service.hide_database(text)
+
+    def take_bulk_turn(
+        self, caller: Caller | None, *, patient: bool
+    ) -> AbstractAsyncContextManager[None]:
+        """Wait until a part of a bulk report may go to the writer; a command need not."""
+        if caller is None or self._service is None:
+            return nullcontext()
+        return self._service.take_bulk_turn(caller, patient=patient)
 
     @cached_property
     def competition(self) -> Competition:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +16,7 @@ from tallymark.errors import CutShort, NotFound, Place, TraceError
 from tallymark.importing import read_own_code
 from tallymark.runs.record import CaseResult
 from tallymark.scoring import Expected, load_scorer
-from tallymark.service.bulk_work import BlockCodec, BulkWork, hash_work
+from tallymark.service.bulk_work import BulkTask, BulkWork, cut_blocks, hash_work
 from tallymark.suites.scored_traces import JudgedTraces, TraceJudge, name_trace
 from tallymark.traces import Trace
 from tallymark.traces.trace_parts import PART_BYTES, TracePart, cut_lines, has_parts, read_part
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.runs.record import RunRecord
     from tallymark.scoring import Scorer
+    from tallymark.service.app import App
     from tallymark.store import Store
     from tallymark.store.jobs.kept_work import KeptWork
     from tallymark.traces.stated_case import StatedCase
@@ -39,11 +38,9 @@ _RUN = "run"
 """Blocks of this kind note the runs that the results belong to."""
 
 
-class BrokenRecord(msgspec.Struct, frozen=True):
+class BrokenRecord(NamedTuple):
     """A record that could not be read, so that it can travel."""
 
-    after: int
-    """How many results of its block come before it."""
     message: str
     source: str | None
     line: int | None
@@ -51,12 +48,12 @@ class BrokenRecord(msgspec.Struct, frozen=True):
     cut_short: bool
 
     @classmethod
-    def of(cls, error: TraceError, after: int) -> BrokenRecord:
-        """An error behind so many results."""
+    def of(cls, error: TraceError) -> BrokenRecord:
+        """As an error says it."""
         problem = error.problems[0]
         place = problem.place or Place()
         cut = isinstance(error, CutShort)
-        return cls(after, problem.message, place.source, place.line, problem.hint, cut)
+        return cls(problem.message, place.source, place.line, problem.hint, cut)
 
     def to_error(self) -> TraceError:
         """As it was."""
@@ -65,29 +62,15 @@ class BrokenRecord(msgspec.Struct, frozen=True):
         return kind(self.message, place=place, hint=self.hint)
 
 
-class TraceLot(msgspec.Struct, frozen=True):
-    """Traces that were read here."""
-
-    traces: list[Trace]
-    broken: BrokenRecord | None = None
-    """Why reading ended behind them, where it did too soon."""
-
-
-class JudgedBlock(msgspec.Struct, frozen=True):
-    """What a worker makes of a block."""
-
-    results: list[CaseResult]
-    broken: list[BrokenRecord]
-
-
-_LOTS = BlockCodec(TraceLot)
-_JUDGED = BlockCodec(JudgedBlock)
+TraceItem = TracePart | Trace | BrokenRecord
+JudgedItem = CaseResult | BrokenRecord
 
 
 @dataclass(frozen=True)
-class TraceScoring:
-    """The work: scorers by reference, since a user's code does not travel."""
+class TraceScoring(BulkTask[TraceItem, JudgedItem]):
+    """Scorers by reference, since a user's code does not travel."""
 
+    results = list[JudgedItem]
     scorers: tuple[str, ...]
     threshold: float | None = None
     timeout: float | None = None
@@ -95,50 +78,33 @@ class TraceScoring:
     skip_broken: bool = False
 
     @contextmanager
-    def open(self) -> Iterator[Callable[[TracePart | bytes], bytes]]:
+    def prepare(self) -> Iterator[Callable[[list[TraceItem]], list[JudgedItem]]]:
         """Loads the scorers."""
         scorers = [load_scorer(reference) for reference in self.scorers]
+        yield lambda items: self._judge(scorers, items)
 
-        def judge_block(block: TracePart | bytes) -> bytes:
-            return _JUDGED.encode(self._judge(scorers, block))
-
-        yield judge_block
-
-    def _judge(self, scorers: Sequence[Scorer], block: TracePart | bytes) -> JudgedBlock:
-        found = JudgedBlock([], [])
-
-        def note(error: TraceError) -> None:
-            found.broken.append(BrokenRecord.of(error, len(found.results)))
-            if not self.skip_broken:
-                raise error
-
+    def _judge(self, scorers: Sequence[Scorer], items: list[TraceItem]) -> list[JudgedItem]:
+        found: list[JudgedItem] = []
         judge = TraceJudge(
             scorers,
             threshold=self.threshold,
             timeout=self.timeout,
             expected=self.expected,
-            on_broken=note,
+            on_broken=lambda error: found.append(BrokenRecord.of(error)),
         )
 
         def read() -> Iterator[Trace]:
-            if isinstance(block, bytes):
-                lot = _LOTS.decode(block)
-                yield from lot.traces
-                if lot.broken is not None:
-                    note(lot.broken.to_error())
-                return
-            for each in read_part(block):
-                if isinstance(each, TraceError):
-                    note(each)
-                else:
-                    yield each
+            for item in items:
+                for each in read_part(item) if isinstance(item, TracePart) else [item]:
+                    if isinstance(each, Trace):
+                        yield each
+                    else:
+                        found.append(
+                            each if isinstance(each, BrokenRecord) else BrokenRecord.of(each)
+                        )
 
-        try:
-            for trace, scores in judge.score_all(read()):
-                found.results.append(judge.judge(name_trace(trace), 0, trace, scores))
-        except TraceError:
-            if not found.broken:
-                raise
+        for trace, scores in judge.score_all(read()):
+            found.append(judge.judge(name_trace(trace), 0, trace, scores))
         return found
 
 
@@ -181,33 +147,26 @@ class TraceInput:
                 facts.append([str(each.absolute()), known.st_size, known.st_ino, *times])
         return facts
 
-    def cut(self, engine: Engine) -> Iterator[tuple[str, TracePart | bytes]]:
-        """Blocks, each with its key: parts for workers to read, or lots of traces."""
+    def cut(self, engine: Engine) -> Iterator[tuple[None, list[TraceItem]]]:
+        """Blocks: parts for workers to read, or lots of traces."""
         whole = [Path(path) for path in self.paths]
         here = self.some or self.fields
-        if not here and all(has_parts(path, self.format) for path in whole):
-            done, total = 0, sum(path.stat().st_size for path in whole)
-            for place, path in enumerate(whole):  # a file may be named twice
-                for part in cut_lines(path, content=not engine.shares_files):
-                    yield f"{place}:{part.source}:{part.start}:{part.digest.hex()}", part
-                    done += part.size
-                    if self.on_progress is not None:
-                        self.on_progress(done, total)
+        if here or not all(has_parts(path, self.format) for path in whole):
+            yield from ((None, lot) for lot in cut_blocks(self._read_items(), _LOT))
             return
-        traces = iter(self.read())
-        number = 0
-        while True:
-            lot, broken = list[Trace](), None
-            try:
-                lot.extend(islice(traces, _LOT))
-            except TraceError as error:
-                broken = BrokenRecord.of(error, 0)
-            if lot or broken:
-                data = _LOTS.encode(TraceLot(lot, broken))
-                yield f"{number}:{hashlib.sha256(data).hexdigest()}", data
-                number += 1
-            if len(lot) < _LOT:
-                return
+        done, total = 0, sum(path.stat().st_size for path in whole)
+        for path in whole:
+            for part in cut_lines(path, content=not engine.shares_files):
+                yield None, [part]
+                done += part.size
+                if self.on_progress is not None:
+                    self.on_progress(done, total)
+
+    def _read_items(self) -> Iterator[TraceItem]:
+        try:
+            yield from self.read()
+        except TraceError as error:
+            yield BrokenRecord.of(error)
 
 
 @contextmanager
@@ -217,15 +176,15 @@ def judge_on_engine(
     given: TraceInput,
     judged: JudgedTraces,
     *,
-    store: Store | None,
+    app: App | None,
     on_broken: Callable[[TraceError], object],
 ) -> Iterator[Callable[[], object]]:
-    """Has workers judge the traces of a run; with a store, one that was cut off is gone on with.
+    """Has workers judge the traces of a run; with an app, one that was cut off is gone on with.
 
     It gives what forgets the blocks. Until that is called, the same command goes on with this run:
     so whoever calls it has first put all results where they belong.
     """
-    identity = given.identity
+    identity, store = given.identity, None if app is None else app.store
     kept: AbstractContextManager[KeptWork | None] = nullcontext()
     if store is not None and identity is not None:
         record = judged.record
@@ -261,16 +220,17 @@ def _go_on(
 
 
 def _read_results(
-    found: Generator[bytes], scoring: TraceScoring, on_broken: Callable[[TraceError], object]
+    found: Generator[tuple[None, list[JudgedItem]]],
+    scoring: TraceScoring,
+    on_broken: Callable[[TraceError], object],
 ) -> Iterator[CaseResult]:
     with closing(found):
-        for data in found:
-            block = _JUDGED.decode(data)
-            broken = deque(block.broken)
-            for number in range(len(block.results) + 1):
-                while broken and broken[0].after <= number:
-                    error = broken.popleft().to_error()
-                    on_broken(error)
-                    if not (scoring.skip_broken or isinstance(error, CutShort)):
-                        raise error
-                yield from block.results[number : number + 1]
+        for _, results in found:
+            for each in results:
+                if isinstance(each, CaseResult):
+                    yield each
+                    continue
+                error = each.to_error()
+                on_broken(error)
+                if not (scoring.skip_broken or isinstance(error, CutShort)):
+                    raise error

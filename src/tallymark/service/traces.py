@@ -12,12 +12,13 @@ from tallymark.errors import InvalidInput, NotFound, Place, TraceError
 from tallymark.runs.statistics import estimate_difference
 from tallymark.service.callers import ORGANISERS, REPORTERS, TEAM, name_author
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
-from tallymark.service.json_lines import split_lines
+from tallymark.service.json_lines import Lines, split_lines
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.traces.trace_scores import StoredScore
-from tallymark.store.traces.trace_settings import TraceSettings
+from tallymark.store.traces.trace_settings import TraceSettings as TraceSettings  # noqa: PLC0414
 from tallymark.store.traces.trace_sums import check_measure, estimate_mean
+from tallymark.text import format_number
 from tallymark.traces.span_limits import Lost
 from tallymark.traces.trace import Trace
 from tallymark.traces.trace_query import PEOPLE, SCORE, Term, TraceQuery, parse_query
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tallymark.runs.statistics import ClusterMoments, MeanEstimate
     from tallymark.store.traces.trace_lists import TracePlace
     from tallymark.store.traces.trace_rows import TraceRecord
+    from tallymark.store.traces.trace_sums import TraceSums
 
 Filter = Annotated[
     str,
@@ -146,6 +148,17 @@ class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     step: Annotated[float | None, Meta(description="Seconds; null unless over time.")]
 
 
+class NewestTraces(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums of the newest traces that fit: all of them, over time and by group."""
+
+    whole: TraceSum
+    points: list[TraceSum]
+    step: float
+    groups: list[TraceSum]
+    is_cut: bool
+    """Older ones are left out."""
+
+
 class ComparedSide(msgspec.Struct, frozen=True, kw_only=True):
     """One of two filters."""
 
@@ -249,7 +262,7 @@ class Traces(Resource):
         )
 
     @operation("POST /traces", REPORTERS, rate="report", status=201, body="lines")
-    def load(self, lines: bytes) -> LoadedTraces:
+    def load(self, lines: Lines) -> LoadedTraces:
         """Store whole traces, one as JSON in each line; a trace that is sent again adds nothing.
 
         `pack_traces` writes the lines. Spans of exporters go to `/v1/traces` instead.
@@ -281,16 +294,23 @@ class Traces(Resource):
         if by is not None:
             items = sums.by(by, measure)
         elif every == AUTO:
-            step, items = 86_400.0, sums.over_time(86_400.0, measure)
-            if items:
-                span = float(items[-1].group or 0.0) - float(items[0].group or 0.0) + step
-                steps = (each for each in _AUTO_STEPS if span / each <= _MOST_AUTO_STEPS)
-                step = next(steps, _AUTO_STEPS[-1])
-                items = sums.over_time(step, measure)[-_MOST_AUTO_STEPS:]
+            step, items = _sum_over_time(sums, measure)
         elif every is not None:
             step = _read_step(every)
             items = sums.over_time(step, measure)[-_MOST_STEPS:]
         return TraceSummary(whole=sums.whole(measure), items=[*items], step=step)
+
+    def sum_newest(self, text: str, measure: str, by: str | None, limit: int) -> NewestTraces:
+        """Sum up the newest traces that fit, over time and by a label if one is named."""
+        sums = self.store.traces.sums(self._parse(text), limit)
+        step, points = _sum_over_time(sums, measure)
+        return NewestTraces(
+            whole=sums.whole(measure),
+            points=[*points],
+            step=step,
+            groups=[*sums.by(by, measure)] if by else [],
+            is_cut=sums.is_cut,
+        )
 
     @operation("GET /traces/compare", TEAM, rate="work", noun="comparison")
     def compare(self, first: Filter, second: Filter, measure: Measure) -> TraceComparison:
@@ -446,14 +466,21 @@ class Traces(Resource):
         self, trace_id: TraceId, version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     ) -> TraceDetails:
         """Get a trace with its spans, as it is now or as one of its versions was."""
+        return self.read(trace_id, version)[0]
+
+    def read(
+        self, trace_id: str, version: int | None, *, whole: bool = True
+    ) -> tuple[TraceDetails, Trace]:
+        """Read a trace and its record, which without `whole` has no spans."""
         record = self.store.traces.get(trace_id)
         trace = self.store.traces.load(trace_id, version)
         scores = self.store.traces.scores([record.key], all_of_them=True)[record.key]
-        return TraceDetails(
+        details = TraceDetails(
             **describe_trace(record),
             scores=[_describe_score(each) for each in scores],
-            trace=trace.to_dict(),
+            trace=trace.to_dict() if whole else {},
         )
+        return details, trace
 
     @operation("DELETE /traces/{trace_id}", ORGANISERS, rate="write", status=204)
     def remove(self, trace_id: TraceId) -> None:
@@ -481,7 +508,8 @@ class Traces(Resource):
             hint = f"1 to {_LONGEST_NAME} characters that can be seen"
             raise InvalidInput(f"a score cannot be called {name!r}", hint=hint)
         if value is not None and not 0.0 <= value <= 1.0:
-            raise InvalidInput(f"{value:g} is no score", hint="write a number from 0 to 1")
+            hint = "write a number from 0 to 1"
+            raise InvalidInput(f"{format_number(value)} is no score", hint=hint)
         if value is None and label is None and expected is None:
             raise InvalidInput(
                 "the score has no value", hint="give a value, a label (--label) or both"
@@ -601,3 +629,11 @@ def _judge(one: ClusterMoments, two: ClusterMoments, between: MeanEstimate) -> s
     if between.high < 0:
         return "the second is lower"
     return "no difference can be told"
+
+
+def _sum_over_time(sums: TraceSums, measure: str | None) -> tuple[float, Sequence[TraceSum]]:
+    """Sum up in the first steps of which there are not too many."""
+    days = sums.find_days()
+    steps = (each for each in _AUTO_STEPS if days / each <= _MOST_AUTO_STEPS)
+    step = next(steps, _AUTO_STEPS[-1]) if days else 86_400.0
+    return step, sums.over_time(step, measure)[-_MOST_AUTO_STEPS:]

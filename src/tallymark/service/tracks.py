@@ -33,8 +33,7 @@ Combine = Annotated[str, Meta(max_length=4096, description="sum, mean, min, or a
 Around = Annotated[
     str, Meta(max_length=40, description="An agent's handle: return the places around it instead.")
 ]
-_EACH = 3
-"""Places on each side of an agent."""
+Neighbours = Annotated[int, Meta(ge=1, le=500, description="Places on each side of `around`.")]
 
 
 class TrackBoard(Page[TrackStanding], kw_only=True):
@@ -88,13 +87,16 @@ class Tracks(Resource):
         limit: Limit = 100,
         cursor: Cursor | None = None,
         around: Around | None = None,
+        each: Neighbours = 3,
         live: Live = None,
     ) -> TrackBoard:
         """Get the board of a track, combined from the boards of its challenges."""
         track = find_visible_track(self.services, self.caller, name)
-        return self._make_board(track, limit, cursor, around, live)
+        return self._make_board(track, limit, cursor, around, each, live)
 
-    @operation("POST /tracks/leaderboard", PUBLIC, query=("limit", "cursor", "around", "live"))
+    @operation(
+        "POST /tracks/leaderboard", PUBLIC, query=("limit", "cursor", "around", "each", "live")
+    )
     def suppose_board(  # noqa: PLR0913, PLR0917 (a track and a part of its board)
         self,
         name: Name,
@@ -105,11 +107,12 @@ class Tracks(Resource):
         limit: Limit = 100,
         cursor: Cursor | None = None,
         around: Around | None = None,
+        each: Neighbours = 3,
         live: Live = None,
     ) -> TrackBoard:
         """Make the board that a track would have; nothing is stored."""
         track = _read_track(name, challenges, title, combine, missing)
-        return self._make_board(track, limit, cursor, around, live)
+        return self._make_board(track, limit, cursor, around, each, live)
 
     def _make_board(
         self,
@@ -117,6 +120,7 @@ class Tracks(Resource):
         limit: int,
         cursor: str | None,
         around: str | None,
+        each: int,
         live: bool | None,
     ) -> TrackBoard:
         public = is_public(self.caller, live)
@@ -125,18 +129,14 @@ class Tracks(Resource):
         lines = self.services.find_table(
             self.caller,
             ("track", msgspec.json.encode(track), public),
-            # A board depends on the log, on the challenge, and on whether it stands still.
-            tuple(
-                (*each.newest, each.stored.revision, each.stored.frozen_at, each.hides_live)
-                for each in views
-            ),
+            tuple(each.state for each in views),
             partial(_find_standings, self.store, track, public=public),
         )
         page = slice_page(lines, limit, cursor)
         if around is not None:
-            place = next((at for at, each in enumerate(lines) if each.agent == around), None)
-            first = 0 if place is None else max(0, place - _EACH)
-            page = Page(items=[] if place is None else lines[first : place + _EACH + 1])
+            place = next((at for at, line in enumerate(lines) if line.agent == around), None)
+            first = 0 if place is None else max(0, place - each)
+            page = Page(items=[] if place is None else lines[first : place + each + 1])
         return TrackBoard(
             items=page.items,
             next=page.next,

@@ -31,6 +31,7 @@ class Setting(NamedTuple):
 VARIABLES = (
     Variable("TALLY_DB", ".tally/tally.db"),
     Variable("TALLY_SECRET_KEY", "a key file", secret=True),
+    Variable("TALLY_SECRET_KEY_BEFORE", secret=True),
     Variable("TALLY_ADMIN_KEY", "made at the first start", secret=True),
     Variable("TALLY_SERVER"),
     Variable("TALLY_KEY", secret=True),
@@ -38,6 +39,7 @@ VARIABLES = (
     Variable("TALLY_READY_WITHOUT"),
     Variable("TALLY_MIN_FREE_MB", "100"),
     Variable("TALLY_CORS_ORIGINS"),
+    Variable("TALLY_METRICS_FROM", "127.0.0.0/8,::1"),
     Variable("TALLY_PROXY_HEADER"),
     Variable("TALLY_PROXY_FROM"),
     Variable("TALLY_PROXY_ROLE", "viewer"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +55,11 @@ class ChallengeView:
     """The last log entries of the challenge and of its tenant: all that a board depends on."""
 
     @property
+    def state(self) -> Hashable:
+        """All that the board that is shown depends on."""
+        return (*self.newest, self.stored.revision, self.stored.frozen_at, self.hides_live)
+
+    @property
     def frozen(self) -> float | None:
         """Since when the public board stands still."""
         return self.stored.freezes_at if self.stored.is_frozen(self.at) else None
@@ -86,10 +91,10 @@ def view_challenge(
     try:
         stored, seq, tenant_seq = services.store.challenges.find_newest(name)
     except NotFound:
-        if _is_known(caller):
+        if is_known(caller):
             raise
         raise hidden from None  # a suggested name may be private
-    if not _is_known(caller) and stored.challenge.visibility != "public":
+    if not is_known(caller) and stored.challenge.visibility != "public":
         raise hidden
     return ChallengeView(
         stored=stored,
@@ -106,11 +111,12 @@ def view_challenges(services: TenantServices, caller: Caller | None) -> list[Cha
     return [
         ChallengeView(stored=each, at=at, is_organiser=is_organiser, public=not is_organiser)
         for each in services.store.challenges.all()
-        if _is_known(caller) or each.challenge.visibility == "public"
+        if is_known(caller) or each.challenge.visibility == "public"
     ]
 
 
-def _is_known(caller: Caller | None) -> bool:
+def is_known(caller: Caller | None) -> bool:
+    """Whether the caller has a key: without one, there are only public challenges."""
     return caller is None or caller.role != "anonymous"
 
 
@@ -121,7 +127,7 @@ def find_visible(services: TenantServices, caller: Caller | None, name: str) -> 
 
 def name_visible(services: TenantServices, caller: Caller | None) -> list[str] | None:
     """Name the challenges whose matches the caller may know of; None where that is all."""
-    return None if _is_known(caller) else services.store.challenges.public_names()
+    return None if is_known(caller) else services.store.challenges.public_names()
 
 
 def find_visible_track(services: TenantServices, caller: Caller | None, name: str) -> Track:
@@ -131,7 +137,7 @@ def find_visible_track(services: TenantServices, caller: Caller | None, name: st
         for each in track.challenges:
             view_challenge(services, caller, each)
     except NotFound:
-        if _is_known(caller):
+        if is_known(caller):
             raise
         # A suggested or missing name may be private.
         raise NotFound(f"there is no track {name!r}", hint="it may need a key") from None
@@ -156,7 +162,7 @@ def is_public(caller: Caller | None, live: bool | None) -> bool:
     return not sees_live(caller) if live is None else not live
 
 
-def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bool:
+def sees_words(services: TenantServices, caller: Caller | None, attempt: Attempt) -> bool:
     """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
     if sees_live(caller) or is_own(caller, attempt):
         return True
@@ -164,19 +170,32 @@ def sees_words(services: TenantServices, caller: Caller, attempt: Attempt) -> bo
 
 
 def list_attempts(
-    services: TenantServices, caller: Caller, challenge: str, *, live: bool | None, **chosen: Any
+    services: TenantServices,
+    caller: Caller | None,
+    challenge: str,
+    *,
+    live: bool | None,
+    **chosen: Any,
 ) -> list[Attempt]:
     """Attempts at a challenge as the caller may see them; `chosen` are options of `attempts.of`.
 
     Open attempts are visible only to their agent and to organisers.
     """
-    own = caller.agent is not None and chosen.get("agent") == caller.agent
+    agent = None if caller is None else caller.agent
+    own = agent is not None and chosen.get("agent") == agent
     public = is_public(caller, live) and not own
-    open_of = None if sees_live(caller) else caller.agent or ""
+    open_of = find_open_of(caller)
     found = services.store.attempts.of(challenge, public=public, open_of=open_of, **chosen)
     if view_challenge(services, caller, challenge).shows_words:
         return found
     return [each if is_own(caller, each) else withhold_words(each) for each in found]
+
+
+def find_open_of(caller: Caller | None) -> str | None:
+    """The agent whose open attempts the caller may know of; None for those of all."""
+    if caller is None or sees_live(caller):
+        return None
+    return caller.agent or ""
 
 
 def withhold_words(attempt: Attempt) -> Attempt:
@@ -206,7 +225,9 @@ def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
     ]
 
 
-def tell_audit(caller: Caller, attempt: Attempt, audit: Sequence[AuditEntry]) -> list[AuditEntry]:
+def tell_audit(
+    caller: Caller | None, attempt: Attempt, audit: Sequence[AuditEntry]
+) -> list[AuditEntry]:
     """What happened to an attempt: who but its agent acted, and all that is hidden, organisers see.
 
     Others read what those are: the names of keys hold their owners, see `show_owner`.
@@ -227,25 +248,62 @@ def _name_role(actor: str) -> str:
     return role if role in _NAMELESS else "somebody"
 
 
-def find_attempt(services: TenantServices, caller: Caller, identifier: str) -> Attempt:
-    """An attempt as the caller may see it: one's own as it is, others' as the public does."""
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """An attempt as a caller may see it, with what happened to it."""
+
+    attempt: Attempt
+    audit: list[AuditEntry]
+    history: list[ScoreEntry]
+    public: bool
+    """Whether boards are shown as the public sees them."""
+    shows_words: bool
+    """Whether what was said of the answer is told."""
+
+
+def view_attempt(
+    services: TenantServices, caller: Caller | None, identifier: str, live: bool | None = None
+) -> AttemptView:
+    """Decide how much of an attempt a caller may see: all of one's own, of others what the public
+    sees.
+    """
+    public, attempts = is_public(caller, live), services.store.attempts
+    found = find_attempt(services, caller, identifier, live)
+    stands_still = public and not is_own(caller, found)
+    audit = tell_audit(caller, found, attempts.audit(found.id, public=stands_still))
+    history = attempts.history(found.id, public=stands_still)
+    words = sees_words(services, caller, found)
+    if not words:
+        found, history = withhold_words(found), withhold_errors(history)
+        audit = withhold_notes(audit)
+    return AttemptView(
+        attempt=found, audit=audit, history=history, public=public, shows_words=words
+    )
+
+
+def find_attempt(
+    services: TenantServices, caller: Caller | None, identifier: str, live: bool | None = None
+) -> Attempt:
+    """Find an attempt that the caller may know of: one's own as it is, others' as the public does,
+    and for organisers past a freeze unless `live` is False.
+    """
     attempt = services.store.attempts.get(identifier)
-    if caller.role == "anonymous" and not _is_at_public(services, attempt):
+    challenges = services.store.challenges
+    if not is_known(caller) and challenges.get(attempt.challenge).visibility != "public":
         # Ids can be counted through: what is said must not name the challenge.
         raise explain_unknown_attempt(identifier)
-    if sees_live(caller) or is_own(caller, attempt):
+    if is_own(caller, attempt):
         return attempt
-    if attempt.state == "entered":
+    if attempt.state == "entered" and not sees_live(caller):
         # Open attempts are visible only to their agent and to organisers.
         raise explain_unknown_attempt(identifier)
-    return services.store.attempts.get(identifier, public=True)
+    public = is_public(caller, live)
+    return services.store.attempts.get(identifier, public=True) if public else attempt
 
 
-def _is_at_public(services: TenantServices, attempt: Attempt) -> bool:
-    return services.store.challenges.get(attempt.challenge).visibility == "public"
-
-
-def find_submission(services: TenantServices, caller: Caller, identifier: str) -> KeptSubmission:
+def find_submission(
+    services: TenantServices, caller: Caller | None, identifier: str
+) -> KeptSubmission:
     """What was sent with an attempt: for its agent and for organisers, and never for others."""
     attempt = find_attempt(services, caller, identifier)
     if not (sees_live(caller) or is_own(caller, attempt)):
@@ -253,20 +311,22 @@ def find_submission(services: TenantServices, caller: Caller, identifier: str) -
     return services.competition.read_submission(attempt.id)
 
 
-def is_own(caller: Caller, attempt: Attempt) -> bool:
+def is_own(caller: Caller | None, attempt: Attempt) -> bool:
     """Whether the caller is the agent whose attempt it is."""
-    return caller.agent is not None and caller.agent == attempt.agent
+    return caller is not None and caller.agent is not None and caller.agent == attempt.agent
 
 
-def show_owner(caller: Caller, agent: str, owner: str | None) -> str | None:
+def show_owner(caller: Caller | None, agent: str, owner: str | None) -> str | None:
     """Whose an agent is, for its owner's own keys and for organisers: it may be a mail address."""
+    if caller is None or sees_live(caller):
+        return owner
     own = caller.agent == agent or (owner is not None and caller.owner == owner)
-    return owner if own or sees_live(caller) else None
+    return owner if own else None
 
 
-def speak_for(caller: Caller, agent: str | None) -> str:
+def speak_for(caller: Caller | None, agent: str | None) -> str:
     """The agent that a competitor acts for; an agent's key speaks for no other."""
-    if caller.role == "agent":
+    if caller is not None and caller.role == "agent":
         if agent not in (None, caller.agent):
             raise NotAllowed(
                 f"this key speaks for {caller.agent!r}, not for {agent!r}",

@@ -12,7 +12,7 @@ import hmac
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -22,11 +22,13 @@ from msgspec import Meta
 from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
 from tallymark.service.callers import ORGANISERS, REPORTERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
+from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.webhooks.announcements import EVENTS, EventName
 from tallymark.store.webhooks.deliveries import Delivery as Delivery  # noqa: PLC0414 (a record here)
-from tallymark.store.webhooks.deliveries import DeliveryState, Occurrence
+from tallymark.store.webhooks.deliveries import DeliveryState as DeliveryState  # noqa: PLC0414
+from tallymark.store.webhooks.deliveries import Occurrence
 from tallymark.store.webhooks.run_ends import tell_failed_gate
 from tallymark.store.webhooks.webhooks import Webhook as Webhook  # noqa: PLC0414 (a record here)
 from tallymark.store.webhooks.webhooks import make_secret
@@ -213,14 +215,22 @@ class Answered:
 
 
 @dataclass(frozen=True)
+class Paused:
+    """A message was not sent, because its address failed lately."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class WebhookSender:
     """Sends queued messages of a tenant to addresses that may be reached."""
 
     store: Store
     reach: Reach
     clock: Callable[[], float]
+    pauses: DeliveryPauses = field(default_factory=DeliveryPauses)
 
-    def deliver(self, delivery_id: str) -> Answered | None:
+    def deliver(self, delivery_id: str) -> Answered | Paused | None:
         """Send a message once and store the result; None if it no longer waits."""
         try:
             delivery = self.store.deliveries.get(delivery_id)
@@ -229,7 +239,11 @@ class WebhookSender:
             return None
         if hook.state != "active" or delivery.state != "waiting":
             return None
+        address = (self.store.tenant, hook.url)  # what a tenant's messages meet there is its own
+        if pause := self.pauses.begin(address):
+            return Paused(pause)
         answered = self._send(hook, delivery)
+        self.pauses.end(address, accepted=answered.taken)
         last = delivery.tries + 1 >= MOST_TRIES
         self.store.deliveries.note_try(
             delivery,

@@ -6,13 +6,13 @@ see of attempts, which of a frozen board is what was known when it was frozen.
 
 from __future__ import annotations
 
-import tempfile
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -22,11 +22,14 @@ from tallymark.challenges.dimension_columns import find_shown_scores, find_total
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.ranked_columns import find_first_of_owners, rank_by_score
 from tallymark.challenges.rescore_plan import describe_rule
+from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import SOLO_WIN_THRESHOLD
 from tallymark.dimensions.exact_numbers import to_fraction
 from tallymark.errors import InvalidInput, NeedsJob, suggest
 from tallymark.scoring.score import show_value
+from tallymark.service.boards import WhatIfBoard
 from tallymark.store.contests.attempt_tables import attempt_id
+from tallymark.store.contests.formula_scores import evaluate_formula
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,9 +39,8 @@ if TYPE_CHECKING:
     from tallymark.store.contests.score_columns import ScoreColumns
 
 MOST_BYTES = 512 * 2**20
-"""How much memory columns of all challenges take; what was not asked for of late goes to files."""
-MOST_MAPPED_BYTES = 8 * MOST_BYTES
-"""How much such files take; beyond it columns are forgotten, and read again when asked for."""
+"""How much memory the columns of all challenges take. Those that were not used for the longest time
+are dropped, and loaded again when they are asked for."""
 MOST_SHOWN = 1000
 _NEIGHBOURS = 3
 
@@ -51,41 +53,49 @@ class WhatIfRule(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, Any] | None = None
 
 
-class WhatIfStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a board by another rule."""
+class _Line(NamedTuple):
+    """A line of the board by another rule."""
 
     rank: int
     agent: str
-    score: float | None
-    value: float | None
-    """What the board is ordered by: the score."""
     attempt: str
+    score: float | None
     before: int | None
     """The rank on the board as it is; None for an agent that is not on it."""
-    moved: int | None
-    """How many ranks up; less than 0 is down."""
 
 
-class WhatIfBoard(msgspec.Struct, frozen=True, kw_only=True):
-    """The board by another rule."""
+_Describe: TypeAlias = "Callable[[Sequence[_Line]], list[Standing]]"
 
-    challenge: str
-    rule: str
-    seq: int
-    """The last change that is taken into account; 0 of a frozen board: it would tell of others."""
-    frozen: bool
-    agents: int
-    attempts: int
-    """That rank."""
-    undefined: int
-    """Agents without a score by this rule, who stand last."""
-    up: int
-    down: int
-    items: tuple[WhatIfStanding, ...]
-    around: tuple[WhatIfStanding, ...] | None
-    """The agent asked for with its neighbours; empty when it is not on the board."""
-    findings: tuple[dict[str, Any], ...] = ()
-    """What there is to say of a formula before anything runs, each with its column."""
+
+def _describe_lines(
+    store: Store, name: str, public: bool, lines: Sequence[_Line]
+) -> list[Standing]:
+    """Add what the store knows of the attempts, and of the board as it is."""
+    numbers = store.figures.numbers([each.attempt for each in lines], public=public)
+    official = store.figures.lines_of(name, [each.agent for each in lines], public=public)
+    found = []
+    for each in lines:
+        own, (value, tries) = numbers[each.attempt], official.get(each.agent, (None, 0))
+        found.append(
+            Standing(
+                rank=each.rank,
+                agent=each.agent,
+                attempt=each.attempt,
+                value=each.score,
+                score=each.score,
+                submitted_at=own.submitted_at,
+                tries=tries,
+                trajectory_level=own.level,
+                result=own.result,
+                elapsed_ms=own.elapsed_ms,
+                dimensions=own.dimensions,
+                by_earlier_rule=own.by_earlier_rule,
+                before=each.before,
+                moved=None if each.before is None else each.before - each.rank,
+                official=value,
+            )
+        )
+    return found
 
 
 @dataclass(slots=True)
@@ -95,7 +105,6 @@ class _Slot:
     columns: ScoreColumns | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     totals: tuple[Any, NDArray[np.float64]] | None = None
-    mapped: bool = False
     nbytes: int = 0
 
 
@@ -105,39 +114,17 @@ class WhatIfs:
     Safe to use from several threads; those who ask about the same board wait for each other.
     """
 
-    def __init__(
-        self, *, most_bytes: int = MOST_BYTES, most_mapped_bytes: int = MOST_MAPPED_BYTES
-    ) -> None:
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._most_mapped_bytes = most_mapped_bytes
         self._slots: OrderedDict[tuple[int, bool], _Slot] = OrderedDict()
         """By challenge, and whether its board is frozen; the last ones used come last."""
         self._lock = threading.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
-    def nbytes(self) -> dict[str, int]:
-        """What columns take in memory, and in files."""
+    def nbytes(self) -> int:
+        """The memory that all columns take."""
         with self._lock:
-            slots = list(self._slots.values())
-        return {
-            "memory": sum(each.nbytes for each in slots if not each.mapped),
-            "files": sum(each.nbytes for each in slots if each.mapped),
-        }
-
-    def close(self) -> None:
-        """Forgets all columns."""
-        with self._lock:
-            self._slots.clear()
-            if self._folder is not None:
-                self._folder.cleanup()
-                self._folder = None
+            return sum(each.nbytes for each in self._slots.values())
 
     def ask(
         self,
@@ -160,10 +147,10 @@ class WhatIfs:
         slot = self._find_slot((challenge_id, frozen_at is not None))
         with slot.lock:
             slot.columns = store.score_columns.refresh(name, slot.columns, public=public)
-            slot.mapped = slot.mapped and slot.columns.nbytes == slot.nbytes
             slot.nbytes = slot.columns.nbytes
             again = rule.weights is not None
-            answer = _WhatIf(slot, new, weighed_again=again).answer(around, limit)
+            describe = partial(_describe_lines, store, name, public)
+            answer = _WhatIf(slot, new, weighed_again=again).answer(around, limit, describe)
         self._make_room()
         return answer
 
@@ -174,31 +161,14 @@ class WhatIfs:
             return slot
 
     def _make_room(self) -> None:
-        """What was not asked for of late goes to files, and at last is forgotten."""
+        """Drop the columns that were not used for the longest time, where all take too much."""
         with self._lock:
-            held = mapped = 0
+            held = 0
             for key, slot in reversed(list(self._slots.items())):
-                if slot.mapped:
-                    mapped += slot.nbytes
-                elif held + slot.nbytes <= self._most_bytes:
-                    held += slot.nbytes
-                elif slot.lock.acquire(blocking=False):  # else it is in use, and its turn comes
-                    try:
-                        self._move_to_files(slot)
-                    finally:
-                        slot.lock.release()
-                    mapped += slot.nbytes
-                if mapped > self._most_mapped_bytes:
-                    mapped -= slot.nbytes
+                held += slot.nbytes
+                if held > self._most_bytes:
+                    held -= slot.nbytes
                     del self._slots[key]
-
-    def _move_to_files(self, slot: _Slot) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="tally-columns-")
-        if slot.columns is not None:
-            slot.columns.attempts.move_to_files(Path(self._folder.name))
-            slot.totals = None
-        slot.mapped = True
 
 
 def change_rule(challenge: Challenge, rule: WhatIfRule) -> Challenge:
@@ -280,17 +250,17 @@ class _WhatIf:
         self._weighed_again = weighed_again
         self._columns = slot.columns
         self._challenge = challenge
-        self._rows = len(slot.columns.attempts)
+        self._rows = len(slot.columns.attempts["attempt"])
 
-    def answer(self, around: str | None, limit: int) -> WhatIfBoard:
+    def answer(self, around: str | None, limit: int, describe: _Describe) -> WhatIfBoard:
         columns = self._columns
-        agent = columns.attempts.array("agent")
+        agent = columns.attempts["agent"]
         numbers = [columns.places[each] for each in columns.absent if each in columns.places]
         absent = np.array(numbers, dtype=np.intp)
         scores, left_out = self._score()
         agents = len(columns.agents)
         ranked = rank_by_score(scores, agent, agents, absent=absent, left_out=left_out)
-        board = columns.board.array("agent")
+        board = columns.board["agent"]
         board = board[~np.isin(board, absent)] if len(absent) else board
         if columns.owners is not None:
             owner = self._number_owners(columns.owners)
@@ -300,16 +270,19 @@ class _WhatIf:
         before = _count_ranks(board, agents)
         both = (after > 0) & (before > 0)
 
-        def show(first: int, last: int) -> tuple[WhatIfStanding, ...]:
+        def show(first: int, last: int) -> list[Standing]:
             rows = ranked[max(0, first) : last]
-            return tuple(
-                self._make_standing(rank, int(row), scores, before)
-                for rank, row in enumerate(rows, max(0, first) + 1)
+            return describe(
+                [
+                    self._make_line(rank, int(row), scores, before)
+                    for rank, row in enumerate(rows, max(0, first) + 1)
+                ]
             )
 
         return WhatIfBoard(
             challenge=self._challenge.name,
             rule=describe_rule(self._challenge.scoring),
+            scoring=self._challenge.scoring,
             seq=0 if columns.frozen_at is not None else columns.seq,
             frozen=columns.frozen_at is not None,
             agents=len(ranked),
@@ -334,24 +307,17 @@ class _WhatIf:
     def _show_around(self, agent: str, after: NDArray[Any], show: Any) -> Any:
         number = self._columns.places.get(agent)
         rank = 0 if number is None else int(after[number])
-        return show(rank - 1 - _NEIGHBOURS, rank + _NEIGHBOURS) if rank else ()
+        return show(rank - 1 - _NEIGHBOURS, rank + _NEIGHBOURS) if rank else []
 
-    def _make_standing(
+    def _make_line(
         self, rank: int, row: int, scores: NDArray[np.float64], before: NDArray[Any]
-    ) -> WhatIfStanding:
+    ) -> _Line:
         columns = self._columns
-        number = int(columns.attempts.array("agent")[row])
+        number = int(columns.attempts["agent"][row])
         score, old = float(scores[row]), int(before[number]) or None
-        shown = None if score != score else score  # noqa: PLR0124 (NaN, where it is undefined)
-        return WhatIfStanding(
-            rank=rank,
-            agent=columns.agents[number],
-            score=shown,
-            value=shown,
-            attempt=attempt_id(int(columns.attempts.array("attempt")[row])),
-            before=old,
-            moved=None if old is None else old - rank,
-        )
+        shown = None if math.isnan(score) else score
+        attempt = attempt_id(int(columns.attempts["attempt"][row]))
+        return _Line(rank, columns.agents[number], attempt, shown, old)
 
     def _score(self) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
         """Every attempt's score by the rule, and the attempts that would not rank by it."""
@@ -361,23 +327,21 @@ class _WhatIf:
             shown = find_shown_scores(weighted, self._get_numbers(), self._rows)
             missing = np.isnan(shown)  # of what was not judged in every dimension
             return shown, missing if missing.any() else None
-        rule = challenge_formula(self._challenge)
+        names = challenge_formula(self._challenge).formula.names
         given = self._get_numbers()
-        if "elapsed_s" in rule.formula.names:
-            given["elapsed_s"] = given["elapsed_ms"] / 1000
-        if "total" in rule.formula.names:
+        if "total" in names:
             given["total"] = self._get_totals(given)
-        if self._weighed_again and "succeeded" in rule.formula.names:
+        if self._weighed_again and "succeeded" in names:
             weighted = weighted_dimensions(scoring.dimensions)
             shown = find_shown_scores(weighted, given, self._rows)
             given["succeeded"] = (shown >= SOLO_WIN_THRESHOLD).astype(np.float64)
-        scores = rule.formula.evaluate_many(given | {" rows": np.empty(self._rows)}).values
+        scores = evaluate_formula(self._challenge, given, self._rows)
         if (instead := to_fraction(scoring.config.get("undefined"))) is not None:
             np.copyto(scores, float(instead), where=np.isnan(scores))
         zeroed = self._columns.zeroed
         if not zeroed:
             return scores, None
-        return scores, np.isin(self._columns.attempts.array("attempt"), list(zeroed))
+        return scores, np.isin(self._columns.attempts["attempt"], list(zeroed))
 
     def _get_numbers(self) -> dict[str, Any]:
         return {name: self._columns.attempts[name] for name in self._columns.numbers}
@@ -391,11 +355,11 @@ class _WhatIf:
             self._slot.totals = (key, totals)
         return self._slot.totals[1]
 
-    def _lint(self) -> tuple[dict[str, Any], ...]:
+    def _lint(self) -> list[dict[str, Any]]:
         if self._challenge.scoring.formula is None:
-            return ()
+            return []
         found = challenge_formula(self._challenge).formula.lint().findings
-        return tuple(each.to_dict() for each in found)
+        return [each.to_dict() for each in found]
 
 
 def _count_ranks(agents_in_order: NDArray[Any], agents: int) -> NDArray[np.intp]:

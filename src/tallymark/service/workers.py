@@ -23,6 +23,7 @@ import msgspec
 
 from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
+from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.keeper import Keeper
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.stop_signals import StopSignal
@@ -49,7 +50,7 @@ _LONGEST_DELAY = 900.0
 _LOOKS = 3
 _SILENT = 60.0
 """Seconds without a look after which something is wrong."""
-_STOP_SECONDS = 8.0
+_STOP_SECONDS = 7.0
 _GRACE = 2.0
 """Seconds of these that are left to hand back what did not end."""
 
@@ -71,6 +72,7 @@ class Task:
     """Whether all is the owner's own, on their own machine."""
     stop: StopSignal = field(default_factory=StopSignal)
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
+    pauses: DeliveryPauses = field(default_factory=DeliveryPauses)
     _noted: list[float] = field(default_factory=lambda: [0.0])
 
     def note_progress(self, done: int, total: int | None) -> None:
@@ -205,12 +207,16 @@ def _announce(task: Task) -> Any:
 def _deliver(task: Task) -> Any:
     """Send a message to a webhook; it is tried again for about a day."""
     from tallymark.service.webhooks import (  # noqa: PLC0415 (most have no webhooks)
+        Paused,
         WebhookSender,
         make_reach,
     )
 
     reach = make_reach(task.rules.may, own=task.own)
-    answered = WebhookSender(task.app.store, reach, task.clock).deliver(task.job.subject)
+    sender = WebhookSender(task.app.store, reach, task.clock, task.pauses)
+    answered = sender.deliver(task.job.subject)
+    if isinstance(answered, Paused):
+        return {"status": "queued", "after": answered.seconds}
     if answered is not None and not answered.taken:
         raise TryLater(answered.error or "it was not taken")
     return {"delivery": task.job.subject, "status": None if answered is None else answered.status}
@@ -230,31 +236,54 @@ def _open_rule_work(task: Task, engine: Engine | None = None) -> RuleWork:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """Jobs of some kinds that have places of their own, which no others can take."""
+
+    places: int | None = None
+    """Jobs at the same time; None is as many as there are workers."""
+    of_owner: int | None = None
+    """The most of one owner; None leaves one place to others."""
+
+
+LANES = {
+    # What competitors wait for.
+    "score": Lane(),
+    # Suites, rescorings, rules: they may take hours, and wait for providers.
+    "long": Lane(),
+    # Our own short work, on which all else depends.
+    "upkeep": Lane(places=2),
+    # Webhooks, each an owner: most of their time they wait for an answer.
+    "deliver": Lane(places=16, of_owner=4),
+}
+
+
+@dataclass(frozen=True)
 class JobKind:
     """What is done with jobs of a kind."""
 
     handle: Handler
     most_failures: int | None = 5
     """By our fault; after so many the job has failed. None: it is never given up."""
+    lane: str = "long"
 
 
 KINDS: dict[str, JobKind] = {
-    "score": JobKind(_score, most_failures=None),
-    "settle": JobKind(_settle, most_failures=None),
+    "score": JobKind(_score, most_failures=None, lane="score"),
+    "settle": JobKind(_settle, most_failures=None, lane="upkeep"),
     "run": JobKind(_run),
     "rescore": JobKind(_rescore),
     "rescore_run": JobKind(_rescore_run),
-    "decide": JobKind(_decide, most_failures=None),
+    "decide": JobKind(_decide, most_failures=None, lane="upkeep"),
     "rule": JobKind(_apply_rule, most_failures=None),
     "backfill": JobKind(go_on_with_backfill, most_failures=None),
-    "announce": JobKind(_announce, most_failures=None),
-    "deliver": JobKind(_deliver, most_failures=None),
+    "announce": JobKind(_announce, most_failures=None, lane="upkeep"),
+    "deliver": JobKind(_deliver, most_failures=None, lane="deliver"),
 }
 """A new kind of job is a function here."""
 
 
 class Workers:
-    """So many jobs at a time, of these kinds. As a context it starts, and stops in time."""
+    """So many jobs of each lane at a time. As a context it starts, and stops in time."""
 
     def __init__(  # noqa: PLR0913 (what a server may replace, by keyword)
         self,
@@ -277,6 +306,10 @@ class Workers:
         self._queue = app.store.job_queue
         self._count = count
         self._kinds = tuple(kinds)
+        self._lanes = {
+            name: [each for each in self._kinds if self._table[each].lane == name] for name in LANES
+        }
+        self.pauses = DeliveryPauses()
         self._rules = RemoteRules.from_environment() if rules is None else rules
         self._own = own
         self._clock = clock
@@ -381,11 +414,22 @@ class Workers:
                 pause = _SHORTEST
 
     def _begin_some(self) -> int:
+        ready = self._queue.find_ready(self._kinds)
+        return sum(
+            self._begin_some_of(LANES[name], kinds)
+            for name, kinds in self._lanes.items()
+            if not ready.isdisjoint(kinds)
+        )
+
+    def _begin_some_of(self, lane: Lane, kinds: Collection[str]) -> int:
         with self._lock:
-            held = [task.job for task, _ in self._under_way.values()]
-        # On one's own machine there is nobody to leave a place to.
+            held = [task.job for task, _ in self._under_way.values() if task.job.kind in kinds]
         claimed = self._queue.claim(
-            self._kinds, self._count - len(held), held=None if self._own else held
+            kinds,
+            (lane.places or self._count) - len(held),
+            # On one's own machine there is nobody to leave a place to.
+            held=None if self._own else held,
+            of_owner=lane.of_owner,
         )
         for job in claimed:
             if self._stopping.is_set():
@@ -393,7 +437,15 @@ class Workers:
                 continue
             app = self._app.for_tenant(job.tenant)
             competition = partial(self._find_competition, app)
-            task = Task(job, app, competition, self._rules, self._own, clock=self._clock)
+            task = Task(
+                job,
+                app,
+                competition,
+                self._rules,
+                self._own,
+                clock=self._clock,
+                pauses=self.pauses,
+            )
             if job.cancel_at is not None:
                 task.stop.set("cancelled")
             thread = threading.Thread(

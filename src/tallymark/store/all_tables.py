@@ -17,7 +17,14 @@ from tallymark.store.webhooks import webhook_tables  # noqa: F401
 
 __all__ = ["metadata"]
 
+# What the tables say of dialects is read here, because it loads them all.
 for _table in metadata.tables.values():
+    if _share := _table.info.get("fillfactor"):
+        _table.dialect_kwargs.update(postgresql_with={"fillfactor": _share})
     for _index in _table.indexes:
+        if _columns := _index.info.get("include"):
+            _index.dialect_kwargs.update(postgresql_include=_columns)
         if _rows := _index.info.get("where"):
             _index.dialect_kwargs.update(sqlite_where=text(_rows), postgresql_where=text(_rows))
+        if _columns := _index.info.get("include"):
+            _index.dialect_kwargs["postgresql_include"] = _columns

@@ -22,18 +22,20 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
-from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
+from tallymark.errors import InvalidInput, NothingStored, TallymarkError, WorkFailed
 from tallymark.installation import explain_install
-from tallymark.store.batch_thread import BatchThread
 from tallymark.store.database_dialects import repeatable_read
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
+from tallymark.store.group_commit import GroupCommit, Overtaken
 from tallymark.store.postgres_engine import BEGIN, POOL_SECONDS, Ending, make_postgres_engines
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.read_snapshots import ReadSnapshot
 from tallymark.store.rehearsals import is_rehearsal
 from tallymark.store.schema import (
     CURRENT,
+    FIRST,
     explain_version,
     make_current,
     schema_version,
@@ -73,6 +75,20 @@ class DatabaseAddress:
     path: Path | None = None
     """Of an SQLite database: its file, absolute, so that a later change of folder is harmless."""
 
+    def make_folder(self) -> None:
+        """Make the folder that the file of an SQLite database is in."""
+        path = self.path
+        try:
+            if path is not None and not path.parent.is_dir():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if path.parent.name == _OWN_FOLDER:
+                    (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        except OSError as error:
+            raise WorkFailed(
+                f"the folder of {self.shown} cannot be made: {error.strerror}",
+                hint="name another place with --db",
+            ) from None
+
 
 class Database:
     """Safe to use from several threads. Nothing is created before the first write."""
@@ -92,8 +108,7 @@ class Database:
         self._driver_error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
         # Of one process, SQLite's writers wait for each other here and need not poll the file.
         self._turn = threading.Lock() if address.path is not None else None
-        self._writer: BatchThread | None = None
-        self._reader: BatchThread | None = None
+        self._writer: GroupCommit | None = None
         self.on_board_change: Callable[[int], None] | None = None
         """Told of each challenge of which something was committed here, by its id: it is quick."""
         self.on_run_change: Callable[[str, str], None] | None = None
@@ -113,7 +128,7 @@ class Database:
                     if create:
                         self._retry(self._migrate, {"busy"})
                 elif version != CURRENT:
-                    if not upgrade:
+                    if not (upgrade and FIRST <= version < CURRENT):
                         raise explain_version(version, self.address.shown)
                     if "mode" in self.engine.url.query:
                         raise WorkFailed(
@@ -133,14 +148,37 @@ class Database:
     @contextmanager
     def _read_by(self, engine: Engine) -> Iterator[Connection]:
         self.require()
+        with self._explain_errors(), engine.connect() as connection:
+            try:
+                yield connection
+            except self._driver_error as error:
+                if explain_driver_error(error, self.address).kind == "lost":
+                    connection.invalidate()  # or the pool would try to use it, and log that
+                raise
+
+    @contextmanager
+    def connect_alone(self) -> Iterator[Connection]:
+        """A connection without transactions and without a limit of time, such as VACUUM needs."""
+        with (
+            limit_statements(math.inf),
+            self._explain_errors(),
+            self.engine.connect() as connection,
+        ):
+            if self.address.path is not None:
+                yield connection.execution_options(**{BEGIN: "none"})
+                return
+            try:
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+                connection.exec_driver_sql("SET statement_timeout = 0")
+                yield connection
+            finally:
+                connection.invalidate()  # others need the limit
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        """Have errors of the database be told in sentences of ours."""
         try:
-            with engine.connect() as connection:
-                try:
-                    yield connection
-                except self._driver_error as error:
-                    if explain_driver_error(error, self.address).kind == "lost":
-                        connection.invalidate()  # or the pool would try to use it, and log that
-                    raise
+            yield
         except (SQLAlchemyError, self._driver_error) as error:
             raise explain_driver_error(error, self.address).error from None
 
@@ -179,32 +217,12 @@ class Database:
             yield known
             return
         with self._read_by(self._brief) as connection:
-            yield QuickStatements(connection)
-
-    async def aread(self, work: Callable[[], T]) -> T:
-        """Has something short read, while the event loop does other things.
-
-        One thread reads for all that came together, in a snapshot made after they came: so none
-        gets what was no longer true when it asked, whoever changed it.
-        """
-        reader = self._reader or self._start_reader()
-        found: T = await reader.aput(work)
-        return found
-
-    def _start_reader(self) -> BatchThread:
-        with self._lock:
-            if self._reader is None:
-                self._reader = BatchThread(limited(self._read_all), name="tally-reader")
-            return self._reader
-
-    def _read_all(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
-        with self.snapshot():
-            return list(map(_read_one, works))
+            yield QuickStatements(connection, begin=False)
 
     def require(self) -> None:
         """Refuses where nothing is stored, as all that reads does."""
         if not self.look():
-            raise InvalidInput(
+            raise NothingStored(
                 f"nothing is stored at {self.address.shown} yet",
                 hint="run a suite or publish a challenge first, or name another database with --db",
             )
@@ -250,96 +268,96 @@ class Database:
         finally:
             self._turn.release()
 
-    # Items, done in batches: see `contests.attempt_items`
+    # Items, applied in batches: see `contests.attempt_items`
 
-    def start_writer(self) -> BatchThread:
-        """From here on one thread writes the items of all others, in batches."""
+    def start_writer(self) -> GroupCommit:
+        """From here on one thread applies the items of all others, in batches."""
         with self._lock:
             if self._writer is None:
-                self._writer = BatchThread(limited(self._apply), name="tally-writer")
+                self._writer = GroupCommit(limited(self._apply))
             return self._writer
 
-    def stop_threads(self) -> None:
-        """Does what is waiting; from then on every thread writes for itself again."""
-        for each in (self._writer, self._reader):
-            if each is not None:
-                each.close()
-        self._writer = self._reader = None
+    def stop_writer(self) -> None:
+        """Apply what is waiting; from then on every thread applies its own items again."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
 
     def end_soon(self) -> None:
         """From now on nobody waits long for a database that does not answer: the process ends."""
         self._ending.begin()
 
+    def count_connections(self) -> dict[str, int]:
+        """How many connections are in use, and how many wait in the pools to be used again."""
+        pools = [each.pool for each in {self.engine, self._brief}]
+        found = [each for each in pools if isinstance(each, QueuePool)]
+        return {
+            "in_use": sum(each.checkedout() for each in found),
+            "idle": sum(each.checkedin() for each in found),
+        }
+
     def close(self) -> None:
         """Does what is waiting, and lets go of every connection."""
-        self.stop_threads()
+        self.stop_writer()
         for each in {self.engine, self._brief}:
             each.dispose()
 
     def do(self, item: Item) -> Answer:
-        """Does an item: with what others ask if there is a writer, else in this thread."""
-        self._refuse_inside_snapshot()
-        if self._writer is not None and not is_rehearsal():
-            found: Answer = self._writer.put(item).result()
-            return found
-        (answer,) = self._apply([item])
-        if isinstance(answer, TallymarkError):
-            raise answer
-        return answer
-
-    @property
-    def writer(self) -> BatchThread | None:
-        """Who writes for all, where somebody does."""
-        return self._writer
-
-    def put(self, item: Item) -> None:
-        """Has an item done without waiting for the writer, or does it now if there is none."""
-        if self._writer is not None and not is_rehearsal():
-            self._writer.put(item)
-        else:
-            self.do(item)
+        """Apply an item: with those of others if there is a writer, else in this thread."""
+        found: Answer = _unpack(self._do_all([item]))
+        return found
 
     async def ado(self, item: Item) -> Answer:
-        """Does an item while the event loop does other things; it starts a writer."""
-        writer = self._writer or self.start_writer()
-        found: Answer = await writer.aput(item)
+        """Apply an item while the event loop does other things; it starts a writer."""
+        found: Answer = _unpack(await (self._writer or self.start_writer()).aput([item]))
         return found
 
     def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """Does many items, for each its answer, or why it was refused."""
-        self._refuse_inside_snapshot()
-        if self._writer is None or is_rehearsal():
-            return self._apply(items)
-        return self._writer.do_all(items)
+        """Apply many items: for each its answer, or why it was refused."""
+        return _raise_faults(self._do_all(items))
 
     async def ado_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
         """The same while the event loop does other things; it starts a writer."""
-        writer = self._writer or self.start_writer()
-        return await writer.ado_all(items)
+        return _raise_faults(await (self._writer or self.start_writer()).aput(items))
 
     def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """The same in one transaction, and where one is refused, none is done."""
+        """The same in one transaction, and where one is refused, none is applied."""
         return self._apply(items, all_or_none=True)
+
+    def put(self, item: Item) -> None:
+        """Have an item applied without waiting for the writer, or apply it now if there is none."""
+        if self._writer is not None and not is_rehearsal():
+            self._writer.put([item])
+        else:
+            self.do(item)
+
+    @property
+    def writer(self) -> GroupCommit | None:
+        """The thread that writes for all, if there is one."""
+        return self._writer
+
+    def _do_all(self, items: Sequence[Item]) -> list[Any]:
+        self._refuse_inside_snapshot()
+        if self._writer is None or is_rehearsal():
+            return self._apply(items)
+        return self._writer.put(items).result()
 
     def _apply(
         self, items: Sequence[Item], *, all_or_none: bool = False
     ) -> list[Answer | TallymarkError]:
         # Formulas load with it.
-        from tallymark.store.contests.attempt_batch import AttemptBatch  # noqa: PLC0415
-        from tallymark.store.contests.batch_rows import Overtaken  # noqa: PLC0415
+        from tallymark.store.contests.attempt_writer import AttemptWriter  # noqa: PLC0415
 
         traced = [each for each in items if each.subject == "traces"]
         if traced:
             return self._apply_traces(items, traced)
 
-        assume = True
-
         def work(connection: Connection) -> tuple[list[Answer | TallymarkError], set[int]]:
-            batch = AttemptBatch(connection, items, assume=assume)
-            answers = batch.apply()
+            writer = AttemptWriter(connection)
+            answers = writer.apply(items)
             if all_or_none and any(isinstance(each, TallymarkError) for each in answers):
                 raise _Undone(answers)
-            return answers, batch.challenge_ids
+            return answers, set(writer.challenges)
 
         self.require()
         while True:
@@ -348,7 +366,6 @@ class Database:
             except _Undone as undone:
                 return undone.answers
             except Overtaken:  # the other transaction is committed by now
-                assume = False
                 continue
             if self.on_board_change is not None:
                 for each in challenge_ids:
@@ -357,7 +374,6 @@ class Database:
 
     def _apply_traces(self, items: Sequence[Any], traced: Sequence[Any]) -> list[Any]:
         """Spans in a transaction of their own, before the other items of the batch."""
-        from tallymark.store.contests.batch_rows import Overtaken  # noqa: PLC0415
         from tallymark.store.traces.trace_batch import TraceBatch  # noqa: PLC0415
 
         while True:
@@ -378,23 +394,15 @@ class Database:
         """Takes the lock, then looks again: another process may have been quicker."""
         self._change_schema(lambda connection: make_current(connection, self.address.shown))
 
-    def change_schema(self, work: Callable[[Connection], None]) -> None:
+    def change_schema(self, work: Callable[[Connection], T]) -> T:
         """Does what makes or removes tables, alone and in one transaction."""
-        self._retry(lambda: self._change_schema(work), {"busy"})
+        done = self._retry(lambda: self._change_schema(work), {"busy"})
         self._ready = False
+        return done
 
-    def _change_schema(self, work: Callable[[Connection], None]) -> None:
+    def _change_schema(self, work: Callable[[Connection], T]) -> T:
         path = self.address.path
-        try:
-            if path is not None and not path.parent.is_dir():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if path.parent.name == _OWN_FOLDER:
-                    (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-        except OSError as error:
-            raise WorkFailed(
-                f"the folder of {self.address.shown} cannot be made: {error.strerror}",
-                hint="name another place with --db",
-            ) from None
+        self.address.make_folder()
         if path is not None and not path.exists():
             # Truth, submissions and mail addresses are in it: it is its owner's, whatever the
             # umask, and SQLite gives the files beside it the same permissions.
@@ -412,7 +420,7 @@ class Database:
             with connection.execution_options(**{BEGIN: "write"}).begin():
                 if path is None:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-                work(connection)
+                return work(connection)
 
     def _retry(self, work: Callable[[], T], again: set[FailureKind]) -> T:
         deadline = time.monotonic() + self._patience
@@ -435,11 +443,20 @@ class _Undone(Exception):
         self.answers = answers
 
 
-def _read_one(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except TallymarkError as error:  # the answer to who asked this
-        return error
+def _unpack(answers: list[Any]) -> Any:
+    """The answer to the only item of a request."""
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _raise_faults(answers: list[Any]) -> list[Any]:
+    """Answers and refusals; what is no error of ours is raised."""
+    for each in answers:
+        if isinstance(each, Exception) and not isinstance(each, TallymarkError):
+            raise each
+    return answers
 
 
 class TenantRows:

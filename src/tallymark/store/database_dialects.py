@@ -122,14 +122,28 @@ def insert_many(
     if connection.dialect.name == "postgresql":
         how = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
         with cursor, cursor.copy(how) as copy:
-            types = {column.name: column.type for column in table.columns}
-            copy.set_types([_name_type(types[name]) for name in names])
+            copy.set_types(_list_types(table, names))
             for row in rows:
                 copy.write_row(row)
         return
     places = ", ".join("?" * len(names))
     statement = f"INSERT INTO {table.name} ({columns}) VALUES ({places})"  # noqa: S608  our names
     cursor.executemany(statement, rows)
+
+
+def read_many(
+    connection: Connection, table: Table, names: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """All rows of a table, one by one, as `insert_many` takes them on either database."""
+    columns = ", ".join(names)
+    cursor: Any = connection.connection.cursor()
+    if connection.dialect.name == "postgresql":
+        how = f"COPY {table.name} ({columns}) TO STDOUT (FORMAT BINARY)"
+        with cursor, cursor.copy(how) as copy:
+            copy.set_types(_list_types(table, names))
+            yield from copy.rows()
+        return
+    yield from cursor.execute(f"SELECT {columns} FROM {table.name}")  # noqa: S608  our names
 
 
 def insert_columns(
@@ -157,6 +171,11 @@ def insert_columns(
     if ordered_by is not None:
         rows = sorted(rows, key=itemgetter(tuple(known).index(ordered_by)))
     insert_many(connection, table, tuple(known), rows)
+
+
+def _list_types(table: Table, names: Sequence[str]) -> list[str]:
+    types = {column.name: column.type for column in table.columns}
+    return [_name_type(types[name]) for name in names]
 
 
 def _name_type(column: TypeEngine[Any]) -> str:

@@ -69,9 +69,12 @@ class _WrittenSelect:
 
 
 class QuickStatements:
-    """Those of one transaction."""
+    """Those of one transaction, which begins with them unless it has begun."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, begin: bool = True) -> None:
+        """Without `begin`, a statement may stand alone, which saves a round trip."""
+        if begin and not connection.in_transaction():
+            connection.begin()
         self.connection = connection
         self.is_postgres = connection.dialect.name == "postgresql"
         self._cursor: Any = self._find_cursor()

@@ -1,7 +1,6 @@
 """`ReadSnapshot`: a read transaction, in which everything sees the database at one time.
 
-`Store.read` opens one for all that an operation reads, and `Database.aread` one for several that
-came together. What they ask for twice is read once.
+`Store.read` opens one for all that an operation reads. What it asks for twice is read once.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def take_numbers(connection: Connection, noun: str, tenant: str, count: int) -> 
 
 
 def _take(connection: Connection, noun: str, tenant: str, count: int) -> range:
-    statements = QuickStatements(connection)
+    # Aside, each statement commits by itself.
+    statements = QuickStatements(connection, begin=False)
     for start in _list_starts(tenant):
         found = statements.read(_NEXT, count, tenant, noun)
         found = found or statements.read(_FIRST, tenant, noun, start, start + count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +19,17 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.engine.mock import MockConnection
-from sqlalchemy.schema import CreateColumn, CreateIndex
 
 from tallymark.errors import WorkFailed
+from tallymark.installation import require_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy import Connection, Dialect
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-CURRENT = "0015"
+FIRST, CURRENT = "0017", "0017"
+"""The versions of the first migration and of the last. Databases from before the first one were
+made by development versions; this one can neither use nor upgrade them."""
 # A name of our own: a database that others share may have an `alembic_version` already.
 VERSION_TABLE = "tallymark_version"
 _statements: dict[str, list[str]] = {}
@@ -103,118 +102,34 @@ def make_version(connection: Connection, version: str) -> None:
     connection.execute(insert(_versions).values(version_num=version))
 
 
-def drop_tables(connection: Connection) -> None:
-    """Removes all that is ours, with all that is in it; the caller is sure."""
-    from tallymark.store.all_tables import metadata  # noqa: PLC0415 (as below)
-
-    metadata.drop_all(connection)
-    _versions.drop(connection, checkfirst=True)
-    if connection.dialect.name == "postgresql":
-        for log in LOGS:
-            connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {log}_refuse()")
-
-
-def make_tables(connection: Connection, *some: Table) -> None:
-    """Makes all tables, or some, as declared today; those that are logs can only be added to.
-
-    A migration that changes a table looks first whether it is so already, because an earlier
-    migration may have made it just now: see docs/decisions/0014-tables-declared-once.md.
-    """
+def make_tables(connection: Connection) -> None:
+    """Make all tables as declared today; those that are logs can only be added to."""
     from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands make any)
 
     dialect = connection.dialect.name
-    if some:
-        # A table of that name that is not ours must be an error, not taken for ours.
-        metadata.create_all(connection, some, checkfirst=False)
-    else:
-        if dialect not in _statements:
-            _statements[dialect] = _write_statements(connection.dialect, metadata)
-        for statement in _statements[dialect]:
-            connection.exec_driver_sql(statement)
-    for table in some or metadata.sorted_tables:
-        for statement in _TRIGGERS[dialect] if table.name in LOGS else ():
-            connection.exec_driver_sql(statement.format(log=table.name))
+    if dialect not in _statements:
+        _statements[dialect] = _write_statements(connection.dialect, metadata)
+    for statement in _statements[dialect]:
+        connection.exec_driver_sql(statement)
 
 
 def _write_statements(dialect: Dialect, metadata: MetaData) -> list[str]:
     made: list[Any] = []
     listener = MockConnection(dialect, lambda each, _: made.append(each))
     metadata.create_all(listener, checkfirst=False)
-    return [str(each.compile(dialect=dialect)) for each in made]
-
-
-def list_columns(connection: Connection, table: Table) -> set[str]:
-    """What the table of that name has in the database."""
-    return {each["name"] for each in inspect(connection).get_columns(table.name)}
-
-
-def add_missing_columns(connection: Connection, table: Table) -> None:
-    """A table as it is declared today, with all its rows; nothing where it is so already."""
-    there = list_columns(connection, table)
-    missing = [each for each in table.c if each.name not in there]
-    if not missing:
-        return
-    if connection.dialect.name == "postgresql":
-        for column in missing:
-            declared = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {declared}")
-        add_missing_indexes(connection, table)
-        return
-    # SQLite would write a column that is added later behind the constraints, and a table that is
-    # renamed in quotes. Without the pragma it would follow the old table with every reference.
-    old = f"{table.name}_before"
-    guards = f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{table.name}'"  # noqa: S608
-    for (guard,) in connection.exec_driver_sql(guards).all():
-        connection.exec_driver_sql(f"DROP TRIGGER {guard}")
-    connection.exec_driver_sql("PRAGMA legacy_alter_table = ON")
-    connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {old}")
-    connection.exec_driver_sql("PRAGMA legacy_alter_table = OFF")
-    for found in inspect(connection).get_indexes(old):
-        connection.exec_driver_sql(f"DROP INDEX {found['name']}")
-    make_tables(connection, table)
-    names = ", ".join(each.name for each in table.c if each.name in there)
-    copy = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"  # noqa: S608  our names
-    connection.exec_driver_sql(copy)
-    connection.exec_driver_sql(f"DROP TABLE {old}")
-
-
-def add_missing_indexes(connection: Connection, table: Table) -> None:
-    """Those that are declared today, where they are not there already."""
-    known = {each["name"] for each in inspect(connection).get_indexes(table.name)}
-    for index in table.indexes:
-        if index.name not in known:
-            connection.execute(CreateIndex(index))
-
-
-@contextmanager
-def open_logs(connection: Connection) -> Iterator[None]:
-    """Lets a migration change rows of logs, which nobody else can; the guards are back after it."""
-    if connection.dialect.name == "postgresql":
-        for log in LOGS:
-            connection.exec_driver_sql(f"ALTER TABLE {log} DISABLE TRIGGER USER")
-        yield
-        for log in LOGS:
-            connection.exec_driver_sql(f"ALTER TABLE {log} ENABLE TRIGGER USER")
-        return
-    query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
-    guards = connection.exec_driver_sql(query).all()
-    for name, _ in guards:
-        connection.exec_driver_sql(f"DROP TRIGGER {name}")
-    yield
-    for _, statement in guards:
-        connection.exec_driver_sql(statement)
-
-
-def list_versions() -> set[str]:
-    """All that this version of Tallymark knows."""
-    from alembic.script import ScriptDirectory  # noqa: PLC0415 (as below)
-
-    return {each.revision for each in ScriptDirectory(MIGRATIONS).walk_revisions()}
+    triggers = [each.format(log=log) for log in LOGS for each in _TRIGGERS[dialect.name]]
+    return [str(each.compile(dialect=dialect)).strip() for each in made] + triggers
 
 
 def explain_version(version: str, shown: str) -> WorkFailed:
-    """Why tables of another version cannot be used as they are."""
-    if version in list_versions():
+    """Say why tables of another version cannot be used as they are."""
+    if version < FIRST:
+        return WorkFailed(
+            f"{shown} was made by a development version of Tallymark from before 0.1.0 (schema"
+            f" {version}), whose tables cannot be upgraded",
+            hint="export what you need with the version that made it, or name a new database",
+        )
+    if version < CURRENT:
         return WorkFailed(
             f"{shown} has the tables of an older version of Tallymark (schema {version}; this one"
             f" has {CURRENT})",
@@ -232,15 +147,16 @@ _one_upgrade = threading.Lock()
 
 
 def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
-    """Runs the migrations that the database lacks."""
+    """Run the migrations that the database lacks."""
     if version == CURRENT:
         return
+    if not FIRST <= version < CURRENT:  # another process was quicker
+        raise explain_version(version, shown)
+    require_extra("server", "an upgrade of the tables", "alembic")
     # Alembic costs a quarter of a second to import, and hardly any command needs it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
-    if version not in list_versions():
-        raise explain_version(version, shown)
     config = Config(attributes={"connection": connection, "version_table": VERSION_TABLE})
     # Alembic's options interpolate, so a percent sign in the path of an installation is doubled.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import secrets
 
@@ -19,14 +18,8 @@ class SecretKey:
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
-        self._key = key
         self.id = hashlib.sha256(b"tallymark key id" + key).hexdigest()[:16]
         """Tells keys apart, and tells nothing about the key."""
-
-    @property
-    def text(self) -> str:
-        """The key itself, as a key file has it."""
-        return base64.b64encode(self._key).decode()
 
     def seal(self, value: str, owner: tuple[str, str]) -> bytes:
         """The value, encrypted."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.installation import require_extra
 from tallymark.store.named_values import explain_unknown, list_names
 from tallymark.store.named_values import secrets as table
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tallymark.store.secret_key import SecretKey
 
 KEY_VARIABLE = "TALLY_SECRET_KEY"
+BEFORE_VARIABLE = "TALLY_SECRET_KEY_BEFORE"
 
 
 def seal_row(address: DatabaseAddress, owner: tuple[str, str], value: str) -> dict[str, Any]:
@@ -58,20 +60,20 @@ def open_rows(
     """The values by name."""
     if not rows:
         return {}
-    key = find_key(address)
-    if key is None:
+    keys = find_keys(address)
+    if not keys:
         raise WorkFailed(
             f"the key of the stored secrets is missing: {KEY_VARIABLE} is not set, and there is no"
             f" {key_file(address)}",
             hint="bring the key back, or set the secrets again",
         )
-    strange = sorted(row.name for row in rows if row.key_id != key.id)
+    strange = sorted(row.name for row in rows if row.key_id not in keys)
     if strange:
         raise WorkFailed(
             f"stored under another key than the one in use: {', '.join(strange)}",
             hint=f"set {KEY_VARIABLE} to that key, or set the secrets again",
         )
-    return {row.name: key.open(row.sealed, (tenant, row.name)) for row in rows}
+    return {row.name: keys[row.key_id].open(row.sealed, (tenant, row.name)) for row in rows}
 
 
 def find_key(address: DatabaseAddress) -> SecretKey | None:
@@ -79,7 +81,17 @@ def find_key(address: DatabaseAddress) -> SecretKey | None:
     given = os.environ.get(KEY_VARIABLE)
     if given:
         return read_key(given, KEY_VARIABLE)
-    path = key_file(address)
+    return _read_key_file(key_file(address))
+
+
+def find_keys(address: DatabaseAddress) -> dict[str, SecretKey]:
+    """The key in use and the one before it, by their ids: what either sealed can be opened."""
+    given = os.environ.get(BEFORE_VARIABLE)
+    before = read_key(given, BEFORE_VARIABLE) if given else _read_key_file(key_file_before(address))
+    return {key.id: key for key in (find_key(address), before) if key is not None}
+
+
+def _read_key_file(path: Path) -> SecretKey | None:
     with _explain_file_errors(path):
         if not path.exists():
             return None
@@ -110,6 +122,12 @@ def key_file(address: DatabaseAddress) -> Path:
     return Path(config) / "tallymark" / "secret.key"
 
 
+def key_file_before(address: DatabaseAddress) -> Path:
+    """Where a rotation keeps the key that was in use before."""
+    path = key_file(address)
+    return path.with_name(f"{path.name}.before")
+
+
 @contextmanager
 def _explain_file_errors(path: Path) -> Iterator[None]:
     try:
@@ -121,15 +139,29 @@ def _explain_file_errors(path: Path) -> Iterator[None]:
         ) from None
 
 
-def write_key(address: DatabaseAddress, text: str) -> None:
-    """Keeps a key that came from elsewhere in the key file, where there is none."""
-    path = key_file(address)
+def replace_key(address: DatabaseAddress, text: str) -> None:
+    """Puts a new key into the key file; the one that was in it stays beside it."""
+    path, before = key_file(address), key_file_before(address)
     with _explain_file_errors(path):
-        _write_key(path, text)
+        draft = _write_draft(before, path.read_text(encoding="latin-1").strip())
+        draft.replace(before)
+        _write_draft(path, text).replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # before anything is sealed by it
+        finally:
+            os.close(folder)
 
 
 def _write_key(path: Path, text: str) -> None:
     """Writes a key. Linked into place whole: of two processes, the first one's key counts."""
+    draft = _write_draft(path, text)
+    with suppress(FileExistsError):
+        path.hardlink_to(draft)
+    draft.unlink()
+
+
+def _write_draft(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     # With its mode from the start, so that there is no moment in which others could read it.
@@ -138,9 +170,7 @@ def _write_key(path: Path, text: str) -> None:
         file.write(f"{text}\n".encode())
         file.flush()
         os.fsync(handle)  # before anything is sealed under it
-    with suppress(FileExistsError):
-        path.hardlink_to(draft)
-    draft.unlink()
+    return draft
 
 
 def _check_mode(path: Path) -> None:
@@ -153,7 +183,8 @@ def _check_mode(path: Path) -> None:
 def read_key(text: str, source: str) -> SecretKey:
     """The key that a text from somewhere is."""
     key = _decode_key(text, source)
-    # It imports cryptography, which is heavy; most commands open no secret.
+    require_extra("server", "storing secrets", "cryptography")
+    # It imports cryptography, which is part of that extra.
     from tallymark.store.secret_key import SecretKey  # noqa: PLC0415
 
     return SecretKey(key)

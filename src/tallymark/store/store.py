@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tallymark.store.accounts.keys import Keys
     from tallymark.store.accounts.sessions import Sessions
     from tallymark.store.accounts.tenants import Tenants
-    from tallymark.store.backups.backups import Backups
+    from tallymark.store.backups import Backups
     from tallymark.store.checks.attempt_checks import FindPlugin
     from tallymark.store.checks.findings import CheckReport
     from tallymark.store.contests.agents import Agents
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from tallymark.store.reviews.reviews import Reviews
     from tallymark.store.runs.run_progress import RunProgressReader
     from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
+    from tallymark.store.runs.stored_results import StoredResults
+    from tallymark.store.secret_rotation import Rotated
     from tallymark.store.traces.backfills import Backfills
     from tallymark.store.traces.decisions import Decisions
     from tallymark.store.traces.rule_days import RuleDays
@@ -72,7 +74,6 @@ if TYPE_CHECKING:
     from tallymark.store.webhooks.deliveries import Deliveries
     from tallymark.store.webhooks.webhooks import Webhooks
 
-T = TypeVar("T")
 PATIENCE = 15.0
 _LONGEST_RUN_NAME = 200
 
@@ -149,10 +150,6 @@ class Store:
         """
         return self._database.snapshot()
 
-    async def read_soon(self, work: Callable[[], T]) -> T:
-        """Has something short read by the thread that reads for all: see `Database.aread`."""
-        return await self._database.aread(work)
-
     def watch_commits(
         self, *, board: Callable[[int], None], run: Callable[[str, str], None]
     ) -> None:
@@ -167,6 +164,10 @@ class Store:
         if writer is None:
             return {}
         return {"waiting": len(writer), "batches": writer.batches, "written": writer.items}
+
+    def count_connections(self) -> dict[str, int]:
+        """How many connections of this process are in use, and how many are kept open."""
+        return self._database.count_connections()
 
     def prepare(self) -> None:
         """Makes the database if it is not there; several processes may do so at once."""
@@ -432,8 +433,8 @@ class Store:
 
     @cached_property
     def backups(self) -> Backups:
-        """The whole database as a file, and back: of all tenants."""
-        from tallymark.store.backups.backups import Backups  # noqa: PLC0415 (operators alone do)
+        """Backups, copies and compaction of the whole database, of all tenants."""
+        from tallymark.store.backups import Backups  # noqa: PLC0415 (operators alone do)
 
         return Backups(self._database)
 
@@ -662,6 +663,13 @@ class Store:
         """Keeps the results of a run as they come, until it is closed."""
         return ResultWriter(self, run_id)
 
+    def open_results(self, record: RunRecord, keys: Iterable[tuple[str, int]]) -> StoredResults:
+        """Results of these cases and epochs in this order, read again whenever they are wanted."""
+        from tallymark.runs.ongoing_run import ResultKeys  # noqa: PLC0415 (large runs)
+        from tallymark.store.runs.stored_results import StoredResults  # noqa: PLC0415 (as above)
+
+        return StoredResults(self, record, ResultKeys(keys), in_order=True)
+
     def add_results(self, run_id: str, results: Iterable[CaseResult]) -> None:
         """Stores results of a run, all or none.
 
@@ -789,6 +797,12 @@ class Store:
         row = secrets.seal_row(self._database.address, (self.tenant, name), value)
         work = partial(named_values.put, table=named_values.secrets, row=row)
         self._write_and_log(work, "secret set", secret=name)
+
+    def rotate_secret_key(self, *, last: bool = False) -> Rotated:
+        """Seals the secrets of all tenants by a new key; or, as the last step, forgets the old."""
+        from tallymark.store.secret_rotation import finish, rotate  # noqa: PLC0415 (seldom)
+
+        return (finish if last else rotate)(self._database)
 
     def secret_names(self) -> list[str]:
         """The names of all secrets."""

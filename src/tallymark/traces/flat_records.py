@@ -18,6 +18,7 @@ from tallymark.traces.chat_messages import (
     parse_messages,
 )
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping
+from tallymark.traces.token_counts import read_usage
 
 Record = dict[str, Any]
 
@@ -33,6 +34,10 @@ _SPENT = {
     "model": ("model",),
     "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens", "promptTokens"),
     "output_tokens": ("output_tokens", "outputTokens", "completion_tokens", "completionTokens"),
+    "cache_read_tokens": ("cache_read_tokens", "cache_read_input_tokens", "cached_tokens"),
+    "cache_write_tokens": ("cache_write_tokens", "cache_creation_input_tokens"),
+    "cache_write_1h_tokens": ("cache_write_1h_tokens",),
+    "reasoning_tokens": ("reasoning_tokens", "reasoningTokens"),
     "cost": ("cost", "cost_usd", "costUsd"),
     "duration_ms": ("duration_ms", "durationMs", "latency_ms", "latencyMs"),
     "error": ("error",),
@@ -248,8 +253,10 @@ def _make_tool_span(call: Any, span_id: str) -> Record:
 
 
 def _read_spent(record: Mapping[str, Any]) -> Record:
-    told = {**record, **as_mapping(record.get("usage"))}
-    return {field: _find_first(told, keys) for field, keys in _SPENT.items()}
+    usage = as_mapping(record.get("usage"))
+    told = {**record, **usage}
+    counts = {key: each for key, each in read_usage(usage).as_fields().items() if each is not None}
+    return {field: _find_first(told, keys) for field, keys in _SPENT.items()} | counts
 
 
 def _find_key(record: Mapping[str, Any], keys: Sequence[str]) -> str | None:

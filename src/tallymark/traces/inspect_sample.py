@@ -30,6 +30,7 @@ from tallymark.traces.lenient_json import (
     as_text,
     to_unix_ms,
 )
+from tallymark.traces.token_counts import read_usage
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
@@ -272,15 +273,11 @@ def _take_from_pool(pool: list[Any], ref: Any) -> list[Any]:
 
 def _read_usage(usage: dict[str, Any], model: str | None, event: dict[str, Any]) -> dict[str, Any]:
     """Inspect counts cached input apart; here it is part of the input."""
-    fresh = as_count(usage.get("input_tokens"))
-    read, written = (as_count(usage.get(f"input_tokens_cache_{k}")) or 0 for k in ("read", "write"))
-    inputs = None if fresh is None else fresh + read + written
-    outputs = as_count(usage.get("output_tokens"))
+    counts = read_usage(usage, cached_apart=True)
     cost = as_amount(usage.get("total_cost"))
     if cost is None:
-        start = to_unix_ms(event.get("timestamp"))
-        cost = price(model, None, (inputs, outputs), cached=read, start_ms=start)
-    return {"input_tokens": inputs, "output_tokens": outputs, "cost": cost}
+        cost = price(model, None, counts, start_ms=to_unix_ms(event.get("timestamp")))
+    return {**counts.as_fields(), "cost": cost}
 
 
 def _failure_fields(error: str | None) -> dict[str, Any]:

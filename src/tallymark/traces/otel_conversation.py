@@ -61,7 +61,11 @@ def find_last_question(
     attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> str:
     """The last text of the user: of a long conversation, no more is read than that takes."""
-    if not events and _TAKEN.isdisjoint(attributes) and not _has_indexed(attributes):
+    if (
+        not events
+        and _TAKEN.isdisjoint(attributes)
+        and not any(name.startswith(_INDEXED) for name in attributes)
+    ):
         return ""
     listed = list(_list_messages(attributes, _ASKED, _ASKED_INDEXED))
     if not listed and not events and "events" not in attributes:
@@ -73,10 +77,6 @@ def find_last_question(
             if said := last_text(parse_messages([each]), "user"):
                 return said
     return last_text(read_conversation(attributes, events).asked, "user")
-
-
-def _has_indexed(attributes: Mapping[str, Any]) -> bool:
-    return any(name.startswith(_INDEXED) for name in attributes)
 
 
 def find_first_answer(

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tallymark.errors import TraceError
 from tallymark.traces.chat_messages import unpack_json
 from tallymark.traces.lenient_json import as_label, as_mapping, compact, decode
+from tallymark.traces.token_counts import STANDARD, TokenCounts, read_usage
 
 Attributes = dict[str, Any]
 
@@ -27,10 +30,6 @@ _KINDS = {
     "event": "event",
 }
 """From the libraries' kinds of spans to operations; all others are steps that hold others."""
-_INPUT_TOKENS = ("input_tokens", "prompt_tokens", "input", "promptTokens", "inputTokens")
-_OUTPUT_TOKENS = (
-    *("output_tokens", "completion_tokens", "output", "completionTokens", "outputTokens"),
-)
 
 
 class _Library(NamedTuple):
@@ -121,20 +120,26 @@ def _find_first(attributes: Attributes, names: tuple[str, ...]) -> Any:
 
 
 def _read_usage(value: Any) -> Attributes:
-    """Tokens from a mapping in any of the spellings."""
-    usage = as_mapping(read_plain(value))
-    return {
-        "gen_ai.usage.input_tokens": _find_first(usage, _INPUT_TOKENS),
-        "gen_ai.usage.output_tokens": _find_first(usage, _OUTPUT_TOKENS),
-    }
+    """Tokens of a usage object in any of the spellings."""
+    return _name_counts(read_usage(as_mapping(read_plain(value))))
+
+
+def _name_counts(counts: TokenCounts) -> Attributes:
+    return {STANDARD[field]: count for field, count in counts.as_fields().items()}
 
 
 def _read_langfuse(attributes: Attributes) -> Attributes:
+    """Langfuse counts kinds beside each other: `input` has no cached tokens in it.
+
+    Objects in the provider's own shape stay as the provider counts.
+    """
+    usage = as_mapping(read_plain(attributes.get("langfuse.observation.usage_details")))
     cost = as_mapping(read_plain(attributes.get("langfuse.observation.cost_details")))
-    return {
-        **_read_usage(attributes.get("langfuse.observation.usage_details")),
-        "gen_ai.usage.cost": cost.get("total"),
-    }
+    counts = read_usage(usage, cached_apart="input" in usage)
+    if "output" in usage and counts.output_tokens is not None:
+        whole = counts.output_tokens + (counts.reasoning_tokens or 0)
+        counts = msgspec.structs.replace(counts, output_tokens=whole)
+    return {**_name_counts(counts), "gen_ai.usage.cost": cost.get("total")}
 
 
 def _read_mlflow(attributes: Attributes) -> Attributes:
@@ -153,12 +158,36 @@ def _read_vercel(attributes: Attributes) -> Attributes:
     calls = unpack_json(attributes.get("ai.response.toolCalls"))
     said = attributes.get("ai.response.text") or attributes.get("ai.response.object")
     answer = {"role": "assistant", "content": said, "tool_calls": calls}
-    usage = {key[9:]: value for key, value in attributes.items() if key.startswith("ai.usage.")}
     return {
-        **_read_usage(usage),
+        **_name_counts(_read_vercel_usage(attributes)),
         "gen_ai.operation.name": "embeddings" if "embed" in operation.lower() else kind,
         "gen_ai.output.messages": compact([answer]) if calls_model and (said or calls) else None,
     }
+
+
+def _read_vercel_usage(attributes: Attributes) -> TokenCounts:
+    """`ai.usage.inputTokens` and the like, with details one level below."""
+    usage: Attributes = {}
+    for key, value in attributes.items():
+        if key.startswith("ai.usage."):
+            outer, _, inner = key.removeprefix("ai.usage.").partition(".")
+            if inner:
+                usage.setdefault(outer, {})[inner] = value
+            else:
+                usage[outer] = value
+    return read_usage(usage)
+
+
+def _read_langsmith(attributes: Attributes) -> Attributes:
+    """Details of tokens, which LangSmith's exporter writes as JSON."""
+    usage = as_mapping(read_plain(attributes.get("langsmith.usage_metadata"))) | {
+        f"{side}_token_details": as_mapping(read_plain(attributes.get(name)))
+        for side in ("input", "output")
+        if (name := f"gen_ai.usage.{side}_token_details") in attributes
+    }
+    for side in ("input", "output"):
+        usage.setdefault(f"{side}_tokens", attributes.get(f"gen_ai.usage.{side}_tokens"))
+    return _name_counts(read_usage(usage))
 
 
 _LIBRARIES = (
@@ -176,7 +205,9 @@ _LIBRARIES = (
         {"mlflow.llm.model": "gen_ai.request.model", "mlflow.llm.provider": "gen_ai.provider.name"},
         _read_mlflow,
     ),
-    _Library("langsmith.span.kind", ("gen_ai.prompt",), ("gen_ai.completion",), {}),
+    _Library(
+        "langsmith.span.kind", ("gen_ai.prompt",), ("gen_ai.completion",), {}, _read_langsmith
+    ),
     _Library(
         "ai.operationId",
         ("ai.prompt.messages", "ai.prompt", "ai.toolCall.args"),

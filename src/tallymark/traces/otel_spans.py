@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tallymark.traces import token_counts
 from tallymark.traces.chat_messages import conversation_metadata, last_text, unpack_json
 from tallymark.traces.lenient_json import (
     as_amount,
-    as_count,
     as_label,
     as_list,
     as_mapping,
@@ -53,25 +53,15 @@ _MODEL = (
     *("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
     *("embedding.model_name", "llm.request.model", "model_name"),
 )
-_INPUT_TOKENS = (
-    *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
-    *("llm.usage.prompt_tokens", "gen_ai.aggregated_usage.input_tokens"),
+_COST = (
+    *("gen_ai.usage.cost", "gen_ai.usage.total_cost", "gen_ai.cost.total_cost"),
+    *("operation.cost", "llm.cost.total"),
 )
-_OUTPUT_TOKENS = (
-    *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
-    *("llm.usage.completion_tokens", "gen_ai.aggregated_usage.output_tokens"),
-)
-_COST = ("gen_ai.usage.cost", "operation.cost", "llm.cost.total")
 _DOCUMENTS = ("retrieval.documents", "reranker.output_documents", "gen_ai.retrieval.documents")
-_PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
-_CACHED = (
-    *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.details.cache_read_tokens"),
-    *("gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read"),
-)
-PRICED_BY = _PROVIDER + _CACHED
+PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _TAKEN = frozenset(
-    _TOOL_NAME + _TOOL_INPUT + _TOOL_OUTPUT + _INPUT + _OUTPUT + _MODEL + _INPUT_TOKENS
-    + _OUTPUT_TOKENS + _COST + _DOCUMENTS
+    _TOOL_NAME + _TOOL_INPUT + _TOOL_OUTPUT + _INPUT + _OUTPUT + _MODEL + _COST + _DOCUMENTS
+    + tuple(token_counts.ATTRIBUTES)
     + ("logfire.json_schema", "logfire.msg", "input.mime_type", "output.mime_type")
 )  # fmt: skip
 
@@ -155,8 +145,7 @@ def convert_span(otel: OtelSpan) -> Span:
         duration_ms=max(0, otel.end_ns - otel.start_ns) / 1e6 if otel.start_ns else 0.0,
         status="error" if otel.failed else "ok",
         error=_describe_error(otel) if otel.failed else None,
-        input_tokens=as_count(otel.first(_INPUT_TOKENS)),
-        output_tokens=as_count(otel.first(_OUTPUT_TOKENS)),
+        **token_counts.read_attributes(otel.attributes).as_fields(),
         cost=as_amount(otel.first(_COST)),
         metadata=_collect_metadata(otel, talk, kind),
         **fields,
@@ -178,8 +167,7 @@ def count_span(otel: OtelSpan, kept: frozenset[str]) -> Span:
         duration_ms=max(0, otel.end_ns - otel.start_ns) / 1e6 if otel.start_ns else 0.0,
         status="error" if otel.failed else "ok",
         error=_describe_error(otel) if otel.failed else None,
-        input_tokens=as_count(otel.first(_INPUT_TOKENS)),
-        output_tokens=as_count(otel.first(_OUTPUT_TOKENS)),
+        **token_counts.read_attributes(otel.attributes).as_fields(),
         cost=as_amount(otel.first(_COST)),
         metadata={name: attributes[name] for name in kept.intersection(attributes)},
     )
@@ -196,13 +184,10 @@ def find_answered(otel: OtelSpan) -> str:
     return said or as_text(otel.first(_OUTPUT))
 
 
-def find_provider_and_cached(span: Span) -> tuple[str | None, int]:
-    """What a price depends on beside model and tokens: who serves it, and how much was cached."""
+def find_provider(span: Span) -> str | None:
+    """Who serves the model, which its price depends on."""
     said = span.metadata
-    # Which are few, and few of these names are among them.
-    provider = next((f for n in _PROVIDER if n in said and (f := as_label(said[n]))), None)
-    cached = next((c for n in _CACHED if n in said and (c := as_count(said[n])) is not None), 0)
-    return provider, cached
+    return next((found for n in PROVIDER if n in said and (found := as_label(said[n]))), None)
 
 
 def find_span_type(otel: OtelSpan) -> SpanType:

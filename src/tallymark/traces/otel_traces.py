@@ -11,17 +11,18 @@ from tallymark.traces.chat_messages import unpack_json
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping, to_json_safe
 from tallymark.traces.otel_conversation import mentions_tools
 from tallymark.traces.otel_spans import (
-    PRICED_BY,
+    PROVIDER,
     OtelEvent,
     OtelSpan,
     convert_span,
     count_span,
     find_answered,
     find_asked,
-    find_provider_and_cached,
+    find_provider,
     to_span,
     translate_span,
 )
+from tallymark.traces.token_counts import FIELDS
 from tallymark.traces.trace import Span, Trace, list_question_spans
 from tallymark.traces.trace_facts import KNOWN
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-_CONVERSATION = ("messages", "tool_calls", *PRICED_BY)
-"""What a model call keeps in its metadata that others are made of: tool calls, and prices."""
-_COUNTED = frozenset((*PRICED_BY, *KNOWN, "gen_ai.operation.name", "openinference.span.kind"))
+_CONVERSATION = ("messages", "tool_calls", *PROVIDER)
+"""Metadata of a model call that others are made of: tool calls, and prices."""
+_NO_USAGE: dict[str, None] = dict.fromkeys((*FIELDS, "cost"))
+_COUNTED = frozenset((*PROVIDER, *KNOWN, "gen_ai.operation.name", "openinference.span.kind"))
 """What is counted with, beside what a span has fields for."""
 
 
@@ -116,9 +118,7 @@ def _drop_doubles(spans: list[Span]) -> list[Span]:
             kept[id(inner[0])] = replace(
                 kept[id(inner[0])],
                 span_type="span",
-                input_tokens=None,
-                output_tokens=None,
-                cost=None,
+                **_NO_USAGE,
             )
         elif inner:
             kept[id(outer)] = replace(outer, span_type="span")
@@ -140,7 +140,7 @@ def _inherit(outer: Span, inner: Span) -> Span:
         if not getattr(outer, name)
     }
     if not _has_usage(outer):
-        more |= {name: getattr(inner, name) for name in ("input_tokens", "output_tokens", "cost")}
+        more |= {name: getattr(inner, name) for name in _NO_USAGE}
     said = {key: inner.metadata[key] for key in _CONVERSATION if key in inner.metadata}
     return replace(
         outer,
@@ -166,9 +166,7 @@ def _drop_totals(spans: list[Span]) -> list[Span]:
         return not _is_below_any(span.parent_id, spent, parents, clear)
 
     return [
-        span
-        if span.span_id not in spent or keeps(span)
-        else replace(span, input_tokens=None, output_tokens=None, cost=None)
+        span if span.span_id not in spent or keeps(span) else replace(span, **_NO_USAGE)
         for span in spans
     ]
 
@@ -198,9 +196,7 @@ def _is_below_any(
 def _add_price(span: Span) -> Span:
     if span.cost is not None or not _has_usage(span):
         return span
-    provider, cached = find_provider_and_cached(span)
-    usage = (span.input_tokens, span.output_tokens)
-    cost = price(span.model, provider, usage, cached=cached, start_ms=span.start_ms)
+    cost = price(span.model, find_provider(span), span, start_ms=span.start_ms)
     return span if cost is None else replace(span, cost=cost)
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tallymark.traces.token_counts import STANDARD
 from tallymark.traces.trace import Span
 
 _OPERATIONS = {"generation": "chat", "tool": "execute_tool", "retrieval": "retrieval"}
@@ -60,8 +61,7 @@ def _name_attributes(span: Span) -> dict[str, Any]:
     said: dict[str, Any] = {
         "gen_ai.operation.name": _OPERATIONS.get(span.span_type),
         "gen_ai.request.model": span.model,
-        "gen_ai.usage.input_tokens": span.input_tokens,
-        "gen_ai.usage.output_tokens": span.output_tokens,
+        **{name: getattr(span, field) for field, name in STANDARD.items()},
         "gen_ai.usage.cost": span.cost,
     }
     if span.span_type == "tool":

@@ -8,12 +8,17 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
-from opentelemetry.proto.trace.v1 import trace_pb2
-
 from tallymark.errors import TraceError
+from tallymark.installation import explain_install
 from tallymark.traces.otel_spans import OtelEvent, OtelSpan
+
+try:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+    from opentelemetry.proto.trace.v1 import trace_pb2
+except ImportError:
+    hint = explain_install("tallymark[tracing]")
+    raise TraceError("OTLP in protobuf needs opentelemetry-proto", hint=hint) from None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

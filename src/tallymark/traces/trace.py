@@ -35,6 +35,9 @@ class Spending(msgspec.Struct, frozen=True, gc=False):
     """US dollars."""
     input_tokens: int | None
     output_tokens: int | None
+    cached_tokens: int | None
+    """Input that was read from a cache."""
+    reasoning_tokens: int | None
 
 
 # gc=False: plain data without circles, which the garbage collector need not walk.
@@ -71,7 +74,15 @@ class Span(
     status: Status = "ok"
     error: str | None = None
     input_tokens: Count | None = None
+    """All input, with what was read from a cache and written to it."""
     output_tokens: Count | None = None
+    """All output, with reasoning."""
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    """All writes to a cache."""
+    cache_write_1h_tokens: Count | None = None
+    """Of the writes, those that are kept for an hour."""
+    reasoning_tokens: Count | None = None
     cost: Amount | None = None
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -219,6 +230,16 @@ class Trace(
         return sum_known(span.output_tokens for span in self.spans)
 
     @property
+    def cached_tokens(self) -> int | None:
+        """Input tokens of all spans that were read from a cache; None when none is known."""
+        return sum_known(span.cache_read_tokens for span in self.spans)
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """Reasoning tokens of all spans; None when none is known."""
+        return sum_known(span.reasoning_tokens for span in self.spans)
+
+    @property
     def tokens(self) -> int | None:
         """Input and output tokens together; None when neither is known."""
         return sum_known((self.input_tokens, self.output_tokens))
@@ -232,12 +253,12 @@ class Trace(
         """Cost and tokens over all spans."""
         spans = self.spans
         costs = [known for span in spans if (known := span.cost) is not None]
-        given = [known for span in spans if (known := span.input_tokens) is not None]
-        gave = [known for span in spans if (known := span.output_tokens) is not None]
         return Spending(
             add_exactly(costs) if costs else None,
-            sum(given) if given else None,
-            sum(gave) if gave else None,
+            sum_known([span.input_tokens for span in spans]),
+            sum_known([span.output_tokens for span in spans]),
+            sum_known([span.cache_read_tokens for span in spans]),
+            sum_known([span.reasoning_tokens for span in spans]),
         )
 
     @property
@@ -288,7 +309,12 @@ def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
     retrieval comes nearest, then a model call inside a tool: a server of tools traces its own work
     below the call that it serves.
     """
-    tools = {span.span_id for span in spans if _is_tool(span)}
+    # As `_is_tool` has it, which would cost a call for each span of every trace that is scored.
+    tools = {
+        span.span_id
+        for span in spans
+        if span.span_type == "tool" or span.tool_name is not None or span.tool_input is not None
+    }
     # Spans are listed in any order, so what is below a tool is found level by level.
     more = len(tools)
     while more:

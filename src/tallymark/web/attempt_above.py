@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tallymark.service.rivals import find_place
-from tallymark.service.visibility import sees_words
 from tallymark.web.attempt_words import Warned, list_warnings, write_details
 from tallymark.web.board_rows import list_dimensions, write_value
 
 if TYPE_CHECKING:
-    from tallymark.challenges.attempt import Attempt
     from tallymark.challenges.challenge import Challenge
+    from tallymark.service.rivals import Place
     from tallymark.web.visit import Visit
 
 
@@ -56,13 +54,11 @@ class Above(msgspec.Struct, frozen=True, kw_only=True):
         return sum(each.points for each in self.leads)
 
 
-def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | None:
-    """The next better place on the board that the visitor sees."""
-    store = visit.app.store
-    rival = find_place(store, challenge, attempt, public=visit.public).above
-    if rival is None:
+def describe_above(visit: Visit, challenge: Challenge, place: Place) -> Above | None:
+    """Describe who stands directly above, on the board that the visitor sees."""
+    rival, mine = place.above, place.mine
+    if rival is None or mine is None:
         return None
-    mine, theirs = rival.mine, rival.standing
     looks = {each.key: each for each in list_dimensions(challenge)}
     leads = [
         Lead(
@@ -75,17 +71,17 @@ def find_above(visit: Visit, challenge: Challenge, attempt: Attempt) -> Above | 
         )
         for each in rival.leads
     ]
-    other = store.attempts.get(theirs.attempt, public=visit.public)
-    told = sees_words(visit.services, visit.caller, other)
-    details = other.outcome.details if told and other.outcome is not None else {}
+    other = visit.tally.attempts.view(str(rival.attempt), not visit.public)
+    told, outcome = other.shows_words, other.attempt.outcome
+    details = outcome.details if told and outcome is not None else {}
     return Above(
-        agent=theirs.agent,
-        name=store.agents.names([theirs.agent]).get(theirs.agent, theirs.agent),
-        attempt=theirs.attempt,
-        shown=write_value(challenge, theirs.value),
+        agent=rival.agent,
+        name=visit.tally.agents.find_names([rival.agent]).get(rival.agent, rival.agent),
+        attempt=str(rival.attempt),
+        shown=write_value(challenge, rival.value),
         mine=write_value(challenge, mine.value),
         gap=rival.gap,
-        tied=mine.value == theirs.value,
+        tied=mine.value == rival.value,
         scored=mine.value is not None,
         leads=leads,
         reach=max((abs(each.points) for each in leads), default=0.0) or 1.0,

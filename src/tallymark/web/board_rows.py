@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
 from tallymark.challenges.challenge import PublicChallenge
 from tallymark.challenges.dimension_scores import weighted_dimensions
-from tallymark.challenges.strategies import STRATEGIES, Standing, Strategy
-from tallymark.store.contests.figures import AttemptNumbers
+from tallymark.challenges.strategies import STRATEGIES, LikelyPlace, Standing, Strategy
 from tallymark.text import format_score
-from tallymark.web.likely_places import LikelyPlace
 from tallymark.web.score_sources import explain_value
-from tallymark.web.visit import Visit
 
 EARLIER_RULE = "by the rule that the challenge had when its board was frozen"
 
@@ -38,31 +36,51 @@ class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A place on a board."""
+    """A place on a board as people read it."""
 
-    rank: int
-    agent: str
+    standing: Standing
     name: str
-    attempt: str
-    value: float | None
     shown: str
-    """The value as people read it."""
+    """The value."""
     how: str
-    """What made the value, in a line."""
-    score: float | None
-    result: str | None
-    tries: int
-    submitted_at: float
-    seconds: float | None
-    level: str
+    """How the value was made, in a line."""
     tied: bool
     """Another has the same value, and was later or earlier."""
     parts: list[DimensionShare]
     share: float
     """Of the best value on the page, for a bar; 0 where values are no amounts."""
-    me: bool = False
-    likely: LikelyPlace | None = None
-    """What repeated attempts say of the place, where there are enough of them."""
+    me: bool
+    official: str = ""
+    """The value by the rule that counts, on a board by another one."""
+
+    @property
+    def rank(self) -> int:
+        return self.standing.rank
+
+    @property
+    def agent(self) -> str:
+        return self.standing.agent
+
+    @property
+    def attempt(self) -> str:
+        return self.standing.attempt or ""
+
+    @property
+    def value(self) -> float | None:
+        return self.standing.value
+
+    @property
+    def result(self) -> str | None:
+        return self.standing.result or None
+
+    @property
+    def seconds(self) -> float | None:
+        elapsed = self.standing.elapsed_ms
+        return elapsed / 1000 if isinstance(elapsed, int) else None
+
+    @property
+    def likely(self) -> LikelyPlace | None:
+        return self.standing.likely or None
 
 
 def list_dimensions(
@@ -136,22 +154,19 @@ def write_value(challenge: PublicChallenge, value: float | None) -> str:
 
 
 def list_board(
-    visit: Visit,
     challenge: PublicChallenge,
     standings: Sequence[Standing],
-    likely: Mapping[str, LikelyPlace] | None = None,
-    numbers: Mapping[str, AttemptNumbers] | None = None,
+    names: Mapping[str, str],
+    marked: Collection[str | None] = (),
+    beside: Sequence[Standing] = (),
 ) -> list[BoardRow]:
-    """Standings with all that a row shows; `numbers` of their attempts, if they are read."""
-    store, strategy = visit.app.store, STRATEGIES[challenge.scoring.strategy]
-    if numbers is None:
-        best = [each.attempt for each in standings]
-        numbers = store.figures.numbers(best, public=visit.public)
+    """Make the rows of standings with details; those `beside` them tell ties."""
+    strategy = STRATEGIES[challenge.scoring.strategy]
     dimensions = list_dimensions(challenge)
-    names = store.agents.names(each.agent for each in standings)
+    ordered = sorted((*standings, *beside), key=lambda each: each.rank)
     tied = {
         each.agent
-        for one, two in pairwise(sorted(standings, key=lambda each: each.rank))
+        for one, two in pairwise(ordered)
         if one.value == two.value and two.rank == one.rank + 1
         for each in (one, two)
     }
@@ -160,30 +175,29 @@ def list_board(
     rows = []
     written = write_values(strategy, [each.value for each in standings])
     for each, shown in zip(standings, written, strict=True):
-        told = numbers.get(each.attempt)
-        elapsed = None if told is None or told.elapsed_ms is None else told.elapsed_ms / 1000
-        earlier = told is not None and told.by_earlier_rule
-        parts = [] if earlier else _fill_in(dimensions, told.dimensions if told else {})
+        earlier = each.by_earlier_rule is True
+        parts = [] if earlier else _fill_in(dimensions, each.dimensions or {})
         rows.append(
             BoardRow(
-                rank=each.rank,
-                agent=each.agent,
+                standing=each,
                 name=names.get(each.agent, each.agent),
-                attempt=each.attempt,
-                value=each.value,
                 shown=shown,
                 how=EARLIER_RULE if earlier else _explain(challenge, each.value, parts),
-                score=each.score,
-                result=None if told is None else told.result,
-                tries=each.tries,
-                submitted_at=each.submitted_at,
-                seconds=elapsed,
-                level=each.trajectory_level,
                 tied=each.agent in tied,
                 parts=parts,
                 share=(each.value or 0.0) / most if most else 0.0,
-                me=each.agent in (visit.visitor.agent, visit.get("around")),
-                likely=(likely or {}).get(each.agent),
+                me=each.agent in marked,
             )
         )
     return rows
+
+
+def list_flat(challenge: PublicChallenge, rows: Iterable[BoardRow]) -> Iterator[dict[str, Any]]:
+    """List rows for CSV, with a column for each dimension."""
+    keys = [each.key for each in challenge.scoring.dimensions]
+    for row in rows:
+        flat: dict[str, Any] = msgspec.to_builtins(row.standing)
+        scores = flat.pop("dimensions", {})
+        for name in ("likely", "by_earlier_rule"):
+            flat.pop(name, None)
+        yield flat | {"name": row.name, "shown": row.shown} | {key: scores.get(key) for key in keys}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from tallymark.challenges.challenge import PluginPause
 from tallymark.service.jobs import CANCELLABLE, Job, name_owner
 from tallymark.web.page import Outcome
@@ -19,9 +21,10 @@ _WORDS = {
 }
 
 
-class JobLine(Job, frozen=True, kw_only=True):
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     """A job with its progress and the actions that are possible."""
 
+    job: Job
     words: str
     since: float
     """Time of its end, else of its start, else of its creation."""
@@ -56,7 +59,7 @@ def describe_job(job: Job, visit: Visit) -> JobLine:
     ended = job.finished_at if job.ended else None
     running = job.state == "running"
     return JobLine(
-        **{name: getattr(job, name) for name in Job.__struct_fields__},
+        job=job,
         words=_WORDS.get(job.kind, job.kind),
         since=ended or (job.started_at if running else None) or job.created_at,
         done=progress.get("done") if running else None,

@@ -75,6 +75,9 @@ class Page:
     """How large its forms may be, where the address does not say it."""
     strangers_may_act: bool = False
     """Whether somebody who is not signed in may send its forms."""
+    own_transactions: bool = False
+    """Whether no read transaction is open while it is shown, because it rehearses a change or runs
+    a challenge's script."""
     mailed: str = ""
     """The template of the page as one file that needs nothing else: `format=html`."""
 

@@ -39,7 +39,8 @@ def send_download(file: Download) -> Response:
 def write_view(view: View, chosen: str) -> Response:
     """The view as other programs read it."""
     if chosen == "json":
-        content = msgspec.json.encode(make_json_safe(view))
+        plain = msgspec.to_builtins(view, str_keys=True, enc_hook=make_json_safe)
+        content = msgspec.json.encode(make_json_safe(plain))
         return Response(content, headers=HEADERS, media_type="application/json")
     if chosen == "csv":
         rows = [dict(row) for row in view.list_rows()]

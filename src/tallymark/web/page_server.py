@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import hmac
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -21,10 +22,9 @@ from starlette.responses import RedirectResponse, Response
 
 from tallymark.errors import Busy, NotAllowed, NotFound
 from tallymark.service.accounts import SESSION_S
-from tallymark.service.callers import SESSION_COOKIE
+from tallymark.service.callers import SESSION_COOKIE, acting
 from tallymark.service.limits import group_address, narrow_body
 from tallymark.service.service import Service
-from tallymark.store.actors import act_as
 from tallymark.web.form import Form, read_form
 from tallymark.web.page import Act, File, Moved, Outcome, Page, Shared
 from tallymark.web.page_answers import FORMATS, HEADERS, send_download, send_page, write_view
@@ -98,26 +98,30 @@ class PageServer:
             visit = self._make_visit(request, visitor)
             if not self._service.own:
                 self._service.limits.check(visit.caller, "read")
-            chosen = visit.get("format")
-            if chosen in page.files:
-                return send_page(page.files[chosen](visit))
-            shared = page.share(visit) if page.share is not None and not chosen else None
-            if shared is not None:
-                return self._answer_shared(page, request, shared)
-            view = page.gather(visit)
-            if isinstance(view, Download):
-                return send_download(view)
-            if chosen == "html" and page.mailed:
-                return send_page(
-                    File(view.title, self._renderer.render(page.mailed, view=view, visit=visit))
-                )
-            if chosen:
-                return write_view(view, chosen)
-            return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
+            with nullcontext() if page.own_transactions else visit.services.read():
+                return self._answer_visit(page, request, visit)
         except Moved as moved:
             return RedirectResponse(moved.address, 303, headers=HEADERS)
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             return self._show_problem(request, visit, describe_problem(error))
+
+    def _answer_visit(self, page: Page, request: Request, visit: Visit) -> Response:
+        chosen = visit.get("format")
+        if chosen in page.files:
+            return send_page(page.files[chosen](visit))
+        shared = page.share(visit) if page.share is not None and not chosen else None
+        if shared is not None:
+            return self._answer_shared(page, request, shared)
+        view = page.gather(visit)
+        if isinstance(view, Download):
+            return send_download(view)
+        if chosen == "html" and page.mailed:
+            return send_page(
+                File(view.title, self._renderer.render(page.mailed, view=view, visit=visit))
+            )
+        if chosen:
+            return write_view(view, chosen)
+        return self._show(visit, view, page.parts.get(visit.get("part"), page.template))
 
     def _answer_shared(self, page: Page, request: Request, shared: Shared) -> Response:
         """What many ask for at the same moment: made and packed by one of them for all.
@@ -132,9 +136,9 @@ class PageServer:
             text = self._renderer.render(template, view=page.gather(visit), visit=visit)
             return gzip.compress(text.encode(), 6, mtime=0)
 
-        key = ("part", visit.caller.tenant, visit.caller.role, visit.path, visit.query)
+        key = ("part", visit.caller.role, visit.path, visit.query)
         made_of = f"{shared.made_of!r} {visit.now // _SOME_TIME_S}"
-        content = self._service.pages.find_or_make(key, made_of, make)
+        content = self._service.find_table(visit.caller, key, made_of, make, cost=0)
         etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
         headers = HEADERS | {"ETag": etag}
         if request.headers.get("if-none-match") == etag:
@@ -156,7 +160,7 @@ class PageServer:
         try:
             visit = self._make_visit(request, visitor, form)
             act = self._admit(page, visit, request)
-            with act_as(visit.caller.actor):
+            with acting(visit.caller):
                 outcome = act(visit)
             return self._lead_on(request, visit, outcome), outcome.job
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
@@ -232,8 +236,7 @@ class PageServer:
 
     def _show_problem(self, request: Request, visit: Visit | None, problem: Problem) -> Response:
         if not self._service.own:  # where the database is, is the operator's business
-            shown = self._service.app.store.shown
-            said = [each.replace(shown, "the database") for each in problem.problems]
+            said = [self._service.hide_database(each) for each in problem.problems]
             problem = msgspec.structs.replace(problem, problems=said)
         if request.query_params.get("format") in FORMATS:
             content = msgspec.json.encode(problem)

@@ -17,7 +17,6 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from tallymark import text
-from tallymark.charts.bars import COLOURS
 from tallymark.charts.frame import Chart, pct
 from tallymark.runs.problems import name_model
 from tallymark.runs.run import read_notes
@@ -35,6 +34,8 @@ from tallymark.web.run_facts import (
 if TYPE_CHECKING:
     from tallymark.web.board_rows import DimensionShare
 
+_COLOURS = ("emerald", "gold", "coral", "purple", "sky", "teal", "indigo", "rose")
+"""Of dimensions, as documents name them; any other is drawn in grey."""
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
 
 
@@ -159,7 +160,7 @@ def _write_length(share: float) -> str:
 
 def _name_colour(colour: str) -> str:
     """The class of a dimension's colour; any other than the documents' is grey."""
-    return colour.lower() if colour.lower() in COLOURS else "plain"
+    return colour.lower() if colour.lower() in _COLOURS else "plain"
 
 
 def _draw_dimensions(parts: Iterable[DimensionShare], kind: str = "bar") -> Markup:

@@ -47,7 +47,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 def list_moves(visit: Visit, rescoring: Rescoring) -> list[MovedLine]:
     """The agents that move, by their new places; who leaves the board comes last."""
     scale = find_scale(rescoring)
-    names = visit.app.store.agents.names(each.agent for each in rescoring.moves)
+    names = visit.tally.agents.find_names(each.agent for each in rescoring.moves)
     lines = []
     for each in rescoring.moves:
         before, after = each.before, each.after
@@ -74,7 +74,7 @@ def list_moves(visit: Visit, rescoring: Rescoring) -> list[MovedLine]:
 
 def list_rating_lines(visit: Visit, rescoring: Rescoring) -> list[RatingLine]:
     """What the Elo of agents becomes, by the fold that applying it would do."""
-    names = visit.app.store.agents.names(each.agent for each in rescoring.ratings)
+    names = visit.tally.agents.find_names(each.agent for each in rescoring.ratings)
     return [
         RatingLine(
             agent=each.agent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -56,6 +56,7 @@ from tallymark.web.rendering import Renderer
 PAGES: tuple[Page, ...] = (
     home.PAGE,
     runs.PAGE,
+    runs.SUITE,
     run.PAGE,
     case.PAGE,
     compare.PAGE,
@@ -100,10 +101,17 @@ PAGES: tuple[Page, ...] = (
 """Every page, one file each."""
 
 
+@cache
+def load_pages() -> tuple[Assets, Renderer]:
+    """Read once, and each template compiled once, however many servers a process has."""
+    assets = Assets()
+    return assets, Renderer(assets)
+
+
 def make_site(service: Service) -> list[BaseRoute]:
     """The routes of all pages. They come last: what no route has is answered by a page too."""
-    assets = Assets()
-    server = PageServer(service, Renderer(assets))
+    assets, renderer = load_pages()
+    server = PageServer(service, renderer)
     routes: list[BaseRoute] = [
         Route(
             page.path,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from tallymark.charts.frame import pct
@@ -27,14 +29,14 @@ class SpanLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waterfall(msgspec.Struct, frozen=True, kw_only=True):
-    """All spans of a trace, in the order in which they began."""
+    """Spans of a trace, in the order in which they began."""
 
     lines: list[SpanLine]
     seconds: float
 
 
-def lay_out_spans(trace: Trace | None) -> Waterfall:
-    """The lines of a trace; of one without times, each begins where the trace does."""
+def lay_out_spans(trace: Trace | None, most: int | None = None) -> Waterfall:
+    """The first lines of a trace, or all; without times, each begins where the trace does."""
     if trace is None or not trace.spans:
         return Waterfall(lines=[], seconds=0.0)
     starts = [span.start_ms for span in trace.spans if span.start_ms is not None]
@@ -42,7 +44,7 @@ def lay_out_spans(trace: Trace | None) -> Waterfall:
     ends = [(span.start_ms or begin) + span.duration_ms for span in trace.spans]
     whole = max(max(ends) - begin, trace.duration_ms if not starts else 0.0) or 1.0
     lines = []
-    for depth, span in trace.walk():
+    for depth, span in islice(trace.walk(), most):
         start = ((span.start_ms or begin) - begin) / whole
         width = max(span.duration_ms / whole, _LEAST)
         lines.append(
@@ -74,15 +76,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 def list_turns(asked: str, answered: str, trace: Trace | None, most: int = 60) -> list[Turn]:
     """The conversation: what was asked, what was called on the way, what was answered."""
     turns = [Turn(who="Asked", text=asked)] if asked else []
-    spans = [] if trace is None else [span for _, span in trace.walk()]
-    called = [span for span in spans if span.span_type in ("tool", "retrieval")]
-    said = [
+    spans = () if trace is None else (span for _, span in trace.walk())
+    told = (
         span
         for span in spans
-        if span.span_type == "generation" and span.output and span.output != answered
-    ]
-    shown = {id(span) for span in (*called, *said)}
-    turns += [_make_turn(span) for span in spans if id(span) in shown][:most]
+        if span.span_type in ("tool", "retrieval")
+        or (span.span_type == "generation" and span.output and span.output != answered)
+    )
+    turns += map(_make_turn, islice(told, most))
     if answered or not trace:
         turns.append(Turn(who="Answered", text=answered))
     return turns

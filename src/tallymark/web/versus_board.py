@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.challenges.versus.standings import VersusStanding, versus_standings
-from tallymark.service.side_places import read_tallies
+from tallymark.challenges.strategies import Standing
 
 if TYPE_CHECKING:
-    from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.service.challenges import Challenge
     from tallymark.web.visit import Visit
 
+_MOST_ROWS = 1_000
 _MOST_SHOWN = 40
 """Players of a side in the matrix: more would be no picture any more."""
 
@@ -38,9 +38,11 @@ class VersusCell(msgspec.Struct, frozen=True, kw_only=True):
 class VersusBoard(msgspec.Struct, frozen=True, kw_only=True):
     """Standings of both sides, and the matrix of one category or of all."""
 
-    red: list[VersusStanding]
-    blue: list[VersusStanding]
+    red: list[Standing]
+    blue: list[Standing]
     names: dict[str, str]
+    seq: int
+    """The last change that this shows; 0 on a frozen board."""
     categories: list[str]
     category: str
     attackers: list[str]
@@ -61,22 +63,25 @@ class VersusBoard(msgspec.Struct, frozen=True, kw_only=True):
     def list_rows(self) -> Iterator[Mapping[str, Any]]:
         """A row for each player on each side."""
         for standing in (*self.red, *self.blue):
-            row = msgspec.structs.asdict(standing)
-            strength = row.pop("strength")
-            del row["categories"]
+            row: dict[str, Any] = msgspec.to_builtins(standing)
+            strength = row.pop("strength") or {}
+            for name in ("categories", "attempt", "trajectory_level"):
+                del row[name]
             yield row | {
-                "strength": None if strength is None else strength.value,
-                "low": None if strength is None else strength.low,
-                "high": None if strength is None else strength.high,
+                "strength": strength.get("value"),
+                "low": strength.get("low"),
+                "high": strength.get("high"),
             }
 
 
-def make_versus_board(visit: Visit, kept: StoredChallenge) -> VersusBoard:
-    """What the visitor may see: the public's stops at the freeze."""
-    store = visit.app.store
-    tallies = read_tallies(store, kept, at=visit.now, public=visit.public)
-    red, blue = versus_standings(tallies, "red"), versus_standings(tallies, "blue")
-    categories = list(kept.challenge.versus.categories) if kept.challenge.versus else []
+def make_versus_board(visit: Visit, challenge: Challenge) -> VersusBoard:
+    """Make the board that the visitor may see."""
+    name, live, boards = challenge.name, not visit.public, visit.tally.boards
+    left = boards.get(name, side="red", limit=_MOST_ROWS, live=live)
+    right = boards.get(name, side="blue", limit=_MOST_ROWS, live=live)
+    tallies = visit.tally.versus.tallies(name, live=live)
+    red, blue = left.items, right.items
+    categories = list(challenge.versus.categories) if challenge.versus else []
     category = visit.choose("category", ("", *categories))
     counted: dict[tuple[str, str], list[int]] = {}
     for each in tallies:
@@ -84,8 +89,8 @@ def make_versus_board(visit: Visit, kept: StoredChallenge) -> VersusBoard:
             cell = counted.setdefault((each.red, each.blue), [0, 0, 0])
             for at, more in enumerate((each.breached, each.held, each.unjudged)):
                 cell[at] += more
-    attackers = [each.player for each in red][:_MOST_SHOWN]
-    defenders = [each.player for each in blue][:_MOST_SHOWN]
+    attackers = [each.agent for each in red][:_MOST_SHOWN]
+    defenders = [each.agent for each in blue][:_MOST_SHOWN]
     cells = [
         [
             None
@@ -98,7 +103,8 @@ def make_versus_board(visit: Visit, kept: StoredChallenge) -> VersusBoard:
     return VersusBoard(
         red=red,
         blue=blue,
-        names=store.agents.names({each.player for each in (*red, *blue)}),
+        names=left.names | right.names,
+        seq=left.seq,
         categories=categories,
         category=category,
         attackers=attackers,

@@ -7,18 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from urllib.parse import urlencode
 
-from tallymark.challenges.attempt import Attempt
-from tallymark.errors import InvalidInput, NotFound
+from tallymark.errors import InvalidInput
 from tallymark.service.app import App
 from tallymark.service.callers import Caller, Role
 from tallymark.service.resources import Resources
 from tallymark.service.service import Service
 from tallymark.service.tenant import TenantServices
-from tallymark.service.visibility import (
-    find_attempt,
-    view_challenge,
-)
-from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.web.form import Form
 from tallymark.web.view import Pager, Problem
 from tallymark.web.visitor import Visitor
@@ -93,17 +87,6 @@ class Visit:
             total=total,
         )
 
-    def find_challenge(self, name: str) -> StoredChallenge:
-        """A challenge that the visitor may know of."""
-        return self.find_newest_challenge(name)[0]
-
-    def find_newest_challenge(self, name: str) -> tuple[StoredChallenge, int, int]:
-        """The same, with the last entries of the log that its board depends on."""
-        if not self.app.store.exists:
-            raise NotFound(f"there is no challenge {name[:80]!r}", hint="there are none yet")
-        view = view_challenge(self.services, self.caller, name)
-        return (view.stored, *view.newest)
-
     def forget_who(self) -> Visit:
         """The same look by anybody who may see as much."""
         who = self.caller
@@ -115,21 +98,6 @@ class Visit:
             else "anonymous"
         )
         return replace(self, visitor=Visitor(Caller(who.tenant, role, role)), session="", theme="")
-
-    def list_challenges(self) -> list[StoredChallenge]:
-        """All that the visitor may know of."""
-        found = self.app.store.challenges.all() if self.app.store.exists else []
-        known = self.visitor.is_known
-        return [each for each in found if known or each.challenge.visibility == "public"]
-
-    def find_attempt(self, identifier: str) -> Attempt:
-        """An attempt as the visitor may see it."""
-        store = self.app.store
-        if not store.exists:
-            raise NotFound(f"there is no attempt {identifier[:40]!r}")
-        found = find_attempt(self.services, self.caller, identifier)
-        mine = self.visitor.agent is not None and found.agent == self.visitor.agent
-        return store.attempts.get(identifier, public=True) if self.public and not mine else found
 
     @property
     def public(self) -> bool:

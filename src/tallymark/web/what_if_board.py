@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import UnsetType
 
 from tallymark.challenges.attempt_formula import formula_names
 from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import result_of
 from tallymark.errors import InvalidInput, NeedsJob, NotFound
-from tallymark.service.what_if import WhatIfBoard, WhatIfRule, WhatIfStanding, change_rule
+from tallymark.service.boards import WhatIfBoard
+from tallymark.service.what_if import WhatIfRule, change_rule
 from tallymark.web.board_rows import BoardRow, list_board, list_dimensions, write_value
 from tallymark.web.page import Moved
 from tallymark.web.pages.formula import Mistake, describe_mistake
-from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.challenges.challenge import Challenge
+    from collections.abc import Collection, Mapping, Sequence
+
+    from tallymark.challenges.challenge import Challenge as Definition
+    from tallymark.challenges.challenge import PublicChallenge
+    from tallymark.service.challenges import Challenge
+    from tallymark.web.visit import Visit
 
 _SHOWN = 100
 _COST = 2
@@ -72,52 +77,58 @@ class RuleForm(msgspec.Struct, frozen=True, kw_only=True):
         return write_weights({each.key: each.raw for each in self.sliders})
 
 
-class WhatIfRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A place by the other rule, and the one that counts."""
-
-    row: BoardRow
-    before: int | None
-    moved: int | None
-    official: str
-
-
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """What another rule would do; where it cannot be read, why."""
+    """The board by another rule; where the rule cannot be read, why."""
 
     mode: Mode
     rule: str
     """As a part of an address, by which an attempt explains its score."""
-    mistakes: list[Mistake]
-    needs_job: bool
-    notes: list[Mistake]
-    agents: int
-    attempts: int
-    undefined: int
-    up: int
-    down: int
-    rows: list[WhatIfRow]
-    around: list[WhatIfRow]
+    mistakes: list[Mistake] = []
+    needs_job: bool = False
+    board: WhatIfBoard | None = None
+    around: list[Standing] = []
+    """The places around the visitor's agent, unless it is among the first."""
+
+    @property
+    def items(self) -> list[Standing]:
+        return [] if self.board is None else self.board.items
+
+    @property
+    def notes(self) -> list[Mistake]:
+        """What lint says of a formula."""
+        return [
+            Mistake(
+                message=each["message"],
+                hint=each["hint"],
+                column=each["column"],
+                caret=None,
+                level=each["level"],
+            )
+            for each in ([] if self.board is None else self.board.findings)
+        ]
 
     @property
     def moving(self) -> int:
-        return self.up + self.down
+        return 0 if self.board is None else self.board.up + self.board.down
 
-    @property
-    def leader(self) -> WhatIfRow | None:
-        return self.rows[0] if self.rows else None
-
-    def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each place."""
-        for each in self.rows:
-            yield {
-                "rank": each.row.rank,
-                "agent": each.row.agent,
-                "name": each.row.name,
-                "score": each.row.score,
-                "attempt": each.row.attempt,
-                "official_rank": each.before,
-                "moved": each.moved,
-            }
+    def make_rows(
+        self, challenge: Challenge, standings: Sequence[Standing], marked: Collection[str]
+    ) -> list[BoardRow]:
+        """Make rows by the other rule, beside the values by the one that counts."""
+        if self.board is None:
+            return []
+        new = msgspec.structs.replace(challenge, scoring=self.board.scoring)
+        shown = [
+            msgspec.structs.replace(each, result=_find_result(self.mode, each.score))
+            for each in standings
+        ]
+        rows = list_board(new, shown, self.board.names, marked)
+        return [
+            msgspec.structs.replace(row, official=write_value(challenge, row.standing.official))
+            if row.standing.before and not isinstance(row.standing.official, UnsetType)
+            else row
+            for row in rows
+        ]
 
 
 def write_weights(raw: Mapping[str, float]) -> str:
@@ -147,7 +158,6 @@ def make_form(visit: Visit, challenge: Challenge) -> RuleForm:
     official = scoring.formula or usual
     chosen: Mode = "formula" if visit.get("formula") or not dimensions else "weights"
     keys = [each.key for each in scoring.dimensions]
-    own = challenge.evaluator.options.get("metrics", ())
     return RuleForm(
         mode=chosen,
         formula=visit.get("formula") or official,
@@ -164,40 +174,35 @@ def make_form(visit: Visit, challenge: Challenge) -> RuleForm:
             )
             for each in dimensions
         ],
-        names=sorted(formula_names(keys, own)),
+        names=sorted(formula_names(keys, tuple(challenge.metrics))),
         plugin=scoring.plugin is not None,
     )
 
 
-def try_rule(visit: Visit, name: str, around: str | None) -> WhatIf | None:
+def try_rule(visit: Visit, challenge: Challenge, around: str | None) -> WhatIf | None:
     """Apply the rule in the address to a challenge; None if the address has none."""
     texts = {name: visit.get(name) for name in ("formula", "weights", "config")}
     if not any(texts.values()):
-        return None
-    challenge = visit.find_challenge(name).challenge
-    if challenge.kind == "versus":
         return None
     mode: Mode = "weights" if texts["weights"] else "formula"
     if not visit.service.own:
         visit.service.limits.check(visit.caller, "read", _COST)
     try:
-        rule = _read_rule(challenge, texts)
-        address = _write_rule(texts)
-        found = visit.service.what_if.ask(
-            visit.app.store, challenge.name, rule, public=visit.public, around=around, limit=_SHOWN
+        rule = msgspec.structs.asdict(_read_rule(challenge, texts))
+        found = visit.tally.boards.what_if(
+            challenge.name, **rule, around=around, limit=_SHOWN, live=not visit.public
         )
     except NotFound:
         raise
     except InvalidInput as error:
         mistakes = [describe_mistake(each) for each in error.problems]
-        return WhatIf(
-            mode=mode, rule="", mistakes=mistakes, needs_job=isinstance(error, NeedsJob), notes=[],
-            agents=0, attempts=0, undefined=0, up=0, down=0, rows=[], around=[],
-        )  # fmt: skip
-    return _describe(visit, challenge, mode, address, change_rule(challenge, rule), found)
+        return WhatIf(mode=mode, rule="", mistakes=mistakes, needs_job=isinstance(error, NeedsJob))
+    here = any(each.agent == around for each in found.items)
+    near = [] if here else (found.around or [])
+    return WhatIf(mode=mode, rule=_write_rule(texts), board=found, around=near)
 
 
-def change_by_address(visit: Visit, challenge: Challenge) -> Challenge | None:
+def change_by_address(visit: Visit, challenge: Definition) -> Definition | None:
     """The challenge by the formula or the weights of the address; None where it has neither."""
     texts = {name: visit.get(name) for name in ("formula", "weights")}
     if not any(texts.values()):
@@ -211,7 +216,7 @@ def _write_rule(texts: Mapping[str, str]) -> str:
     return urlencode({name: texts[name]})
 
 
-def _read_rule(challenge: Challenge, texts: Mapping[str, str]) -> WhatIfRule:
+def _read_rule(challenge: PublicChallenge, texts: Mapping[str, str]) -> WhatIfRule:
     if texts["formula"]:
         return WhatIfRule(formula=texts["formula"])
     if texts.get("config"):
@@ -259,78 +264,6 @@ def _share_out(raw: Mapping[str, float]) -> dict[str, float]:
     for key in sorted(exact, key=lambda each: steps[each] - exact[each])[:left]:
         steps[key] += 1
     return {key: count / _STEPS for key, count in steps.items()}
-
-
-def _describe(
-    visit: Visit,
-    challenge: Challenge,
-    mode: Mode,
-    address: str,
-    new: Challenge,
-    found: WhatIfBoard,
-) -> WhatIf:
-    items = [*found.items, *(found.around or ())]
-    store = visit.app.store
-    numbers = store.figures.numbers({each.attempt for each in items}, public=visit.public)
-    values = store.figures.values_of(
-        challenge.name, {each.agent for each in items}, public=visit.public
-    )
-
-    def list_rows(standings: Iterable[WhatIfStanding]) -> list[WhatIfRow]:
-        shown = list(standings)
-        rows = list_board(
-            visit,
-            new,
-            [
-                Standing(
-                    rank=each.rank,
-                    agent=each.agent,
-                    attempt=each.attempt,
-                    value=each.value,
-                    score=each.score,
-                    submitted_at=numbers[each.attempt].submitted_at,
-                    tries=0,
-                    trajectory_level=numbers[each.attempt].level,
-                )
-                for each in shown
-            ],
-            numbers=numbers,
-        )
-        return [
-            WhatIfRow(
-                row=msgspec.structs.replace(row, result=_find_result(mode, row.score)),
-                before=each.before,
-                moved=each.moved,
-                official=write_value(challenge, values[each.agent]) if each.agent in values else "",
-            )
-            for row, each in zip(rows, shown, strict=True)
-        ]
-
-    here = {each.agent for each in found.items}
-    me = visit.get("around") or visit.visitor.agent
-    return WhatIf(
-        mode=mode,
-        rule=address,
-        mistakes=[],
-        needs_job=False,
-        notes=[
-            Mistake(
-                message=each["message"],
-                hint=each["hint"],
-                column=each["column"],
-                caret=None,
-                level=each["level"],
-            )
-            for each in found.findings
-        ],
-        agents=found.agents,
-        attempts=found.attempts,
-        undefined=found.undefined,
-        up=found.up,
-        down=found.down,
-        rows=list_rows(found.items),
-        around=[] if me in here else list_rows(found.around or ()),
-    )
 
 
 def _find_result(mode: Mode, score: float | None) -> str | None:

@@ -64,7 +64,7 @@ def test_a_new_evaluator_judges_by_its_options_and_their_defaults(one_more: With
     assert one_more.tally("challenge", "publish", "guess").returncode == 0
     for agent, answer in (("seer", "a blue door"), ("guesser", "a cat")):
         entered = one_more.tally("attempt", "enter", "guess", "--agent", agent, "--json")
-        name = json.loads(entered.stdout)["id"]
+        name = json.loads(entered.stdout)["attempt"]["id"]
         (one_more.folder / "answer.txt").write_text(answer, encoding="utf-8")
         assert (
             one_more.tally("attempt", "submit", name, "answer.txt", "--agent", agent).returncode
@@ -115,7 +115,7 @@ def test_its_secret_is_never_handed_out(one_more: WithOneMore) -> None:
 
 
 def test_it_is_tried_as_its_traits_say(one_more: WithOneMore) -> None:
-    said = one_more.tally("challenge", "check", "guess").stdout
+    said = " ".join(one_more.tally("challenge", "check", "guess").stdout.split())
     assert "a model answers, so the same submission may be rated differently" in said
     assert "no submitted code is run" in said
 

@@ -58,7 +58,7 @@ def test_every_two_active_opponents_have_met_exactly_once(log: list[SideSubmissi
     assert len(met) == len(set(met))
     for red in find_active(log, "red"):
         for blue in find_active(log, "blue"):
-            assert (Pairing(red.id, blue.id) in met) == (red.player != blue.player)
+            assert (Pairing(red.id, blue.id) in met) == (red.agent != blue.agent)
 
 
 def test_a_solo_challenge_has_no_sides() -> None:

@@ -27,7 +27,7 @@ def a_challenge(name: str = "guard", **changes: Any) -> Challenge:
 
 def a_submission(number: int, player: str, side: Side) -> pairings.SideSubmission:
     return pairings.SideSubmission(
-        id=number, player=player, side=side, number=1, at=float(number), version="v1"
+        id=number, agent=player, side=side, number=1, submitted_at=float(number), version="v1"
     )
 
 

@@ -20,7 +20,7 @@ def test_an_attempt_is_not_called_like_another_folder(name: str) -> None:
     def enter(*_: Any, **__: Any) -> Any:
         return SimpleNamespace(attempt=SimpleNamespace(id=name))
 
-    client: Any = SimpleNamespace(challenges=SimpleNamespace(enter=enter))
+    client: Any = SimpleNamespace(attempts=SimpleNamespace(enter=enter))
     contest = Contest(client, print, "tally.example")
     with pytest.raises(WorkFailed, match="which is no id of one") as caught:
         contest.enter(Entrance(challenge="sums"))

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from scripts.make_sync_client import CLIENT, FILES, write_sync
 from tests.http.conftest import Server, furnish, listening, run_server
 
 from tallymark.challenges.challenge_folder import pack
 from tallymark.client import AsyncClient, Client
-from tallymark.client.exchange import Call
-from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn, WorkFailed
+from tallymark.errors import NotAllowed, NotFound, NotSignedIn, WorkFailed
 from tallymark.service.traces import pack_traces
 from tallymark.traces import Trace
-from tallymark.wire.attempts import Standing
 
 METHODS = {
     "POST /runs": "runs.create",
@@ -44,30 +43,35 @@ METHODS = {
     "DELETE /challenges/{name}": "challenges.delete",
     "POST /challenges/{name}/rescore": "challenges.rescore challenges.rescore_files",
     "GET /challenges/{name}/files": "challenges.files",
-    "GET /challenges/{name}/leaderboard": "challenges.board challenges.standings",
-    "POST /challenges/{name}/what-if": "challenges.what_if",
-    "GET /challenges/{name}/events": "challenges.events",
-    "POST /challenges/{name}/attempts": "challenges.enter attempt",
-    "GET /challenges/{name}/attempts": "challenges.list_attempts",
+    "GET /challenges/{name}/leaderboard": "boards.get",
+    "POST /challenges/{name}/what-if": "boards.what_if",
+    "GET /challenges/{name}/events": "boards.events",
+    "GET /challenges/{name}/history": "boards.history",
+    "GET /challenges/{name}/tallies": "versus.tallies",
+    "POST /challenges/{challenge}/attempts": "attempts.enter attempt",
+    "GET /challenges/{challenge}/attempts": "attempts.list",
+    "POST /attempts/{attempt}/check": "attempts.check",
     "POST /tracks": "tracks.publish",
     "GET /tracks": "tracks.list",
     "DELETE /tracks/{name}": "tracks.remove",
     "POST /tracks/leaderboard": "tracks.suppose_board",
     "GET /pauses": "challenges.pauses",
+    "GET /waiting": "challenges.waiting",
+    "GET /challenges/{name}/attempts/count": "challenges.count_attempts",
     "POST /challenges/{name}/resume": "challenges.resume",
-    "POST /challenges/{name}/settle": "challenges.settle_sides",
+    "POST /challenges/{name}/settle": "versus.settle",
     "PATCH /agents/{handle}": "agents.change",
     "POST /traces": "traces.load",
     "GET /tracks/{name}/leaderboard": "tracks.board",
-    "POST /challenges/{name}/sides/{side}": "challenges.take_side",
-    "GET /challenges/{name}/submissions": "challenges.submissions",
-    "GET /challenges/{name}/submissions/{submission}": "challenges.submission",
-    "POST /challenges/{name}/reports": "challenges.report challenges.report_many",
+    "POST /challenges/{name}/sides/{side}": "versus.submit",
+    "GET /challenges/{name}/submissions": "versus.list",
+    "GET /challenges/{name}/submissions/{submission}": "versus.get",
+    "POST /challenges/{name}/reports": "reports.send reports.send_many",
     "GET /attempts/{attempt}": "attempts.get",
     "GET /attempts/{attempt}/token": "attempts.token",
     "GET /attempts/{attempt}/form": "attempts.form",
     "GET /attempts/{attempt}/submission": "attempts.submission",
-    "POST /attempts/{attempt}/submission": "attempts.submit attempts.validate",
+    "POST /attempts/{attempt}/submission": "attempts.submit",
     "POST /attempts/{attempt}/withdraw": "attempts.withdraw",
     "POST /attempts/{attempt}/void": "attempts.void",
     "POST /attempts/{attempt}/unvoid": "attempts.unvoid",
@@ -76,7 +80,11 @@ METHODS = {
     "GET /agents/{handle}": "agents.get",
     "POST /agents/{handle}/disqualify": "agents.disqualify",
     "POST /agents/{handle}/reinstate": "agents.reinstate",
-    "GET /ratings": "ratings",
+    "GET /agents/{handle}/rivals": "agents.rivals",
+    "GET /agents/{handle}/against/{other}": "agents.compare",
+    "GET /ratings": "ratings.list",
+    "GET /ratings/{agent}": "ratings.get",
+    "GET /difficulties": "ratings.challenges",
     "POST /formula/check": "formulas.check",
     "POST /formula/explain": "formulas.explain",
     "GET /jobs": "jobs.list",
@@ -110,7 +118,7 @@ METHODS = {
     "POST /tenants": "tenants.add",
     "GET /tenants/{name}": "tenants.get",
     "PATCH /tenants/{name}": "tenants.change",
-    "GET /export/{kind}": "export",
+    "GET /export/{kind}": "exports.rows",
     "GET /traces": "traces.list",
     "GET /traces/sums": "traces.sums",
     "GET /traces/compare": "traces.compare",
@@ -201,23 +209,22 @@ def test_runs_are_kept_listed_and_read(server: Server) -> None:
 def test_lists_go_on_over_pages(server: Server) -> None:
     client = connect(server, "rita")
     for number in range(5):
-        client.challenges.report("secret", f"agent-{number}", {"succeeded": True, "rating": number})
-    asked: list[str] = []
-    server.client.event_hooks["request"] = [lambda request: asked.append(str(request.url))]
-    call = Call(method="GET", path="/challenges/secret/leaderboard", params={"limit": 2})
-    found = [each.agent for each in client.connection.page(Standing, call, None)]
-    server.client.event_hooks["request"] = []
-    assert found == ["agent-4", "agent-3", "agent-2", "agent-1", "agent-0"]
-    assert len(asked) == 3
-    assert len(list(client.challenges.standings("secret", limit=3))) == 3
+        client.reports.send("secret", f"agent-{number}", {"succeeded": True, "rating": number})
+    first = client.boards.get("secret", limit=2)
+    assert (len(list(first)), first.agents) == (2, 5)
+    # Without a limit of the caller, iterating goes on through the following pages.
+    rest = client.boards.get("secret", cursor=first.next)
+    assert [each.agent for each in (*first, *rest)] == [
+        *("agent-4", "agent-3", "agent-2", "agent-1", "agent-0")
+    ]
 
 
 def test_an_attempt_is_a_with(server: Server) -> None:
     client = connect(server, "bob")
     with client.attempt("sums") as attempt:
         assert attempt.goal == "Add up."
-        with pytest.raises(InvalidInput):
-            attempt.validate({"sum": 42}, trajectory="no trace")
+        assert attempt.check({"sum": 42}).acceptable
+        assert not attempt.check({"sum": 42}, trajectory="no trace").acceptable
         done = attempt.submit({"sum": 42})
     assert done.result == "win"
     assert done.score_breakdown is not None
@@ -226,8 +233,9 @@ def test_an_attempt_is_a_with(server: Server) -> None:
 
 def test_many_reports_are_each_answered(server: Server) -> None:
     good = {"agent": "bob", "metrics": {"succeeded": True, "rating": 5}}
-    lines = connect(server, "rita").challenges.report_many("speed", [good, {"agent": "B"}, good])
-    assert [each.status for each in lines] == [201, 422, 201]
+    lines = b"\n".join(map(msgspec.json.encode, [good, {"agent": "B"}, good]))
+    done = connect(server, "rita").reports.send_many("speed", lines)
+    assert [each.status for each in done.items] == [201, 422, 201]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +301,7 @@ def test_what_was_done_when_the_connection_broke_is_done_once(
     assert client.rules.archive("thrifty").state == "deleted"
     assert client.challenges.change("secret", closed=True, reason="a test").closed is not None
     assert client.challenges.change("secret", frozen=True, reason="a test").frozen is not None
-    entered = client.challenges.enter("sums", agent="dora")
+    entered = client.attempts.enter("sums", agent="dora")
     done = client.attempts.submit(entered.attempt.id, {"sum": 42})
     assert (done.result, done.attempt.number) == ("win", 1)
     made = client.keys.add("lost", role="viewer")
@@ -374,10 +382,10 @@ def test_tracks_tenants_and_exports(server: Server) -> None:
     assert client.tracks.remove("both").title == "both"
     assert list(client.tracks.list()) == []
     assert {each.name for each in client.tenants.list()} == {"default", "elsewhere"}
-    rows = list(client.export("board", challenge="speed"))
+    rows = list(client.exports.rows("board", challenge="speed"))
     assert [each["agent"] for each in rows][:1] == ["charlie"]
     with pytest.raises(NotFound):
-        list(client.export("board", challenge="nothing"))
+        list(client.exports.rows("board", challenge="nothing"))
 
 
 def test_a_folder_is_published(server: Server, tmp_path: Path) -> None:
@@ -398,9 +406,9 @@ def test_a_folder_is_published(server: Server, tmp_path: Path) -> None:
 def test_the_other_client_hears_what_changes_on_a_board(tmp_path: Path) -> None:
     async def main(server: Server, url: str) -> tuple[str, list[str]]:
         async with AsyncClient(url, server.keys["rita"]) as client:
-            heard = client.challenges.events("speed")
+            heard = client.boards.events("speed")
             first = await anext(heard)
-            await client.challenges.report("speed", "dora", {"succeeded": True, "rating": 10})
+            await client.reports.send("speed", "dora", {"succeeded": True, "rating": 10})
             told = await anext(heard)
             await heard.aclose()  # type: ignore[attr-defined]
             return first.kind, [each["agent"] for each in told.data["changed"]]

@@ -1,7 +1,8 @@
 """Made tally.db.gz, the database of version 0.1 that every later version opens and reads equal.
 
-It plays made.yaml with the real command. It is kept to show how the file came about, and is never
-run again: a file that a later version had made would prove nothing.
+It plays made.yaml with the real command. It is kept to show how the file came about, and is not run
+again: a file that a later version had made would prove nothing. The last development version
+brought the file to the tables of 0.1.0.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,61 @@ def test_a_plugin_that_remembers_has_nothing_to_remember(
 ) -> None:
     scores = sandbox.score_many(plugin(tmp_path, source), rated(60), {}, {})
     assert ends(scores) == [1.0] * 60
+
+
+# In the frames and objects that its process was forked with.
+LOOKS_AROUND = """
+    import gc, os, sys
+
+    def look():
+        found, frame = [], sys._getframe(2)
+        while frame is not None:
+            found += frame.f_locals.items()
+            frame = frame.f_back
+        for each in gc.get_objects():
+            if type(each).__module__.startswith("tallymark.sandbox.plugins"):
+                names = getattr(type(each), "__slots__", None) or getattr(each, "__dict__", {})
+                found += [(name, getattr(each, name)) for name in names]
+        return found
+
+    class Plugin:
+        def score(self, metrics, config, ctx):
+            word = bytes([110, 111, 116, 101])
+            numbers = {name: value for name, value in look() if type(value) is int}
+            numbers["own"] = os.getpid()
+            notes = [name for name, value in look()
+                     if isinstance(value, (bytes, bytearray)) and word * 5 in value]
+            return {"score": 1, "details": {
+                "numbers": {name: str(value) for name, value in numbers.items()},
+                "notes": notes, "left": word.decode() * 5,
+            }}
+"""
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_no_memory_of_the_guest_counts_attempts_or_holds_their_answers(
+    sandbox: Sandbox, tmp_path: Path, together: bool
+) -> None:
+    code = plugin(tmp_path, LOOKS_AROUND)
+    attempts = rated(40)
+    if together:
+        scores = sandbox.score_many(code, attempts, {}, {})
+    else:
+        scores = [sandbox.score(code, attempt, {}, {}) for attempt in attempts]
+    details = [score.metadata["details"] for score in scores]
+    assert [each["notes"] for each in details] == [[]] * len(attempts)
+    numbers = [{name: int(value) for name, value in each["numbers"].items()} for each in details]
+    counts = [
+        name
+        for name in numbers[-1]
+        if all(
+            early.get(name, 0) < late.get(name, 0) for early, late in itertools.pairwise(numbers)
+        )
+    ]
+    # Without namespaces of processes its own number is one of the host's, as `sandbox.md` says.
+    assert set(counts) <= (
+        set() if sandbox.policy.backend == "bubblewrap" else {"own", "pid", "_group"}
+    )
 
 
 def test_one_attempt_among_many_changes_nobody_elses_score(

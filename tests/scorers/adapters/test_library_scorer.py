@@ -21,8 +21,9 @@ from tallymark.scorers.adapters.library_scorer import (
     pick_result,
     wrap_scorer,
 )
-from tallymark.scoring import Score
+from tallymark.scoring import Score, load_scorer
 from tallymark.scoring.scorer_reference import snake_case
+from tallymark.suites.checks.scorer_check import scorer_name
 
 
 @pytest.mark.parametrize(
@@ -140,3 +141,18 @@ def test_one_of_several_results_is_picked(
 ) -> None:
     found = pick_result(results, key, "it")
     assert (found.error if isinstance(found, Score) else found) == outcome
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        ('autoevals(name="Levenshtein")', "levenshtein"),
+        ('autoevals(scorer="Levenshtein", name="near")', "near"),
+        ('deepeval(name="PatternMatchMetric", pattern="a")', "pattern_match"),
+        ('inspect(name="inspect_ai/match")', "match"),
+        ('pydantic_evals(evaluator="Contains", value="a")', "contains"),
+        ('word_count(name="words")', "words"),
+    ],
+)
+def test_a_reference_has_one_name_by_every_door(use: str, name: str) -> None:
+    assert scorer_name({"use": use}) == load_scorer(use).name == name

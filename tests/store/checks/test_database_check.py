@@ -47,7 +47,7 @@ def test_what_nobody_changed_is_as_it_should_be(played: Path) -> None:
     assert played.read_bytes() == before
 
 
-_BEST = "(SELECT attempt FROM boards WHERE edition > 0 LIMIT 1)"
+_BEST = "(SELECT attempt FROM boards WHERE NOT frozen LIMIT 1)"
 _ONE = "(SELECT agent FROM {0} LIMIT 1)"
 _SET_SCORE = "UPDATE attempt_scores SET score"
 FALSIFIED = {
@@ -58,18 +58,16 @@ FALSIFIED = {
         "attempts",
         f"{_SET_SCORE} = 1e6 WHERE score > 0; UPDATE score_history SET score = 1e6 WHERE score > 0",
     ),
-    "a rank": ("boards", "UPDATE boards SET place = place - 1e6 WHERE edition > 0"),
-    "a score on the board": ("boards", "UPDATE boards SET score = 5, value = 5 WHERE edition > 0"),
+    "a rank": ("boards", "UPDATE boards SET place = place - 1e6 WHERE NOT frozen"),
+    "a score on the board": ("boards", "UPDATE boards SET score = 5, value = 5 WHERE NOT frozen"),
     "a row of the board": ("boards", f"DELETE FROM boards WHERE attempt = {_BEST}"),
-    "tries": ("boards", "UPDATE boards SET tries = tries + 1 WHERE edition > 0"),
-    "a block": ("boards", "UPDATE board_blocks SET size = size + 1 WHERE edition > 0"),
-    "the edition of the board": ("boards", "UPDATE challenges SET edition = edition + 1"),
-    "a frozen row": ("boards", "UPDATE boards SET score = 4321 WHERE edition = 0"),
+    "tries": ("boards", "UPDATE boards SET tries = tries + 1 WHERE NOT frozen"),
+    "a frozen row": ("boards", "UPDATE boards SET score = 4321 WHERE frozen"),
     "the order of a frozen board": (
         "boards",
-        "UPDATE boards SET place = -9999, value = 9999 WHERE edition = 0",
+        "UPDATE boards SET place = -9999, value = 9999 WHERE frozen",
     ),
-    "tries on a frozen board": ("boards", "UPDATE boards SET tries = 99 WHERE edition = 0"),
+    "tries on a frozen board": ("boards", "UPDATE boards SET tries = 99 WHERE frozen"),
     "a rating": (
         "ratings",
         f"UPDATE ratings SET rating = rating + 1 WHERE agent = {_ONE.format('ratings')}",
@@ -137,7 +135,7 @@ UNREADABLE = {
 def test_a_row_that_cannot_be_read_is_told_and_the_other_checks_go_on(
     played: Path, tmp_path: Path, what: str
 ) -> None:
-    others = "; UPDATE boards SET tries = 99 WHERE edition > 0; UPDATE traces SET tokens = 5"
+    others = "; UPDATE boards SET tries = 99 WHERE NOT frozen; UPDATE traces SET tokens = 5"
     report = falsify(played, tmp_path / "tally.db", UNREADABLE[what] + others)
     assert {"content", "boards", "traces"} <= report.counts.keys()
     assert report.checked["references"]

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import sys
 
-from tests.store.contests.test_attempt_batch import a_report
+from tests.store.contests.test_attempt_writer import a_report
 
 from tallymark.challenges.attempt import Attempt
 from tallymark.store import Store, open_store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select, text
+from sqlalchemy import text
 from tests.effort import SHARED_FIXTURE, examples
 from tests.store.contest_samples import (
     ORIGIN,
@@ -27,9 +27,8 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
-from tallymark.store.contests import figures, whole_boards
+from tallymark.store.contests import board_rows, figures
 from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import board_blocks, boards
 
 laws = settings(
     max_examples=examples(10, 4),
@@ -85,7 +84,7 @@ def sorted_by_hand(store: Store, strategy: str) -> list[tuple[int, str, str]]:
     return [(rank, agent, order[3]) for rank, (order, agent) in enumerate(ordered, 1)]
 
 
-def by_query(store: Store, **options: Any) -> list[tuple[int, str, str]]:
+def by_query(store: Store, **options: Any) -> list[tuple[int, str, str | None]]:
     top = store.boards.top("sums", **options)
     return [(each.rank, each.agent, each.attempt) for each in top]
 
@@ -162,8 +161,8 @@ def make_anew(store: Store, at: float) -> None:
 
     def work(connection: Any) -> None:
         kept = find_challenge(connection, store.tenant, "sums", lock=True)
-        whole_boards.freeze_if_due(connection, kept, at)
-        whole_boards.rebuild(connection, kept)
+        board_rows.freeze_if_due(connection, kept, at)
+        board_rows.rebuild(connection, kept)
 
     store._database.write(work)
 
@@ -211,6 +210,44 @@ def test_ties_go_to_the_earlier_submission_then_to_the_id(contest: Store) -> Non
     for agent, at in (("late", 12.0), ("first", 11.0), ("second", 11.0)):
         play(contest, agent, an_outcome(5.0), at)
     assert agents(contest) == ["first", "second", "late"]
+
+
+def test_ranks_that_are_told_at_once_are_those_of_the_board(contest: Store) -> None:
+    """Of many agents, among them ties, and one who may not compete."""
+    seq = contest.board_changes.newest("sums").seq
+    for number in range(12):
+        play(contest, f"agent-{number:02}", an_outcome(float(number // 3)), 10.0 + number % 2)
+    contest.disqualifications.disqualify("agent-05", reason="copied answers", at=30.0)
+    told = contest.board_changes.after("sums", seq)[1].told
+    assert told is not None
+    shown = [(each.agent, each.rank) for each in contest.boards.top("sums")]
+    assert [(each.agent, each.rank) for each in told.changed] == shown
+    assert told.agents == len(shown) == 11
+
+
+def test_who_may_not_compete_is_left_out_wherever_a_board_is_read(contest: Store) -> None:
+    """Agents at the top, in the middle and at the end, among others of the same score."""
+    names = [f"agent-{number:02}" for number in range(30)]
+    given = [
+        scored(agent, an_outcome(float(-(number // 4))), 10.0) for number, agent in enumerate(names)
+    ]
+    contest.attempts.load("sums", given, at=20.0, rated=False)
+    assert agents(contest) == names
+    out = {names[number] for number in (0, 1, 6, 7, 8, 17, 29)}
+    for agent in out:
+        contest.disqualifications.disqualify(agent, reason="copied answers", at=30.0)
+    shown = [each for each in names if each not in out]
+    assert contest.boards.size("sums") == len(shown)
+    for offset in range(len(shown) + 2):
+        page = contest.boards.top("sums", offset=offset, limit=5)
+        assert [each.agent for each in page] == shown[offset : offset + 5]
+        assert [each.rank for each in page] == [*range(offset + 1, offset + len(page) + 1)]
+    for place, agent in enumerate(shown):
+        around = contest.boards.around("sums", agent, each=2)
+        assert [each.agent for each in around] == shown[max(0, place - 2) : place + 3]
+        assert contest.boards.standing("sums", agent) == around[min(place, 2)]
+        assert around[min(place, 2)].rank == place + 1
+    assert [contest.boards.standing("sums", agent) for agent in out] == [None] * len(out)
 
 
 RANKED_BY_SQL = """
@@ -270,6 +307,20 @@ def test_tries_before_the_first_that_ranks_count(contest: Store) -> None:
     play(contest, "alice", Outcome(score=None, error="broken"), 10.5)  # no fault of hers
     play(contest, "alice", an_outcome(2.0), 11.0)
     assert contest.boards.top("sums")[0].tries == 2
+
+
+def test_a_success_without_a_score_stands_last_and_is_no_try(contest: Store) -> None:
+    play(contest, "alice", Outcome(score=None, ranks=True, error="undefined"), 10.0)
+    play(contest, "bob", an_outcome(1.0), 11.0)
+    found = contest.boards.top("sums")
+    assert [(each.agent, each.score, each.tries) for each in found] == [
+        ("bob", 1.0, 1),
+        ("alice", None, 0),
+    ]
+    play(contest, "alice", an_outcome(2.0), 12.0)
+    play(contest, "alice", Outcome(score=None, ranks=True, error="undefined"), 13.0)
+    first = contest.boards.top("sums")[0]
+    assert (first.agent, first.score, first.tries) == ("alice", 2.0, 1)
 
 
 def test_who_is_not_on_the_board(contest: Store) -> None:
@@ -334,20 +385,6 @@ def test_a_new_strategy_orders_the_board_anew(contest: Store) -> None:
     assert [each.value for each in contest.boards.top("sums")] == [10.0, 11.0]
 
 
-def test_nothing_is_left_of_a_board_that_was_written_anew(contest: Store) -> None:
-    play(contest, "alice", an_outcome(1.0), 10.0)
-    before = contest.challenges.find("sums")
-    contest.challenges.publish(by("first", version="v2"), b"", at=20.0)
-    after = contest.challenges.find("sums")
-    assert after.edition != before.edition
-    with contest._database.read() as connection:
-        for table in (boards, board_blocks):
-            left = connection.scalars(
-                select(table.c.edition).where(table.c.tenant == contest.tenant)
-            )
-            assert set(left) == {after.edition}
-
-
 def test_who_reads_while_a_board_is_written_anew_sees_one_of_the_two(
     contest: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,7 +400,7 @@ def test_who_reads_while_a_board_is_written_anew_sees_one_of_the_two(
 
     monkeypatch.setattr(figures, "find_challenge", find_and_lose)
     assert contest.figures.values("sums") == [1.0]
-    assert contest.figures.values_of("sums", ["alice"]) == {"alice": 10.0}
+    assert contest.figures.lines_of("sums", ["alice"]) == {"alice": (10.0, 1)}
 
 
 def test_who_is_resumed_after_the_freeze_moves_no_public_board(contests: Any) -> None:
@@ -383,3 +420,63 @@ def test_who_is_resumed_after_the_freeze_moves_no_public_board(contests: Any) ->
         live = [each.agent for each in store.boards.top("sums", public=False)]
         assert live == ["mallory", "alice"]
         assert [each.agent for each in store.boards.top("sums")] == ["alice"]
+
+
+def fill_boards(store: Store, *names: str) -> None:
+    """Ten agents on each board, two of which have one score, and one that may not compete."""
+    for name in names:
+        store.challenges.publish(by("custom", name=name, version="v1"), b"", at=1.0)
+        given = [
+            scored(f"bot-{number}", an_outcome(float(number // 2)), 10.0 + number, challenge=name)
+            for number in range(10)
+        ]
+        store.attempts.load(name, given, at=30.0)
+    store.challenges.freeze(names[0], at=40.0, reason="the end is near")
+    late = scored("bot-1", an_outcome(99.0), 50.0, challenge=names[0])
+    store.attempts.load(names[0], [late], at=60.0)
+
+
+@pytest.mark.parametrize("disqualified", [False, True])
+@pytest.mark.parametrize("public", [True, False])
+def test_many_boards_at_once_are_as_each_is_alone(
+    contest: Store, public: bool, disqualified: bool
+) -> None:
+    fill_boards(contest, "one", "two", "three")
+    if disqualified:
+        contest.disqualifications.disqualify("bot-9", at=70.0, reason="it copied")
+    boards = contest.boards
+    kept = [contest.challenges.find(name) for name in ("one", "two", "three", "sums")]
+    assert boards.tops(kept, 3, public=public) == {
+        each: (boards.size(each, public=public), boards.top(each, limit=3, public=public))
+        for each in ("one", "two", "three", "sums")
+    }
+    for agent in ("bot-0", "bot-1", "bot-9", "nobody"):
+        places = boards.places(agent, public=public)
+        alone = {
+            each: boards.standing(each, agent, public=public) for each in ("one", "three", "two")
+        }
+        assert {each.kept.challenge.name: each.standing for each in places} == {
+            name: standing for name, standing in alone.items() if standing is not None
+        }
+        assert {each.agents for each in places} <= {9 if disqualified else 10}
+
+
+def test_rivals_are_those_near_the_top_and_near_the_agent(contest: Store) -> None:
+    fill_boards(contest, "one", "two")
+    boards = contest.boards
+    found = boards.rivals(boards.places("bot-0"), 4)
+    for name in ("one", "two"):
+        alone = [*boards.top(name, limit=4), *boards.around(name, "bot-0", each=2)]
+        near = {each.agent: each for each in alone if each.agent != "bot-0"}
+        assert {each.agent: each for each in found[name]} == near
+
+
+def test_those_of_which_the_log_tells_last_are_found_and_frozen_ones_after_them(
+    contest: Store,
+) -> None:
+    fill_boards(contest, "one", "two")
+    names = [each.challenge.name for each in contest.challenges.active(9, public=False)]
+    assert set(names[:2]) == {"two", "sums"}
+    assert names[2] == "one"
+    shown = [each.challenge.name for each in contest.challenges.active(9, public=True)]
+    assert shown == []  # none of them is public

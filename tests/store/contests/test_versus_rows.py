@@ -49,7 +49,7 @@ def met(store: Store) -> list[tuple[int, int, str]]:
 def test_a_submission_comes_back_whole(store: Store) -> None:
     content = {"rules": ["a", {"b": None}], "odd": "nul \0"}
     made = store.versus.submit("guard", "alice", "blue", content, at=5.0)
-    assert (made.player, made.side, made.number, made.at, made.version) == (
+    assert (made.agent, made.side, made.number, made.submitted_at, made.version) == (
         "alice",
         "blue",
         1,

@@ -42,6 +42,15 @@ def test_a_quiet_trace_is_settled_once(keeper: Keeper) -> None:
     assert keeper.store.traces.get(ID) == record
 
 
+def test_a_trace_of_a_clock_that_was_far_ahead_is_settled_all_the_same(keeper: Keeper) -> None:
+    right = keeper.now
+    keeper.now += 400 * 86_400
+    keeper.send(span(), model_call())
+    keeper.now = right
+    assert keeper.settle(after=0) == 1
+    assert keeper.store.traces.get(ID).state == "settled"
+
+
 def test_without_its_root_a_trace_is_waited_for_longer(keeper: Keeper) -> None:
     keeper.send(model_call())
     keeper.settle(after=30)

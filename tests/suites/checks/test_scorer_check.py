@@ -13,7 +13,7 @@ from tests.suites.suite_texts import load
 from tallymark.errors import ScorerError
 from tallymark.runs.record import CaseResult
 from tallymark.runs.tally import Tally
-from tallymark.scoring import EvalContext, Score, Scorer, load_scorer
+from tallymark.scoring import EvalContext, Score, Scorer
 from tallymark.suites.checks.check_definition import Checks, CheckSetting
 from tallymark.suites.checks.scorer_check import scorer_name
 
@@ -195,21 +195,6 @@ def test_formulas_know_the_names_of_several_scores() -> None:
     evals: [{prompt: Hi, checks: [{scorer: {use: word_count, gives: [tone, facts]}}]}]
     """
     assert load(text).scorer_names == ("tone", "facts")
-
-
-@pytest.mark.parametrize(
-    ("use", "name"),
-    [
-        ('autoevals(name="Levenshtein")', "levenshtein"),
-        ('autoevals(scorer="Levenshtein", name="near")', "near"),
-        ('deepeval(name="PatternMatchMetric", pattern="a")', "pattern_match"),
-        ('inspect(name="inspect_ai/match")', "match"),
-        ('pydantic_evals(evaluator="Contains", value="a")', "contains"),
-        ('word_count(name="words")', "words"),
-    ],
-)
-def test_a_reference_has_one_name_by_every_door(use: str, name: str) -> None:
-    assert scorer_name({"use": use}) == load_scorer(use).name == name
 
 
 def test_options_beside_the_reference_name_it_too() -> None:

@@ -18,20 +18,25 @@ from tallymark.store import Store
 
 def test_a_profile_has_both_ratings_and_how_they_grew(client: TestClient) -> None:
     found = client.get("/agents/alice?format=json").json()
-    assert found["elo_path"][0] == 1000
-    assert found["elo_path"][-1] == found["rating"]["elo"]
-    assert [each["match"] for each in found["fit_path"]] == [1, 2]
-    assert abs(found["fit_path"][-1]["value"] - found["rating"]["strength"]) < 1e-6
+    rating = found["rating"]
+    assert rating["elo_path"][0] == 1000
+    assert rating["elo_path"][-1] == rating["elo"]["rating"] == found["agent"]["elo"]["rating"]
+    assert [each["match"] for each in rating["fit_path"]] == [1, 2]
+    assert abs(rating["fit_path"][-1]["value"] - rating["strength"]["value"]) < 1e-6
 
 
 def test_places_in_red_against_blue_are_those_of_the_board(client: TestClient) -> None:
     board = client.get("/challenges/guard?format=json").json()["versus"]
     for side in ("red", "blue"):
         for line in board[side]:
-            results = client.get(f"/agents/{line['player']}?format=json").json()["results"]
-            (found,) = (each for each in results if each["name"] == "guard")
-            assert (found["side"], found["place"], found["agents"]) == (side, line["rank"], 2)
-            assert found["shown"] == f"{line['points']} of {line['points'] + line['against']}"
+            agent = client.get(f"/agents/{line['agent']}?format=json").json()["agent"]
+            (found,) = agent["sides"]["guard"]
+            assert (found["side"], found["rank"], found["agents"]) == (side, line["rank"], 2)
+            assert (found["points"], found["against"]) == (line["points"], line["against"])
+            assert (
+                f"{line['points']} of {line['points'] + line['against']}"
+                in client.get(f"/agents/{line['agent']}").text
+            )
     assert "#blue-charlie" in client.get("/agents/charlie").text
 
 
@@ -39,17 +44,17 @@ def test_places_in_red_against_blue_stand_still_with_the_board(tmp_path: Path) -
     with closing(open_app(tmp_path / "tally.db", fill_versus)) as app:
         app.store.challenges.freeze("guard", at=NOW - 10, reason="the final hour")
         public, organiser = browse_as(app, "viewer"), browse_as(app, "organiser")
-        before = public.get("/agents/charlie?format=json").json()["results"]
-        assert [(each["tries"], each["agents"]) for each in before] == [(1, 2)]
+        before = public.get("/agents/charlie?format=json").json()["agent"]["sides"]
+        assert [(each["tries"], each["agents"]) for each in before["guard"]] == [(1, 2)]
         app.store.versus.submit("guard", "charlie", "blue", {"text": "late"}, at=NOW - 9)
         app.store.versus.submit("guard", "erin", "blue", {"text": "late"}, at=NOW - 8)
         waiting = app.store.versus.unjudged("guard", failed=False)
         rulings = [(each, Ruling(breached=True)) for each in waiting]
         app.store.versus.rule(rulings, judge="judge", at=NOW - 7)
-        assert public.get("/agents/charlie?format=json").json()["results"] == before
-        assert public.get("/agents/erin?format=json").json()["results"] == []
-        live = organiser.get("/agents/charlie?live=1&format=json").json()["results"]
-        assert [(each["tries"], each["agents"]) for each in live] == [(2, 3)]
+        assert public.get("/agents/charlie?format=json").json()["agent"]["sides"] == before
+        assert public.get("/agents/erin?format=json").json()["agent"]["sides"] == {}
+        live = organiser.get("/agents/charlie?live=1&format=json").json()["agent"]["sides"]
+        assert [(each["tries"], each["agents"]) for each in live["guard"]] == [(2, 3)]
 
 
 def test_whose_an_agent_is_shows_to_its_owner_and_to_organisers_alone(tmp_path: Path) -> None:
@@ -74,16 +79,17 @@ def test_elo_grew_as_on_paper(client: TestClient) -> None:
     """Two wins against 1000: 32 * (1 - 0.5) = 16, then 32 * (1 - 1 / (1 + 10^(-16 / 400)))."""
     second = 32 * (1 - 1 / (1 + 10 ** (-16 / 400)))
     assert second == pytest.approx(15.26, abs=0.01)
-    assert client.get("/agents/alice?format=json").json()["elo_path"] == [1000, 1016, 1031]
+    found = client.get("/agents/alice?format=json").json()["rating"]
+    assert found["elo_path"] == [1000, 1016, 1031]
 
 
 def test_every_step_of_the_elo_and_the_sum_of_the_fit_can_be_asked(client: TestClient) -> None:
     """What was won less what is expected is what the prior pulls: the equation that is solved."""
-    found = client.get("/agents/bob?format=json").json()
+    found = client.get("/agents/bob?format=json").json()["rating"]
     steps = found["elo_steps"]
     assert [each["number"] for each in steps] == [len(steps) - nth for nth in range(len(steps))]
     assert all(each["before"] + each["change"] == each["after"] for each in steps)
-    assert steps[0]["after"] == found["rating"]["elo"]
+    assert steps[0]["after"] == found["elo"]["rating"]
     told = found["fit_sum"]
     assert told["won"] - told["expected"] == pytest.approx(told["pull"], abs=1e-6)
     assert told["steps"]
@@ -97,12 +103,14 @@ def test_every_step_of_the_elo_and_the_sum_of_the_fit_can_be_asked(client: TestC
 
 
 def test_results_are_by_place(client: TestClient) -> None:
-    results = client.get("/agents/alice?format=json").json()["results"]
-    assert [(each["name"], each["place"]) for each in results] == [
-        ("frugal", 1),
-        ("guard", 1),
-        ("maze", 1),
-    ]
+    agent = client.get("/agents/alice?format=json").json()["agent"]
+    assert {name: each["rank"] for name, each in agent["places"].items()} == {
+        "frugal": 1,
+        "maze": 1,
+    }
+    assert [each["rank"] for each in agent["sides"]["guard"]] == [1]
+    rows = client.get("/agents/alice?format=csv").text.splitlines()[1:]
+    assert [row.partition(",")[0] for row in rows] == ["frugal", "guard", "maze"]
 
 
 def test_rivals_are_counted_by_boards_and_a_tie_is_level(client: TestClient) -> None:
@@ -115,8 +123,8 @@ def test_rivals_are_counted_by_boards_and_a_tie_is_level(client: TestClient) -> 
 
 
 def test_head_to_head_agrees_with_the_other_side(client: TestClient) -> None:
-    mine = client.get("/agents/alice?against=bob&format=json").json()["duel"]
-    theirs = client.get("/agents/bob?against=alice&format=json").json()["duel"]
+    mine = client.get("/agents/alice?against=bob&format=json").json()["head_to_head"]
+    theirs = client.get("/agents/bob?against=alice&format=json").json()["head_to_head"]
     assert (mine["ahead"], mine["level"], mine["behind"]) == (1, 1, 0)
     assert (theirs["ahead"], theirs["level"], theirs["behind"]) == (0, 1, 1)
     assert mine["difference"] == pytest.approx(-theirs["difference"])
@@ -127,7 +135,7 @@ def test_head_to_head_agrees_with_the_other_side(client: TestClient) -> None:
 
 
 def test_dimensions_of_two_are_means_over_what_they_share(client: TestClient) -> None:
-    duel = client.get("/agents/alice?against=charlie&format=json").json()["duel"]
+    duel = client.get("/agents/alice?against=charlie&format=json").json()["head_to_head"]
     found = {each["label"]: (each["mine"], each["theirs"]) for each in duel["dimensions"]}
     assert found == {"Correctness": (900.0, 620.0), "Speed": (900.0, 620.0)}
 
@@ -156,10 +164,11 @@ def frozen(tmp_path: Path) -> Iterator[App]:
 def test_a_frozen_board_is_frozen_on_profiles_and_head_to_head(frozen: App) -> None:
     hidden = browse_as(frozen, "agent", "alice")
     found = hidden.get("/agents/bob?against=alice&format=json").json()
-    assert found["results"][0]["shown"] == "500"
-    assert found["duel"]["behind"] == 1
-    assert (found["elo_path"], found["fit_path"]) == ([], [])
-    assert found["rating"]["matches"] == 1
+    assert found["agent"]["places"]["maze"]["value"] == 500
+    assert found["head_to_head"]["behind"] == 1
+    assert (found["rating"]["elo_path"], found["rating"]["fit_path"]) == ([], [])
+    assert found["rating"]["elo"]["matches"] == 1
     assert ">900<" not in hidden.get("/agents/bob?against=alice").text
     live = browse(frozen).get("/agents/bob?against=alice&live=1&format=json").json()
-    assert (live["results"][0]["shown"], live["duel"]["ahead"]) == ("900", 1)
+    assert live["agent"]["places"]["maze"]["value"] == 900
+    assert live["head_to_head"]["ahead"] == 1

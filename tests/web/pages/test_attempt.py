@@ -53,13 +53,13 @@ def test_metrics_of_the_challenges_own_stand_among_the_others(tmp_path: Path) ->
         play(store, "maze", "alice", 900.0, at=NOW - 60, metrics=metrics)
 
     with closing(open_app(tmp_path / "tally.db", fill)) as app:
-        told = browse(app).get("/attempts/a1?format=json").json()["metrics"]
+        told = browse(app).get("/attempts/a1?format=json").json()["attempt"]["metrics"]
     assert told["tests_passed"] == 20.0
     assert "more" not in told
 
 
 def test_an_open_attempt_has_no_seed(client: TestClient) -> None:
-    found = client.get("/attempts/a7?format=json").json()
+    found = client.get("/attempts/a7?format=json").json()["attempt"]
     assert (found["state"], found["seed"]) == ("entered", None)
 
 

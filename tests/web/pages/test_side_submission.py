@@ -34,23 +34,27 @@ def test_it_shows_to_its_player_and_to_organisers_alone(fought: App) -> None:
         page = client.get(ALICES)
         assert "What was submitted" in page.text
         assert client.get(f"{ALICES}?file=answer.json").json() == {"text": "alice"}
-    for role, agent in (("agent", "bob"), ("viewer", None), ("reporter", None)):
+    for role, agent, code in (
+        ("agent", "bob", 404),
+        ("viewer", None, 403),
+        ("reporter", None, 403),
+    ):
         other = browse_as(fought, role, agent)
         refused, none = other.get(ALICES), other.get("/challenges/guard/submissions/77")
-        assert refused.status_code == none.status_code == 404
+        assert refused.status_code == none.status_code == code
         assert refused.text.replace("submission 1 ", "submission 77 ") == none.text
-        assert other.get(f"{ALICES}?file=answer.json").status_code == 404
+        assert other.get(f"{ALICES}?file=answer.json").status_code == code
     assert browse_as(fought).get(ALICES).status_code == 401
 
 
 def test_its_verdicts_show_and_a_judges_words_when_all_is_over(fought: App) -> None:
     alice = browse_as(fought, "agent", "alice")
     told = alice.get(f"{ALICES}?format=json").json()
-    assert {each["opponent"] for each in told["verdicts"]} == {"charlie", "dave"}
-    assert {each["reason"] for each in told["verdicts"]} == {""}
+    assert {each["opponent"] for each in told["submission"]["verdicts"]} == {"charlie", "dave"}
+    assert {each["reason"] for each in told["submission"]["verdicts"]} == {""}
     assert "told when the challenge has closed" in alice.get(ALICES).text
     whole = browse(fought).get(f"{ALICES}?format=json").json()
-    assert {each["reason"] for each in whole["verdicts"]} == {ODD}
+    assert {each["reason"] for each in whole["submission"]["verdicts"]} == {ODD}
     fought.store.challenges.close("guard", at=NOW - 1, reason="over")
     page = alice.get(ALICES).text
     assert "&lt;script&gt;alert" in page

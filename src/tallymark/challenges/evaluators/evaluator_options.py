@@ -34,17 +34,13 @@ class FileNameShape(Shape):
         path = reader.source.folder / tidy
         # A link could lead out of the folder, which is all that a published challenge has.
         if path.is_symlink() or not (path.is_file() or (self.may_be_folder and path.is_dir())):
-            near = suggest(tidy, _list_beside(reader))
+            near = suggest(tidy, sorted(path.name for path in reader.source.folder.iterdir()))
             hint = f"did you mean '{near}'?" if near else "names start at the challenge's folder"
             return reader.wrong(node, f"there is no file '{tidy}'", hint)
         return tidy
 
     def schema(self) -> dict[str, Any]:
         return _TEXT.schema()
-
-
-def _list_beside(reader: Reader) -> list[str]:
-    return sorted(path.name for path in reader.source.folder.iterdir())
 
 
 NAMES = ListShape(TextShape("a name"))

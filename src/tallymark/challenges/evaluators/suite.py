@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from tallymark.models import Model
     from tallymark.runs.record import CaseResult
     from tallymark.suites.filled_suite import FilledSuite
-    from tallymark.suites.suite_definition import SuiteDefinition
 
 _SHOWN_CASES = 200
 
@@ -193,7 +192,7 @@ def _make_evaluation(
         if NOT_ANSWERED in str(broken.error).partition(IT_SAID)[0]:
             raise OrganiserFault("the judge of a case did not answer", reason)
         return Evaluation(metrics=metrics_of(submitted), error=EVALUATION_FAILED, reason=reason)
-    total = _count_planned(suite.definition)
+    total = sum(case.eval.epochs or suite.definition.epochs for case in suite.definition.cases)
     passed = sum(each.status == "passed" for each in results)
     success = 100.0 * passed / total if total else 0.0
     weighed = options["dimension"] in own_dimensions(challenge)
@@ -237,10 +236,6 @@ def _sum_known(results: list[CaseResult], total: int, *names: str) -> Any:
     values = [getattr(each, name) for each in results for name in names]
     known = total > 0 and len(results) == total and None not in values
     return sum(values) if known else None
-
-
-def _count_planned(definition: SuiteDefinition) -> int:
-    return sum(case.eval.epochs or definition.epochs for case in definition.cases)
 
 
 EVALUATOR = EvaluatorKind(

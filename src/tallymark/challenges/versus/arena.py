@@ -99,16 +99,13 @@ class Arena:
         self, player: str, side: Side, content: Any
     ) -> tuple[SideSubmission, list[BreachVerdict]]:
         """Takes an attack or a defence, and judges every pairing that it makes."""
-        submission = self._take(player, side, content)
+        submission = self.take(player, side, content)
         name = self.challenge.name
         self._settle(self._store.unjudged(name, failed=False, submission=submission.id))
         return submission, self._store.verdicts(name, submission=submission.id)
 
-    def check(self, player: str, side: Side, content: Any) -> None:
-        """Refuses what `submit` would, where whoever keeps it undoes what it does."""
-        self._take(player, side, content)
-
-    def _take(self, player: str, side: Side, content: Any) -> SideSubmission:
+    def take(self, player: str, side: Side, content: Any) -> SideSubmission:
+        """Store a submission with its pairings; nothing is judged."""
         received = receive_submission(content, self.challenge.submission)
         if received.refused is not None:
             raise InvalidInput(received.refused)

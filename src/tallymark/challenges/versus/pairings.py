@@ -23,11 +23,11 @@ class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     """Later ones of a challenge have greater ids."""
-    player: str
+    agent: str
     side: Side
     number: int
-    """1 for the player's first on this side."""
-    at: float
+    """1 for the agent's first on this side."""
+    submitted_at: float
     version: str
     """Of the challenge, when it was submitted."""
 
@@ -42,8 +42,8 @@ class Pairing(NamedTuple):
 def find_active(submissions: Iterable[SideSubmission], side: Side) -> list[SideSubmission]:
     """The newest submission of every player on a side, oldest first."""
     ordered = sorted((each for each in submissions if each.side == side), key=lambda each: each.id)
-    newest = {each.player: each for each in ordered}
-    return [each for each in ordered if newest[each.player] is each]
+    newest = {each.agent: each for each in ordered}
+    return [each for each in ordered if newest[each.agent] is each]
 
 
 def make_pairings(new: SideSubmission, others: Iterable[SideSubmission]) -> list[Pairing]:
@@ -53,7 +53,7 @@ def make_pairings(new: SideSubmission, others: Iterable[SideSubmission]) -> list
     other side would be for the taking.
     """
     opponents = [
-        each for each in find_active(others, OTHER_SIDE[new.side]) if each.player != new.player
+        each for each in find_active(others, OTHER_SIDE[new.side]) if each.agent != new.agent
     ]
     if new.side == "red":
         return [Pairing(new.id, each.id) for each in opponents]

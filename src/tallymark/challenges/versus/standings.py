@@ -86,7 +86,7 @@ def tally(
     verdicts: Iterable[BreachVerdict], submissions: Iterable[SideSubmission]
 ) -> list[VersusTally]:
     """Verdicts counted by players and category, superseded submissions included."""
-    player = {each.id: each.player for each in submissions}
+    player = {each.id: each.agent for each in submissions}
     counted: dict[tuple[str, str, str], Counter[str]] = {}
     for each in verdicts:
         what = "unjudged" if each.breached is None else "breached" if each.breached else "held"

@@ -1,35 +1,32 @@
-"""`AsyncClient`: everything that a server does, a method each."""
+"""`AsyncClient`: the connection to a server, and attempts that go on."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Self, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
 
 from tallymark.client.addresses import find_address
-from tallymark.client.aio.agents import AsyncAgents
-from tallymark.client.aio.attempts import AsyncAttempts, AsyncOpenAttempt
-from tallymark.client.aio.challenges import AsyncChallenges
 from tallymark.client.aio.connection import AsyncConnection
-from tallymark.client.aio.resource import AsyncResource
-from tallymark.client.exchange import Call, CallOptions, write_path
-from tallymark.wire import attempts
+from tallymark.client.exchange import write_spans
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import PublicChallenge
+    from tallymark.client.async_resources import AsyncAttempts
+    from tallymark.service.attempts import CheckedAnswer, EnteredAttempt, SubmittedAttempt
+    from tallymark.traces import Span
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
 
 
-class AsyncClient(AsyncResource):
-    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
+class AsyncClient:
+    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`."""
 
-    async with AsyncClient("https://tally.example", key="tly_...") as client:
-        async for run in client.runs.list(suite="support-desk"):
-            print(run.id, run.score)
-
-    Every method takes `timeout` (seconds, for one request) and `idempotency_key` besides its own.
-    """
+    attempts: AsyncAttempts
 
     def __init__(
         self,
@@ -40,10 +37,6 @@ class AsyncClient(AsyncResource):
         http: httpx2.AsyncClient | None = None,
     ) -> None:
         self.connection = AsyncConnection(find_address(server, key), timeout, http)
-        super().__init__(self.connection)
-        self.challenges = AsyncChallenges(self.connection)
-        self.attempts = AsyncAttempts(self.connection)
-        self.agents = AsyncAgents(self.connection)
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,36 +45,12 @@ class AsyncClient(AsyncResource):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Lets go of connections."""
+        """Close the connections."""
         await self.connection.aclose()
 
-    async def ratings(
-        self, *, k: int | None = None, live: bool | None = None, **options: Unpack[CallOptions]
-    ) -> attempts.Ratings:
-        """Strengths of agents and difficulties of challenges; `k` is for pass@k."""
-        params = {"k": k, "live": live}
-        return await self._ask(attempts.Ratings, "GET", "ratings", params=params, **options)
-
-    def export(
-        self,
-        kind: Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"],
-        *,
-        run: str | None = None,
-        challenge: str | None = None,
-        filter: str | None = None,  # noqa: A002 (its name)
-        live: bool | None = None,
-        **options: Unpack[CallOptions],
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Everything of a kind, row by row: of a run its cases, of a challenge its attempts or its
-        board, the traces that fit a filter and their scores.
-        """
-        call = Call(
-            method="GET",
-            path=write_path("export", kind),
-            params={"run": run, "challenge": challenge, "filter": filter, "live": live},
-            **options,
-        )
-        return self.connection.read_rows(call)
+    async def send_spans(self, token: str, spans: Iterable[Span]) -> None:
+        """Send steps of an open attempt that have just ended, so that the server witnesses them."""
+        await self.connection.send(write_spans(spans, token))
 
     @asynccontextmanager
     async def attempt(
@@ -90,13 +59,65 @@ class AsyncClient(AsyncResource):
         *,
         agent: str | None = None,
         memoryless: bool = False,
-        **options: Unpack[CallOptions],
+        idempotency_key: str | None = None,
     ) -> AsyncIterator[AsyncOpenAttempt]:
-        """Enters a challenge, for the time of a `with`.
+        """Enter a challenge, for the time of a `with`.
 
-        Whoever leaves without submitting has not given up: the attempt stays open.
+        An attempt that was not submitted stays open.
         """
-        entered = await self.challenges.enter(
-            challenge, agent=agent, memoryless=memoryless, **options
+        entered = await self.attempts.enter(
+            challenge, agent=agent, memoryless=memoryless, idempotency_key=idempotency_key
         )
-        yield AsyncOpenAttempt(self.attempts, entered)
+        yield AsyncOpenAttempt(self, entered)
+
+
+@dataclass
+class AsyncOpenAttempt:
+    """An attempt that goes on: what is asked, what it is given, and submitting the answer."""
+
+    _client: AsyncClient
+    entered: EnteredAttempt
+    outcome: SubmittedAttempt | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.entered.attempt.id
+
+    @property
+    def goal(self) -> str:
+        """What is asked."""
+        return self.entered.goal
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Names and contents of the files to work with."""
+        return self.entered.data
+
+    @property
+    def rules(self) -> PublicChallenge:
+        """The challenge: the form of an answer with its schema, limits, how it is scored."""
+        return self.entered.challenge
+
+    @property
+    def token(self) -> str:
+        """Spans that carry it as `tally.attempt` are the witnessed trajectory."""
+        return self.entered.token or ""
+
+    @property
+    def expires_at(self) -> float:
+        """Until when an answer is taken, by the server's clock."""
+        return self.entered.attempt.expires_at
+
+    async def send_spans(self, spans: Iterable[Span]) -> None:
+        """Send steps that have just ended, so that the server witnesses them."""
+        await self._client.send_spans(self.token, spans)
+
+    async def check(self, answer: Any, **more: Any) -> CheckedAnswer:
+        """Check an answer without submitting it."""
+        return await self._client.attempts.check(self.id, answer, **more)
+
+    async def submit(self, answer: Any, **more: Any) -> SubmittedAttempt:
+        """Submit the answer, once."""
+        self.outcome = await self._client.attempts.submit(self.id, answer, **more)
+        return self.outcome

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import httpx2
 import msgspec
-from pydantic import BaseModel, ValidationError
 
 from tallymark.client.addresses import Address, is_loopback
 from tallymark.client.deadlines import Deadline, await_within
@@ -25,10 +24,7 @@ from tallymark.client.exchange import (
 )
 from tallymark.errors import WorkFailed
 from tallymark.service.operations import Event
-from tallymark.wire.parts import Listed
 
-T = TypeVar("T", bound=BaseModel)
-LARGEST_PAGE = 1000
 QUIET_S = 60.0
 """A stream of events that says nothing for so long has broken off."""
 
@@ -86,44 +82,6 @@ class AsyncConnection:
                 answer.take(part)
                 deadline.extend(len(part))
         return answer
-
-    async def ask(self, kind: type[T], call: Call) -> T:
-        """The answer as what it is."""
-        return self.read(kind, await self.send(call))
-
-    def read(self, kind: type[T], answer: Answer) -> T:
-        """An answer that came, checked."""
-        return self.parse(kind, answer.content)
-
-    def parse(self, kind: type[T], text: bytes) -> T:
-        """An answer, or a line of one, checked."""
-        try:
-            return kind.model_validate_json(text)
-        except ValidationError as error:
-            said = error.errors()[0]["msg"]
-            raise WorkFailed(
-                f"{self.address} answered something else than it should: {said}",
-                hint="its version may be another than this client's",
-            ) from None
-
-    async def page(self, kind: type[T], call: Call, limit: int | None) -> AsyncIterator[T]:
-        """Every item of a list, page by page: who wants more than the first gets large ones."""
-        params, left = dict(call.params), limit
-        while True:
-            if left is not None:
-                params["limit"] = min(left, LARGEST_PAGE)
-            elif params.get("cursor") and params.get("limit") is None:
-                params["limit"] = LARGEST_PAGE
-            asked = Call(method="GET", path=call.path, params=params, timeout=call.timeout)
-            told: Listed[T] = self.read(Listed[kind], await self.send(asked))  # type: ignore[valid-type]
-            for each in told.items:
-                yield each
-            left = None if left is None else left - len(told.items)
-            if told.next is not None and told.next == params.get("cursor"):
-                raise WorkFailed(f"{self.address} gives the same page again and again")
-            params["cursor"] = told.next
-            if params["cursor"] is None or (left is not None and left <= 0):
-                return
 
     async def read_rows(self, call: Call) -> AsyncIterator[dict[str, Any]]:
         """Rows that a server streams; a stream that breaks off is an error, as it cannot go on."""

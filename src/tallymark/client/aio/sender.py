@@ -27,6 +27,11 @@ class AsyncSender:
         """Follow events; `ends` says that the stream is over when the server ends it."""
         return self.connection.listen(Call(method="GET", path=path), after, ends=ends)
 
+    def read_rows(self, path: str) -> AsyncIterator[dict[str, Any]]:
+        """Read rows as the server streams them."""
+        call = Call(method="GET", path=path, timeout=self.options.get("timeout"))
+        return self.connection.read_rows(call)
+
     async def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
         """Call an operation of the server; a refusal is raised as the service raises it."""
         arguments = operation.bring_secret(arguments)
@@ -35,7 +40,7 @@ class AsyncSender:
         if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
             options["idempotency_key"] = key
         if operation.body is bytes:
-            options["content_type"] = "application/octet-stream"
+            options["content_type"] = operation.media_type
         call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
         answer = await self.connection.send(call)
         try:

@@ -25,7 +25,7 @@ from tallymark.challenges.challenge import Submission
 from tallymark.challenges.challenge_folder import write_received_files
 from tallymark.client.competing.steps import Steps
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.wire.attempts import Entered
+from tallymark.service.attempts import EnteredAttempt
 
 FOLDER, ANSWER, ATTEMPT = "TALLY_FOLDER", "TALLY_ANSWER", "TALLY_ATTEMPT"
 """Variables by which a program learns where its folder is, where its answer goes, its attempt."""
@@ -74,9 +74,9 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.steps.ask(model, prompt, **settings)
 
 
-def make_brief(entered: Entered, seconds: float, folder: Path) -> Brief:
+def make_brief(entered: EnteredAttempt, seconds: float, folder: Path) -> Brief:
     """What a server gave, for an agent that has so many seconds."""
-    rules, attempt = entered.challenge, entered.attempt
+    rules, attempt = msgspec.to_builtins(entered.challenge), entered.attempt
     return Brief(
         attempt=attempt.id,
         challenge=attempt.challenge,

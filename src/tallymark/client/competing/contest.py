@@ -32,17 +32,21 @@ from tallymark.client.competing.brief import (
     Brief,
     lay_brief,
     make_brief,
-    read_form,
     save_answer,
 )
 from tallymark.client.competing.function import open_agent
 from tallymark.client.competing.program import ProgramEnd, run_program
 from tallymark.client.competing.relay import SpanRelay
-from tallymark.client.exchange import CallOptions
 from tallymark.client.sync.client import Client
-from tallymark.errors import Conflict, InvalidInput, WorkFailed
+from tallymark.errors import Conflict, InvalidInput, Place, Problem, WorkFailed
+from tallymark.service.attempts import (
+    AttemptDetails,
+    AttemptRecord,
+    CheckedAnswer,
+    EnteredAttempt,
+    SubmittedAttempt,
+)
 from tallymark.text import clean_line, format_seconds
-from tallymark.wire.attempts import AttemptState, Checked, Entered, Submitted
 
 RESERVE_S = 10.0
 """Of the time, or a tenth of it where that is less, for checking and handing in."""
@@ -109,7 +113,7 @@ class Contest:
     server: str
     """By which its attempts are told from those of other servers."""
     folder: Path | None = None
-    entered: Entered | None = None
+    entered: EnteredAttempt | None = None
     brief: Brief | None = None
     answer_file: Path | None = None
     is_taken: bool = False
@@ -124,7 +128,7 @@ class Contest:
             return 0.0
         return self.entered.seconds_left - (time.monotonic() - self._began)
 
-    def enter(self, entrance: Entrance) -> Entered:
+    def enter(self, entrance: Entrance) -> EnteredAttempt:
         """Enters, or goes on with an attempt that is open."""
         name, agent = entrance.challenge, entrance.agent
         if entrance.attempt is not None:
@@ -132,13 +136,12 @@ class Contest:
             if name not in (None, found.challenge):
                 raise Conflict(f"{entrance.attempt} is an attempt at {found.challenge}, not {name}")
             name, agent = found.challenge, agent or found.agent
-        options: CallOptions = {} if entrance.key is None else {"idempotency_key": entrance.key}
-        entered = self.client.challenges.enter(
+        entered = self.client.attempts.enter(
             name or "",
             agent=agent,
             memoryless=entrance.memoryless,
             attempt=entrance.attempt,
-            **options,
+            idempotency_key=entrance.key,
         )
         if not _ID.fullmatch(entered.attempt.id):  # a folder is called so, and a command shown
             said = clean_line(entered.attempt.id, 60)
@@ -155,7 +158,7 @@ class Contest:
             raise WorkFailed(f"only {format_seconds(max(0.0, left))} are left: too few to begin")
         self.brief = brief = make_brief(entered, seconds, self.folder or self._choose_folder())
         lay_brief(brief)
-        with SpanRelay(self.client.connection, entered.token) as relay:
+        with SpanRelay(self.client.connection, entered.token or "") as relay:
             try:
                 end = run_program(
                     agent.words,
@@ -174,13 +177,22 @@ class Contest:
 
     def read(self, path: Path) -> Any:
         """An answer that is there already, in the form that the challenge asks for."""
-        return read_answer(path, read_form(self._need().challenge))
+        return read_answer(path, self._need().challenge.submission)
 
-    def check(self, answer: Any) -> Checked:
-        """Raises what the server would refuse; what else it says of an answer."""
-        return self.client.attempts.validate(self._need().attempt.id, answer, **self._read_told())
+    def check(self, answer: Any) -> CheckedAnswer:
+        """Raise what the server would refuse; return what else it says of an answer."""
+        found = self.client.attempts.check(self._need().attempt.id, answer, **self._read_told())
+        if not found.acceptable:
+            raise InvalidInput(
+                [
+                    Problem(each.message, Place(source=each.place), each.hint or None)
+                    for each in found.findings
+                    if each.severity == "error"
+                ]
+            )
+        return found
 
-    def submit(self, answer: Any) -> Submitted:
+    def submit(self, answer: Any) -> SubmittedAttempt:
         """Hands the answer in, once however often it is sent, and waits for its score."""
         told = self._read_told() | {"idempotency_key": secrets.token_hex(16)}
         attempt = self._need().attempt.id
@@ -188,15 +200,15 @@ class Contest:
         self.is_taken = True
         if not _is_being_scored(done.attempt):
             return done
-        self._wait_for_score(done.attempt)
+        self._wait_for_score(self.client.attempts.get(attempt))
         # Under the same key: now with its score, its place, and who is above.
         return self.client.attempts.submit(attempt, answer, wait=False, **told)
 
-    def find_result(self, attempt: str) -> AttemptState:
+    def find_result(self, attempt: str) -> AttemptDetails:
         """How an attempt stands, once the score of its answer is there."""
         return self._wait_for_score(self.client.attempts.get(attempt))
 
-    def _wait_for_score(self, attempt: AttemptState) -> AttemptState:
+    def _wait_for_score(self, attempt: AttemptDetails) -> AttemptDetails:
         until, pause = time.monotonic() + SCORED_S, 0.2
         while _is_being_scored(attempt) and time.monotonic() < until:
             time.sleep(pause)
@@ -212,7 +224,7 @@ class Contest:
         told: dict[str, Any] = {"trajectory": read_trajectory_text(steps)} if steps.exists() else {}
         return told | ({"metadata": read_metadata(said)} if said.exists() else {})
 
-    def _need(self) -> Entered:
+    def _need(self) -> EnteredAttempt:
         assert self.entered is not None  # noqa: S101 (who calls has entered)
         return self.entered
 
@@ -254,5 +266,5 @@ def _is_written(path: Path) -> bool:
     return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
-def _is_being_scored(attempt: AttemptState) -> bool:
+def _is_being_scored(attempt: AttemptRecord) -> bool:
     return attempt.state == "submitted" and attempt.waiting is None

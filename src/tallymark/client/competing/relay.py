@@ -16,7 +16,8 @@ from typing import Any, Self
 
 from tallymark.client.exchange import ATTEMPT_TOKEN, Call
 from tallymark.client.sync.connection import Connection
-from tallymark.errors import TallymarkError
+from tallymark.errors import InvalidInput, TallymarkError
+from tallymark.installation import require_extra
 from tallymark.traces.otlp_document import write_attributes
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -74,6 +75,9 @@ class SpanRelay:
             return 200, kind, b"{}" if kind == JSON else b""
         try:
             count, marked = _mark(kind, body, self._token)
+        except InvalidInput as error:
+            self._note(0, error.render())
+            return 503, JSON, json.dumps({"message": str(error)}).encode()
         except ValueError as error:
             return 400, JSON, json.dumps({"message": str(error)}).encode()
         call = Call(
@@ -136,7 +140,8 @@ def _mark(kind: str, body: bytes, token: str) -> tuple[int, bytes]:
     """How many spans there are, and the same with the token on every resource."""
     if kind == JSON:
         return _mark_json(body, token)
-    # Protobuf is heavy, and most agents in Python send none.
+    require_extra("tracing", "a trace in protobuf", "opentelemetry.proto")
+    # Protobuf is heavy and part of that extra, and most agents in Python send none.
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # noqa: PLC0415
     from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: PLC0415
 

@@ -1,37 +1,33 @@
-"""`Client`: everything that a server does, a method each."""
+"""`Client`: the connection to a server, and attempts that go on."""
 
 # Written by `make client` from client/aio/client.py: change that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Self, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
 
 from tallymark.client.addresses import find_address
-from tallymark.client.exchange import Call, CallOptions, write_path
-from tallymark.client.sync.agents import Agents
-from tallymark.client.sync.attempts import Attempts, OpenAttempt
-from tallymark.client.sync.challenges import Challenges
+from tallymark.client.exchange import write_spans
 from tallymark.client.sync.connection import Connection
-from tallymark.client.sync.resource import Resource
-from tallymark.wire import attempts
+
+if TYPE_CHECKING:
+    from tallymark.challenges.challenge import PublicChallenge
+    from tallymark.service.attempts import Attempts, CheckedAnswer, EnteredAttempt, SubmittedAttempt
+    from tallymark.traces import Span
 
 TIMEOUT_S = 60.0
 """For one request; a submission waits half of it for its score."""
 
 
-class Client(Resource):
-    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
+class Client:
+    """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`."""
 
-    with Client("https://tally.example", key="tly_...") as client:
-        for run in client.runs.list(suite="support-desk"):
-            print(run.id, run.score)
-
-    Every method takes `timeout` (seconds, for one request) and `idempotency_key` besides its own.
-    """
+    attempts: Attempts
 
     def __init__(
         self,
@@ -42,10 +38,6 @@ class Client(Resource):
         http: httpx2.Client | None = None,
     ) -> None:
         self.connection = Connection(find_address(server, key), timeout, http)
-        super().__init__(self.connection)
-        self.challenges = Challenges(self.connection)
-        self.attempts = Attempts(self.connection)
-        self.agents = Agents(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -54,36 +46,12 @@ class Client(Resource):
         self.close()
 
     def close(self) -> None:
-        """Lets go of connections."""
+        """Close the connections."""
         self.connection.close()
 
-    def ratings(
-        self, *, k: int | None = None, live: bool | None = None, **options: Unpack[CallOptions]
-    ) -> attempts.Ratings:
-        """Strengths of agents and difficulties of challenges; `k` is for pass@k."""
-        params = {"k": k, "live": live}
-        return self._ask(attempts.Ratings, "GET", "ratings", params=params, **options)
-
-    def export(
-        self,
-        kind: Literal["runs", "cases", "attempts", "board", "audit", "traces", "scores"],
-        *,
-        run: str | None = None,
-        challenge: str | None = None,
-        filter: str | None = None,  # noqa: A002 (its name)
-        live: bool | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Iterator[dict[str, Any]]:
-        """Everything of a kind, row by row: of a run its cases, of a challenge its attempts or its
-        board, the traces that fit a filter and their scores.
-        """
-        call = Call(
-            method="GET",
-            path=write_path("export", kind),
-            params={"run": run, "challenge": challenge, "filter": filter, "live": live},
-            **options,
-        )
-        return self.connection.read_rows(call)
+    def send_spans(self, token: str, spans: Iterable[Span]) -> None:
+        """Send steps of an open attempt that have just ended, so that the server witnesses them."""
+        self.connection.send(write_spans(spans, token))
 
     @contextmanager
     def attempt(
@@ -92,11 +60,65 @@ class Client(Resource):
         *,
         agent: str | None = None,
         memoryless: bool = False,
-        **options: Unpack[CallOptions],
+        idempotency_key: str | None = None,
     ) -> Iterator[OpenAttempt]:
-        """Enters a challenge, for the time of a `with`.
+        """Enter a challenge, for the time of a `with`.
 
-        Whoever leaves without submitting has not given up: the attempt stays open.
+        An attempt that was not submitted stays open.
         """
-        entered = self.challenges.enter(challenge, agent=agent, memoryless=memoryless, **options)
-        yield OpenAttempt(self.attempts, entered)
+        entered = self.attempts.enter(
+            challenge, agent=agent, memoryless=memoryless, idempotency_key=idempotency_key
+        )
+        yield OpenAttempt(self, entered)
+
+
+@dataclass
+class OpenAttempt:
+    """An attempt that goes on: what is asked, what it is given, and submitting the answer."""
+
+    _client: Client
+    entered: EnteredAttempt
+    outcome: SubmittedAttempt | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.entered.attempt.id
+
+    @property
+    def goal(self) -> str:
+        """What is asked."""
+        return self.entered.goal
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Names and contents of the files to work with."""
+        return self.entered.data
+
+    @property
+    def rules(self) -> PublicChallenge:
+        """The challenge: the form of an answer with its schema, limits, how it is scored."""
+        return self.entered.challenge
+
+    @property
+    def token(self) -> str:
+        """Spans that carry it as `tally.attempt` are the witnessed trajectory."""
+        return self.entered.token or ""
+
+    @property
+    def expires_at(self) -> float:
+        """Until when an answer is taken, by the server's clock."""
+        return self.entered.attempt.expires_at
+
+    def send_spans(self, spans: Iterable[Span]) -> None:
+        """Send steps that have just ended, so that the server witnesses them."""
+        self._client.send_spans(self.token, spans)
+
+    def check(self, answer: Any, **more: Any) -> CheckedAnswer:
+        """Check an answer without submitting it."""
+        return self._client.attempts.check(self.id, answer, **more)
+
+    def submit(self, answer: Any, **more: Any) -> SubmittedAttempt:
+        """Submit the answer, once."""
+        self.outcome = self._client.attempts.submit(self.id, answer, **more)
+        return self.outcome

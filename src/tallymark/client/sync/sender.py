@@ -29,6 +29,11 @@ class Sender:
         """Follow events; `ends` says that the stream is over when the server ends it."""
         return self.connection.listen(Call(method="GET", path=path), after, ends=ends)
 
+    def read_rows(self, path: str) -> Iterator[dict[str, Any]]:
+        """Read rows as the server streams them."""
+        call = Call(method="GET", path=path, timeout=self.options.get("timeout"))
+        return self.connection.read_rows(call)
+
     def send(self, operation: Operation, arguments: Mapping[str, Any]) -> Any:
         """Call an operation of the server; a refusal is raised as the service raises it."""
         arguments = operation.bring_secret(arguments)
@@ -37,7 +42,7 @@ class Sender:
         if (key := arguments.get(IDEMPOTENCY_KEY)) is not None:
             options["idempotency_key"] = key
         if operation.body is bytes:
-            options["content_type"] = "application/octet-stream"
+            options["content_type"] = operation.media_type
         call = Call(method=operation.method, path=path, body=body, **options)  # type: ignore[arg-type]
         answer = self.connection.send(call)
         try:

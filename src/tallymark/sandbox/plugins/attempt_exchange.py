@@ -161,8 +161,8 @@ class _AttemptTalk:
         if not over.poll(_CLOSING_S * 1000):
             return Ending("bad answer", "the plugin closed the channel of its answer")
         try:
-            status, _ = self._guest.settle(self._child.number)
-            return Ending.of(status, began_answer=self._frames.begun)
+            code, _ = self._guest.settle(self._child.number)
+            return Ending.of(code, began_answer=self._frames.begun)
         except GuestGone:
             return Ending("crashed", "the sandbox around the plugin ended")
 

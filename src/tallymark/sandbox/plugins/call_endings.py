@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +20,8 @@ _EXITS: dict[int, tuple[StoppedCall, str]] = {
 }
 _SIGNALS: dict[int, tuple[StoppedCall, str]] = {
     signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
+    # The first process of a namespace is ended so when it aborts itself.
+    signal.SIGSEGV: ("crashed", "the plugin crashed (SIGSEGV), or aborted itself"),
     signal.SIGABRT: ("crashed", "the plugin aborted itself (SIGABRT)"),
     signal.SIGKILL: ("crashed", "the plugin was killed twice (SIGKILL), or killed itself"),
 }
@@ -37,9 +38,8 @@ class Ending:
     do that, or by somebody outside, such as a kernel that is out of memory."""
 
     @classmethod
-    def of(cls, status: int, *, began_answer: bool) -> Ending:
-        """What a child's exit status says, given that its answer did not come whole."""
-        code = os.waitstatus_to_exitcode(status)
+    def of(cls, code: int, *, began_answer: bool) -> Ending:
+        """What a child's exit code says, negative for a signal, given that no whole answer came."""
         if code in _EXITS:
             return cls(*_EXITS[code])
         if -code in _SIGNALS:

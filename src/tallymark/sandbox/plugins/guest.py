@@ -72,8 +72,8 @@ def _confine(setup: dict[str, Any]) -> None:
         kernel_calls.unshare_mounts()
         _cover_compiled(setup["packages"])
         kernel_calls.mount_memory(setup["scratch"], size_mb=limits.disk_mb, files=SCRATCH_FILES)
-    if setup["filter"] is not None:
-        kernel_calls.drop_capabilities()
+    if setup["filter"] is not None and not setup["mounts"]:
+        kernel_calls.drop_capabilities()  # in bubblewrap the children do: see `Walls.fork`
     # A host that runs with priority must not lend it to a plugin that loops.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     kernel_calls.hide_memory()
@@ -127,7 +127,6 @@ class _Nursery:
         self._root: str = setup["root"]
         self._scratch: str = setup["scratch"]
         self._open_files = Limits(**setup["limits"]).open_files
-        self._number = 0
         self._apart: bool = setup["apart"]
         self._on_disk = not setup["mounts"]
         self._rules = self._filter = None
@@ -139,7 +138,6 @@ class _Nursery:
 
     def fork(self) -> _Child:
         """A child with a folder of its own, locked in and waiting for its call."""
-        self._number += 1
         # A name that nobody can foresee, in a folder that no child can list.
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
@@ -148,7 +146,7 @@ class _Nursery:
         walls = guest_child.Walls(
             self._root, folder, enforce, self._filter, self._open_files, on_disk=self._on_disk
         )
-        forked = _Child(self._number, walls, apart=self._apart)
+        forked = _Child(walls, apart=self._apart)
         if rules is not None:
             os.close(rules)
         return forked
@@ -157,22 +155,26 @@ class _Nursery:
 class _Child:
     """A forked child."""
 
-    def __init__(self, number: int, walls: guest_child.Walls, *, apart: bool) -> None:
-        self._number, self._walls = number, walls
+    def __init__(self, walls: guest_child.Walls, *, apart: bool) -> None:
+        self._walls = walls
+        # A plugin can read what its guest's frames hold: nothing there counts calls.
+        self._name = int.from_bytes(os.urandom(6), sys.byteorder)
         self._progress = mmap.mmap(-1, mmap.PAGESIZE)
         self._link, theirs = socket.socketpair()
-        self._pid = os.fork()
-        if self._pid == 0:
+        pid = walls.fork()
+        if pid == 0:
             guest_child.run_child(theirs.fileno(), self._progress, walls, apart=apart)
         theirs.close()
-        self.pidfd = os.pidfd_open(self._pid)
+        self.pidfd = os.pidfd_open(pid)
+        self._group = pid if walls.on_disk else None
+        """Where it is not the first process of a namespace, whose end is that of all in it."""
 
     def hand_over(self, control: socket.socket) -> None:
         """Give the host the child's pidfd and the channel to it."""
         # The host may have gone: the next wait finds out. Any other failure ends the guest, which
         # would else make children for ever that nobody hears of.
         with suppress(BrokenPipeError, ConnectionResetError):
-            told = encode((self._number,))
+            told = encode((self._name,))
             socket.send_fds(control, [told], [self.pidfd, self._link.fileno()])
         self._link.close()
 
@@ -180,17 +182,21 @@ class _Child:
         """See to it that it is gone with all that it wrote; which one, how, at which attempt."""
         # Before it is waited for: until then its number is nobody else's. It has no group yet when
         # it was ended at once; what a plugin starts where nothing forbids it may have left it.
-        for kill in (os.killpg, os.kill):
-            with suppress(ProcessLookupError, PermissionError):
-                kill(self._pid, signal.SIGKILL)
-        _, status = os.waitpid(self._pid, 0)
+        with suppress(ProcessLookupError, PermissionError):
+            if self._group is not None:
+                os.killpg(self._group, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        ended = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
+        assert ended is not None  # noqa: S101 (as without WNOHANG)
+        code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
         os.close(self.pidfd)
         with suppress(ChildProcessError):
-            while True:
-                os.waitpid(-self._pid, 0)  # the process of its last attempt
+            while self._group is not None:
+                os.waitpid(-self._group, 0)  # the process of its last attempt
         self._clear()
         with self._progress as progress:
-            return self._number, status, int.from_bytes(progress[:8], sys.byteorder)
+            return self._name, code, guest_child.read_attempt(progress)
 
     def _clear(self) -> None:
         try:

@@ -49,6 +49,10 @@ class Walls:
     on_disk: bool
     """Whether the scratch folder is the host's, so that the host must see which files are open."""
 
+    def fork(self) -> int:
+        """In bubblewrap, a process that cannot tell by its number how many there were before."""
+        return os.fork() if self.on_disk else kernel_calls.fork_numbered_apart()
+
     def put_up(self, link: int) -> None:
         """All but the last."""
         os.chdir(self.scratch)
@@ -66,6 +70,8 @@ class Walls:
         """The last: it takes away the calls by which the others were put up, and forking."""
         if self.on_disk:
             kernel_calls.show_memory()
+        else:
+            kernel_calls.drop_capabilities()  # without which no fork is numbered apart
         if self.filter is not None:
             self.filter.load()
 
@@ -103,6 +109,11 @@ def note_attempt(progress: mmap.mmap, at: int) -> None:
     progress[:8] = at.to_bytes(8, sys.byteorder)
 
 
+def read_attempt(progress: mmap.mmap) -> int:
+    """The attempt that is being scored, counted from 1."""
+    return int.from_bytes(progress[:8], sys.byteorder)
+
+
 def _close_walls(walls: Walls) -> None:
     """What comes right before the first byte that somebody else wrote is looked at."""
     # The null device as opened by the guest keeps flags that a child sets, for those after it.
@@ -133,7 +144,11 @@ def _answer(
 
 
 class _Forks:
-    """A process for each attempt, one after the other."""
+    """A process for each attempt, one after the other.
+
+    What this process holds each of them can read: so nothing here says how many there were, or
+    what they answered.
+    """
 
     def __init__(self, call: Call, progress: mmap.mmap, walls: Walls) -> None:
         self._call, self._progress, self._walls = call, progress, walls
@@ -143,37 +158,38 @@ class _Forks:
 
     def serve(self) -> None:
         """Until there is no attempt left, one has no answer, or one has left files behind."""
-        opening, at, clean = _read_message() or b"", 0, True
+        opening, attempt = _read_message() or b"", _read_message()
         # Without any attempt, the plugin's files are compiled.
-        while clean and ((attempt := _read_message()) is not None or not at):
-            at += 1
-            note_attempt(self._progress, at)
-            frame = self._fork(opening, attempt)
-            if frame is None:
-                break
-            self._hold(frame)
-            clean = not os.listdir(self._walls.scratch)  # noqa: PTH208 (for each attempt)
+        going_on = self._fork(opening, attempt)
+        while going_on and (attempt := _read_message()) is not None:
+            going_on = self._fork(opening, attempt)
         self._send()
 
-    def _fork(self, opening: bytes, attempt: bytes | None) -> bytes | None:
-        """What the process of an attempt answers, if it does."""
+    def _fork(self, opening: bytes, attempt: bytes | None) -> bool:
+        """Whether the process of this attempt has answered and left the folder empty."""
+        note_attempt(self._progress, read_attempt(self._progress) + 1)
         ours, theirs = os.pipe()
-        pid = os.fork()
+        pid = self._walls.fork()
         if pid == 0:
             self._run_fork(theirs, opening, attempt)
         os.close(theirs)
         try:
             if self._held and not _can_read(ours, _HELD_S):
                 self._send()
-            return self._read_frame(ours)
+            if not self._hold_frame(ours):
+                return False
         finally:
             os.close(ours)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+        if len(self._held) > _HELD_BYTES or time.perf_counter() - self._sent > _HELD_S:
+            self._send()
+        return not os.listdir(self._walls.scratch)  # noqa: PTH208 (for each attempt)
 
     def _run_fork(self, theirs: int, opening: bytes, attempt: bytes | None) -> NoReturn:
         leave = os._exit
         try:
+            self._forget()
             # The way to the host and the page that it reads are not the plugin's.
             self._progress.close()
             os.dup2(theirs, LINK)
@@ -183,25 +199,44 @@ class _Forks:
         finally:
             leave(0)
 
-    def _read_frame(self, ours: int) -> bytes | None:
-        header = _read_exactly(answer_frames.FRAME_BYTES, ours)
-        if header is None:
-            return None
-        nonce, size = answer_frames.read_header(header)
-        if nonce != self._call.nonce or size > self._call.most:
-            return None
-        data = _read_exactly(size, ours)
-        return None if data is None else header + data
+    def _hold_frame(self, ours: int) -> bool:
+        """Hold what an attempt has answered; what is no answer is dropped."""
+        begin = len(self._held)
+        if self._hold(ours, answer_frames.FRAME_BYTES):
+            nonce, size = answer_frames.read_header(bytes(self._held[begin:]))
+            fits = nonce == self._call.nonce and size <= self._call.most
+            if fits and self._hold(ours, size):
+                return True
+        self._held[begin:] = b""
+        return False
 
-    def _hold(self, frame: bytes) -> None:
-        self._held += frame
-        if len(self._held) > _HELD_BYTES or time.perf_counter() - self._sent > _HELD_S:
-            self._send()
+    def _hold(self, ours: int, size: int) -> bool:
+        """Hold so many more bytes, read to where they can be wiped out."""
+        begin = len(self._held)
+        self._held += bytes(size)
+        with memoryview(self._held) as held, held[begin:] as left:
+            return _fill(left, ours)
 
     def _send(self) -> None:
-        _write(bytes(self._held))
-        self._held.clear()
+        with memoryview(self._held) as held:
+            _write(held)
+        self._forget()
         self._sent = time.perf_counter()
+
+    def _forget(self) -> None:
+        self._held[:] = bytes(len(self._held))
+        self._held.clear()
+
+
+def _fill(left: memoryview, descriptor: int) -> bool:
+    """Read until it is full; False at an end before that."""
+    done = 0
+    while done < len(left):
+        read = os.readv(descriptor, [left[done : done + 2**18]])
+        if not read:
+            return False
+        done += read
+    return True
 
 
 def _can_read(descriptor: int, seconds: float) -> bool:
@@ -210,10 +245,11 @@ def _can_read(descriptor: int, seconds: float) -> bool:
     return bool(waiting.poll(seconds * 1000))
 
 
-def _write(data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(LINK, left) :]
+def _write(data: bytes | memoryview) -> None:
+    done = 0
+    while done < len(data):
+        with memoryview(data) as view, view[done:] as left:
+            done += os.write(LINK, left)
 
 
 def _read_message() -> bytes | None:
@@ -222,12 +258,6 @@ def _read_message() -> bytes | None:
     return None if prefix is None else _read_exactly(answer_frames.read_length(prefix))
 
 
-def _read_exactly(size: int, descriptor: int = LINK) -> bytes | None:
-    parts = []
-    while size:
-        part = os.read(descriptor, min(size, 2**18))
-        if not part:
-            return None
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+def _read_exactly(size: int) -> bytes | None:
+    data = bytearray(size)
+    return bytes(data) if _fill(memoryview(data), LINK) else None

@@ -190,8 +190,8 @@ class GuestHandle:
         if found:
             self._ready.append(ChildHandle(number, found[0], socket.socket(fileno=found[1])))
         else:
-            status, at = ended
-            self._ended[number] = status, at
+            code, at = ended
+            self._ended[number] = code, at
 
     def _end_process(self, process: subprocess.Popen[bytes]) -> None:
         """End the process that we started: bubblewrap, or the guest itself."""

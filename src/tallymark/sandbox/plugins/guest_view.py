@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tallymark.document_names import SHIMS
 from tallymark.sandbox import interpreter
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def _find_package_files() -> dict[Path, Path]:
         else:
             is_package = origin.name == "__init__.py"
             found[within / origin.name if is_package else within.with_suffix(".py")] = origin
-    # Not looked for by name: the user may have a package `services` of their own.
-    return found | {Path("services"): found[Path("tallymark/__init__.py")].parents[1] / "services"}
+    return found | {Path(SHIMS.name): SHIMS}
 
 
 def _find_origin(module: str) -> Path:

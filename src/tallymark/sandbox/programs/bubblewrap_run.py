@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 from contextlib import suppress
 
 from tallymark.errors import WorkFailed
@@ -23,6 +24,7 @@ from tallymark.sandbox.programs.program_pipes import Pipes
 from tallymark.sandbox.programs.program_task import ProgramTask
 
 _DYING_S = 10.0
+_PAUSES_S = (0.1, 1.0)
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """How bubblewrap ends when it is killed itself, and when the first process in it is."""
 
@@ -30,8 +32,21 @@ _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
     """One program; when this returns or raises, nothing of it is left.
 
-    `entrance` is a descriptor, by which the program enters its memory group, if it has one.
+    `entrance` is a descriptor, by which the program enters its memory group, if it has one. A
+    sandbox that somebody else kills before the program begins is set up again after a pause.
     """
+    for pause in _PAUSES_S:
+        with suppress(_KilledEarly):
+            return _run_once(task, entrance)
+        time.sleep(pause)
+    return _run_once(task, entrance)
+
+
+class _KilledEarly(WorkFailed):
+    """Nothing of the program ran."""
+
+
+def _run_once(task: ProgramTask, entrance: int | None) -> ProgramEnding:
     order = task.order(
         home=interpreter.HOME,
         folder=bubblewrap.SCRATCH,
@@ -49,8 +64,14 @@ def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
             talk = converse(pipes, launched, task, orders, kill=inside.kill)
         finally:
             inside.end()
-        last, data = read_report(talk, launched.process.returncode)
-        if not last and not talk.was_killed and launched.process.returncode in _KILLED:
+        killed = not talk.was_killed and launched.process.returncode in _KILLED
+        try:
+            last, data = read_report(talk, launched.process.returncode)
+        except WorkFailed as error:
+            if killed:
+                raise _KilledEarly(error.problems) from None
+            raise
+        if not last and killed:
             # The launcher is the first process in there, which nothing in there can kill.
             raise WorkFailed(
                 "the sandbox around the program was killed from outside",

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import asdict
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from tallymark.challenges.strategies import STRATEGIES
+from tallymark.challenges.strategies import STRATEGIES, Strategy
 from tallymark.ratings import Counts, EloRating, elo
 from tallymark.store.checks.frozen_checks import check_frozen_rows
-from tallymark.store.contests import matches, score_rules
+from tallymark.store.contests import matches
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts
 from tallymark.store.contests.contest_tables import (
-    board_blocks,
     boards,
     challenges,
     rating_pairs,
     ratings,
 )
-from tallymark.store.contests.formula_scores import score_of
-from tallymark.store.contests.rank_blocks import FIRST, FROZEN, Board, spot_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
 
     from tallymark.ratings import Match
     from tallymark.store.checks.findings import Findings
+    from tallymark.store.contests.board_rows import Board
     from tallymark.store.contests.challenges import StoredChallenge
 
 _FIELDS = ("place", "submitted_at", "attempt", "value", "score", "tries")
@@ -38,7 +35,7 @@ _PAIR = ("wins", "draws", "losses")
 
 
 def check_boards(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
-    """The live board by all scores, the public's copy by what was known then, and their blocks."""
+    """The live board by all scores, and the public's copy by what was known then."""
     name = kept.challenge.name
     rows = _read_rows(connection, kept.live_board)
     should = dict(_compute_rows(connection, kept))
@@ -55,17 +52,10 @@ def check_boards(connection: Connection, kept: StoredChallenge, findings: Findin
         findings.add("boards", kept.tenant, name, "rows of a frozen board", len(frozen), 0)
     if kept.frozen_at is not None:
         check_frozen_rows(connection, kept, frozen, findings)
-    for table in (boards, board_blocks):
-        old = table.c.edition.not_in((FROZEN, kept.edition))
-        counted = select(func.count()).where(table.c.challenge_id == kept.id, old)
-        if left := connection.scalar(counted):
-            findings.add("boards", kept.tenant, name, f"{table.name} of old editions", left, 0)
-    for board, its_rows in ((kept.live_board, rows), (kept.frozen_board, frozen)):
-        _check_blocks(connection, board, its_rows, name, findings)
 
 
 def _read_rows(connection: Connection, board: Board) -> dict[str, dict[str, Any]]:
-    query = select(boards.c.agent, *(boards.c[name] for name in _FIELDS)).where(board.rows(boards))
+    query = select(boards.c.agent, *(boards.c[name] for name in _FIELDS)).where(board.rows())
     return {
         agent: dict(zip(_FIELDS, values, strict=True))
         for agent, *values in connection.execute(query)
@@ -75,10 +65,8 @@ def _read_rows(connection: Connection, board: Board) -> dict[str, dict[str, Any]
 def _compute_rows(
     connection: Connection, kept: StoredChallenge
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each agent with its best attempt: as `whole_boards` has it in SQL, here row by row."""
+    """Each agent with its best attempt: as `board_rows` has it in SQL, here row by row."""
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
-    rules = score_rules.read_rules(connection, kept.id)
-    rule = rules[-1] if rules else None
     mine = attempts.c.challenge_id == kept.id
     void = set(
         connection.scalars(select(attempts.c.key).where(mine, attempts.c.voided_at.is_not(None)))
@@ -94,52 +82,23 @@ def _compute_rows(
                 if row.attempt in void:
                     continue
                 tries += row.error is None
-                placed = _place_row(row, strategy, rule) if row.ranks else None
+                placed = _place_row(row, strategy) if row.ranks else None
                 if placed is not None and (best is None or placed["place"] < best["place"]):
                     best = placed
             if best is not None:
                 yield agent, best | {"tries": tries}
 
 
-def _place_row(row: Row[Any], strategy: Any, rule: Any) -> dict[str, Any]:
-    score = row.score
-    if rule is not None and row.error is None and row.scoring < rule.given.scoring:
-        score = score_of(rule.challenge, row)
-    number = score if strategy.column == "score" else getattr(row, strategy.column)
+def _place_row(row: Row[Any], strategy: Strategy) -> dict[str, Any]:
+    number = getattr(row, strategy.column)
     value = None if number is None else float(number)
     return {
         "place": strategy.place(value),
         "submitted_at": row.submitted_at,
         "attempt": row.attempt,
         "value": value,
-        "score": score,
+        "score": row.score,
     }
-
-
-def _check_blocks(
-    connection: Connection,
-    board: Board,
-    rows: dict[str, dict[str, Any]],
-    name: str,
-    findings: Findings,
-) -> None:
-    query = select(*spot_columns(board_blocks), board_blocks.c.size).where(board.rows(board_blocks))
-    blocks = [tuple(row) for row in connection.execute(query.order_by(*spot_columns(board_blocks)))]
-    findings.note_checked("blocks of boards", len(blocks))
-    bounds = [each[:3] for each in blocks]
-    sizes = [0] * len(blocks)
-    for row in rows.values():
-        place = bisect_right(bounds, (row["place"], row["submitted_at"], row["attempt"])) - 1
-        if place >= 0:
-            sizes[place] += 1
-    subject = f"the {'frozen ' if board.edition == FROZEN else ''}board of {name}"
-    if rows and bounds[:1] != [FIRST]:
-        findings.add("boards", board.tenant, subject, "first block", bounds[:1], FIRST)
-    for (*_, size), counted in zip(blocks, sizes, strict=True):
-        if size != counted:
-            findings.add("boards", board.tenant, subject, "rows of a block", size, counted)
-    if any(one >= other for one, other in pairwise(bounds)):
-        findings.add("boards", board.tenant, subject, "blocks", "out of order", "in order")
 
 
 def check_ratings(connection: Connection, tenant: str, findings: Findings) -> None:

@@ -106,7 +106,7 @@ def _compute_row(
 
 def _read_freeze(connection: Connection, kept: StoredChallenge) -> _Freeze:
     query = select(scorings.c.id).where(scorings.c.challenge_id == kept.id)
-    since = (scorings.c.why == "rescore", scorings.c.at >= (kept.frozen_at or 0.0))
+    since = (scorings.c.why.in_(("formula", "rescore")), scorings.c.at >= (kept.frozen_at or 0.0))
     rescored = connection.scalar(query.where(*since).limit(1)) is not None
     # By numbers of the log, not by time: a verdict may have waited while the board was frozen.
     seq = _find_seq(connection, kept)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from tallymark.errors import TallymarkError
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
 from tallymark.store.runs.result_rows import stream_counted
-from tallymark.store.runs.run_tables import case_results, runs
+from tallymark.store.runs.run_tables import runs
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -31,14 +31,10 @@ def check_runs(connection: Connection, tenant: str, findings: Findings) -> None:
     for run_id in connection.scalars(ids.order_by(runs.c.id)).all():
         columns = [runs.c[name] for name in _FIELDS]
         mine = (runs.c.tenant == tenant, runs.c.id == run_id)
-        *values, stored = connection.execute(select(*columns, runs.c.stored).where(*mine)).one()
+        values = connection.execute(select(*columns).where(*mine)).one()
         record = RunRecord(**dict(zip(_FIELDS, values, strict=True)))
         findings.note_checked(KIND)
         check_run(connection, tenant, record, findings)
-        belong = (case_results.c.tenant == tenant, case_results.c.run_id == run_id)
-        last = connection.scalar(select(func.max(case_results.c.seq)).where(*belong)) or 0
-        if last > stored:
-            findings.add(KIND, tenant, f"run {run_id}", "results stored", stored, last)
 
 
 def check_run(connection: Connection, tenant: str, record: RunRecord, findings: Findings) -> None:

@@ -24,11 +24,10 @@ from tallymark.store.database_dialects import insert_many, insert_once, lock_nam
 from tallymark.store.quick_statements import ManyQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
-    from tallymark.store.quick_statements import QuickStatements
 
 _NAMED = ManyQuery(
     """
@@ -47,15 +46,6 @@ _OWNED = ManyQuery(
     WHERE agents.owner IS NOT NULL
     """,
     (("tenant", "text"), ("handle", "text")),
-)
-_ALIKE = ManyQuery(
-    """
-    SELECT given.tenant, given.look, agents.handle
-    FROM {given}
-    LEFT JOIN agents ON agents.tenant = given.tenant
-         AND (agents.handle_look = given.look OR agents.name_look = given.look)
-    """,
-    (("tenant", "text"), ("look", "text")),
 )
 
 
@@ -120,26 +110,37 @@ class Agents(TenantRows):
             raise _explain_unknown(handle)
         return AgentRecord(**row)
 
-    def all(
+    def all(  # noqa: PLR0913 (filters)
         self,
         *,
         owner: str | None = None,
         named: bool = False,
+        handles: Sequence[str] = (),
+        text: str | None = None,
+        disqualified: bool | None = None,
         after: str = "",
         limit: int | None = None,
+        offset: int = 0,
     ) -> list[AgentRecord]:
-        """The agents of the tenant, or of one owner, by handle; those after one, if it is given.
+        """Agents of the tenant by handle, those after one if it is given.
 
-        With `named`, only those that are shown by another name than their handle.
+        With `named`, those that are shown by another name than their handle; with `text`, those
+        that have it in their handle or name.
         """
+        where = _choose(owner, named, text, disqualified)
         query = select(*_FIELDS).where(table.c.tenant == self._tenant, table.c.handle > after)
-        if owner is not None:
-            query = query.where(table.c.owner == owner)
-        if named:
-            query = query.where(table.c.name != table.c.handle)
-        query = query.order_by(table.c.handle).limit(limit)
+        if handles:
+            query = query.where(table.c.handle.in_(handles))
+        query = query.where(*where).order_by(table.c.handle).limit(limit).offset(offset)
         with self._database.read() as connection:
             return [AgentRecord(**row) for row in connection.execute(query).mappings()]
+
+    def count(self, *, text: str | None = None, disqualified: bool | None = None) -> int:
+        """Number of agents that `all` lists."""
+        mine = (table.c.tenant == self._tenant, *_choose(None, False, text, disqualified))
+        query = select(func.count()).select_from(table).where(*mine)
+        with self._database.read() as connection:
+            return int(connection.scalar(query) or 0)
 
     def labels(self, handles: Iterable[str]) -> dict[str, str]:
         """What people are shown of those agents whose names are others than their handles."""
@@ -157,6 +158,20 @@ class Agents(TenantRows):
         wanted = [(self._tenant, make_storable(each)) for each in handles]
         with self._database.statement() as statements:
             return {row[0]: row[1] for row in statements.read_many(_OWNED, wanted)}
+
+
+def _choose(
+    owner: str | None, named: bool, text: str | None, absent: bool | None
+) -> Iterator[ColumnElement[bool]]:
+    if owner is not None:
+        yield table.c.owner == owner
+    if named:
+        yield table.c.name != table.c.handle
+    if text:
+        places = (table.c.handle, table.c.name)
+        yield or_(*(place.icontains(text, autoescape=True) for place in places))
+    if absent is not None:
+        yield _DISQUALIFIED.exists() if absent else ~_DISQUALIFIED.exists()
 
 
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:
@@ -205,41 +220,6 @@ def have_one_owner(
         *(theirs.c.tenant == tenant, theirs.c.handle == other),
         mine.c.owner == theirs.c.owner,
     )
-
-
-def register_new_agents(
-    statements: QuickStatements, new: Mapping[tuple[str, str], float]
-) -> dict[tuple[str, str], InvalidInput]:
-    """As `register_agent`, for those of a batch, by tenant and handle, each with its time.
-
-    Why some were refused; the others are known from now on.
-    """
-    refused: dict[tuple[str, str], InvalidInput] = {}
-    for tenant in sorted({tenant for tenant, _ in new}):
-        lock_names(statements.connection, tenant)
-    looks = {who: make_skeleton(who[1]) for who in new}
-    taken: dict[tuple[str, str], set[str]] = {}
-    given = [(tenant, look) for (tenant, _), look in looks.items()]
-    for tenant, look, handle in statements.read_many(_ALIKE, given):
-        if handle is not None:
-            taken.setdefault((tenant, look), set()).add(handle)
-    rows = []
-    for (tenant, handle), at in new.items():
-        same = taken.setdefault((tenant, looks[tenant, handle]), set())
-        if handle in same:
-            continue  # another entry of the same agent was quicker
-        try:
-            check_new_handle(handle)
-        except InvalidInput as error:
-            refused[tenant, handle] = error
-            continue
-        if same:
-            refused[tenant, handle] = _explain_twin(handle, min(same))
-            continue
-        same.add(handle)
-        rows.append(tuple(_make_row(tenant, handle, at).values()))
-    statements.insert(table.name, tuple(_make_row("", "", 0.0)), rows)
-    return refused
 
 
 def register_agents(connection: Connection, tenant: str, handles: Iterable[str], at: float) -> None:

@@ -11,18 +11,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import bindparam, or_, select, tuple_
 
 from tallymark.challenges.attempt import (
     Attempt,
     Evaluation,
     Metrics,
-    Outcome,
     Payload,
 )
 from tallymark.errors import Conflict, InvalidInput, NotFound
-from tallymark.scoring import Origin
-from tallymark.store.column_types import make_storable, read_json_mapping, read_numbers
+from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -30,10 +28,10 @@ from tallymark.store.contests.attempt_tables import (
     attempt_waits,
     attempts,
     is_own_score,
-    score_rules,
     scorings,
 )
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
+from tallymark.store.contests.score_rows import to_outcome
 from tallymark.store.quick_statements import QuickSelect
 
 if sys.version_info >= (3, 14):
@@ -46,12 +44,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import BindParameter, ColumnElement, Connection, Row, Select
 
-    from tallymark.store.contests.batch_memory import AttemptRow
+    from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.quick_statements import QuickStatements
 
 _ID = re.compile(r"a([0-9]{1,18})")
 _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
-_decode_origin = msgspec.json.Decoder(Origin).decode
 AGENT_BYTES_A_DAY = 256_000_000
 """Of what is stored of an agent's submissions and witnessed spans: nobody fills the disk."""
 TOO_MANY_BYTES = f"an agent may send {AGENT_BYTES_A_DAY:,} bytes a day, and they are used up"
@@ -61,8 +58,6 @@ _COUNT_BYTES = f"""
     ON CONFLICT (tenant, agent) DO UPDATE SET day = excluded.day, bytes = {_SUM}
     WHERE {_SUM} <= ?
 """  # noqa: S608  our own words
-_rules = score_rules.alias()
-_rule_versions = challenge_versions.alias("rule_versions")
 
 
 class StoredAttempt(NamedTuple):
@@ -75,13 +70,46 @@ class StoredAttempt(NamedTuple):
     """Since when the public board of its challenge is frozen."""
 
     @property
+    def key(self) -> int:
+        return int(self.row[_KEY])
+
+    @property
+    def tenant(self) -> str:
+        return str(self.row[_TENANT])
+
+    @property
     def challenge_id(self) -> int:
         """The key of its challenge, which never changes."""
-        found: int = self.row[_CHALLENGE_ID]
+        return int(self.row[_CHALLENGE_ID])
+
+    @property
+    def version_id(self) -> int:
+        """The key of the version that it was entered at."""
+        return int(self.row[_VERSION_ID])
+
+    @property
+    def match_at(self) -> float | None:
+        """When it ended as a match."""
+        found: float | None = self.row[_MATCH_AT]
         return found
 
 
-_CHALLENGE_ID = attempts.c.keys().index("challenge_id")
+ROW_NAMES = tuple(each.name for each in attempts.c)
+_KEY, _TENANT, _CHALLENGE_ID, _VERSION_ID, _MATCH_AT = (
+    ROW_NAMES.index(name) for name in ("key", "tenant", "challenge_id", "version_id", "match_at")
+)
+
+
+def make_stored(
+    kept: StoredChallenge, key: int, version_id: int, attempt: Attempt
+) -> StoredAttempt:
+    """A new attempt with its row."""
+    row = {name: getattr(attempt, name, None) for name in ROW_NAMES}
+    row |= {"key": key, "tenant": kept.tenant, "challenge_id": kept.id, "version_id": version_id}
+    outcome = attempt.outcome
+    level = "none" if outcome is None else outcome.trajectory_level
+    row |= {"match_at": attempt.submitted_at, "trajectory_level": level}
+    return StoredAttempt(attempt, tuple(row.values()), kept.frozen_at)
 
 
 def attempt_key(identifier: str) -> int | None:
@@ -93,15 +121,6 @@ def attempt_key(identifier: str) -> int | None:
 def select_attempts(tenant: str | BindParameter[str]) -> Select[Any]:
     """All that an `Attempt` is made from."""
     scores = attempt_scores.c
-    # The last rule that rescored it, if that was later than its own score: see `score_rules`.
-    same_challenge = _rules.c.challenge_id == attempts.c.challenge_id
-    latest = select(func.max(_rules.c.scoring)).where(same_challenge)
-    rule = and_(
-        score_rules.c.challenge_id == attempts.c.challenge_id,
-        score_rules.c.scoring == latest.correlate(attempts).scalar_subquery(),
-        score_rules.c.scoring > scores.scoring,
-        scores.error.is_(None),
-    )
     return (
         select(
             attempts,
@@ -115,7 +134,6 @@ def select_attempts(tenant: str | BindParameter[str]) -> Select[Any]:
             scores.more,
             scores.dimensions,
             *(scores[name] for name in _METRICS),
-            _rule_versions.c.definition.label("rule"),
             scorings.c.origin,
             attempt_details.c.details,
             attempt_waits.c.reason.label("waiting"),
@@ -123,9 +141,7 @@ def select_attempts(tenant: str | BindParameter[str]) -> Select[Any]:
         .join(challenges, challenges.c.id == attempts.c.challenge_id)
         .join(challenge_versions, challenge_versions.c.id == attempts.c.version_id)
         .outerjoin(attempt_scores, is_own_score)
-        .outerjoin(score_rules, rule)
-        .outerjoin(_rule_versions, _rule_versions.c.id == score_rules.c.version_id)
-        .outerjoin(scorings, scorings.c.id == func.coalesce(score_rules.c.scoring, scores.scoring))
+        .outerjoin(scorings, scorings.c.id == scores.scoring)
         .outerjoin(attempt_details, attempt_details.c.attempt == attempts.c.key)
         .outerjoin(attempt_waits, attempt_waits.c.attempt == attempts.c.key)
         .where(attempts.c.tenant == tenant)
@@ -137,14 +153,11 @@ def is_shown_to(agent: str) -> ColumnElement[bool]:
     return or_(attempts.c.state != "entered", attempts.c.agent == agent)
 
 
-def read_attempt(connection: Connection, tenant: str, key: int) -> Attempt:
-    """An attempt whose key is known to be right."""
-    query = select_attempts(tenant).where(attempts.c.key == key)
-    return to_attempt(connection.execute(query).one())
-
-
 def to_attempt(row: Row[Any]) -> Attempt:
     """The attempt of a row of `select_attempts`."""
+    outcome = None
+    if row.ranks is not None:
+        outcome = to_outcome(row._asdict(), row.details, row.trajectory_level, row.origin)
     return Attempt(
         id=attempt_id(row.key),
         challenge=row.challenge,
@@ -161,7 +174,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
         memoryless=bool(row.memoryless),
         waiting=row.waiting,
         voided_at=row.voided_at,
-        outcome=None if row.ranks is None else _to_outcome(row),
+        outcome=outcome,
     )
 
 
@@ -172,6 +185,13 @@ def find_attempt(statements: QuickStatements, tenant: str, identifier: str) -> S
     for row in map(make_row, statements.select(query, values)):
         return StoredAttempt(to_attempt(row), tuple(row[: len(attempts.c)]), row.frozen_at)
     return None
+
+
+def read_attempt(statements: QuickStatements, tenant: str, key: int) -> StoredAttempt:
+    """An attempt to which a row of ours refers."""
+    found = find_attempt(statements, tenant, attempt_id(key))
+    assert found is not None  # noqa: S101 (as said)
+    return found
 
 
 @cache
@@ -195,10 +215,10 @@ def explain_foreign_attempt(identifier: str, agent: str) -> NotFound:
     )
 
 
-def explain_expiry(attempt: AttemptRow) -> Conflict:
+def explain_expiry(attempt: Attempt) -> Conflict:
     """The refusal of what comes too late."""
     return Conflict(
-        f"attempt {attempt_id(attempt.key)} expired at {format_moment(attempt.expires_at)}",
+        f"attempt {attempt.id} expired at {format_moment(attempt.expires_at)}",
         hint="enter the challenge again",
     )
 
@@ -206,27 +226,6 @@ def explain_expiry(attempt: AttemptRow) -> Conflict:
 def format_moment(at: float) -> str:
     """A time as people read it, in UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _to_outcome(row: Row[Any]) -> Outcome:
-    metrics = {name: getattr(row, name) for name in _METRICS}
-    metrics["succeeded"] = bool(row.succeeded)
-    score = row.score
-    if row.rule is not None:
-        from tallymark.store.contests.score_rules import score_by_rule  # noqa: PLC0415 (formulas)
-
-        score = score_by_rule(row.rule, row)
-    return Outcome(
-        score=score,
-        result=row.result,
-        ranks=bool(row.ranks),
-        metrics=Metrics(**metrics, more=read_numbers(row.more)),
-        dimensions=read_json_mapping(row.dimensions),
-        details=read_json_mapping(row.details),
-        trajectory_level=row.trajectory_level,
-        error=row.error,
-        origin=None if row.origin is None else _decode_origin(row.origin),
-    )
 
 
 def make_payload_row(payload: Payload) -> dict[str, Any]:

@@ -67,7 +67,7 @@ attempts = Table(
 
 # One row for every attempt that was scored or failed. SQLite keeps the rows in the order of the
 # key, in which ties are broken, so that the best of every agent is found in one pass without
-# sorting. The score is by the rule of `scoring`: later ones may stand in `score_rules`.
+# sorting. The score is by the rule of `scoring`.
 attempt_scores = Table(
     "attempt_scores",
     metadata,
@@ -95,6 +95,8 @@ attempt_scores = Table(
         "challenge_id", "agent", "submitted_at", "attempt", name="pk_attempt_scores"
     ),
     sqlite_with_rowid=False,
+    # On PostgreSQL, room beside each row for its next version: a rescoring then writes no index.
+    info={"fillfactor": 50},
 )
 
 is_own_score = and_(
@@ -118,7 +120,6 @@ attempt_details = Table(
     Column("reported", Text),  # JSON, the metrics of a trusted system
     Column("details", Text),  # JSON, Outcome.details
     Column("evaluation", Text),  # JSON, Evaluation: what rescoring begins with
-    Column("trajectory", Text),  # before schema 0014; empty since
     Column("steps_digest", CodePointText),  # of the steps in it: nobody's are another's too
     Column("packed_trajectory", LargeBinary),  # JSON
     partial_index(
@@ -143,22 +144,10 @@ scorings = Table(
     Column("tenant", CodePointText, nullable=False),
     Column("challenge_id", RowKey, nullable=False),
     Column("at", FiniteFloat, nullable=False),
-    Column("why", CodePointText, nullable=False),  # finish, load or rescore
+    Column("why", CodePointText, nullable=False),  # finish, load, formula or rescore
     Column("origin", Text),  # JSON, Origin
     Index("ix_scorings_challenge", "challenge_id", "id"),
     sqlite_autoincrement=True,
-)
-
-# A rescoring by a formula, of all attempts scored before it that have not failed: their scores
-# follow from the numbers in `attempt_scores`, and are written down when that is needed.
-score_rules = Table(
-    "score_rules",
-    metadata,
-    Column("challenge_id", RowKey, nullable=False),
-    Column("scoring", RowKey, nullable=False),  # scorings.id
-    Column("tenant", CodePointText, nullable=False),
-    Column("version_id", RowKey, ForeignKey("challenge_versions.id"), nullable=False),
-    PrimaryKeyConstraint("challenge_id", "scoring", name="pk_score_rules"),
 )
 
 # In the order of `attempt_scores` within each scoring, so that rescoring appends sequentially.

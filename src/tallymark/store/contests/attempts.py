@@ -14,7 +14,14 @@ from sqlalchemy import false, func, select, update
 
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests import attempt_rows, audit_log, frozen_attempts, matches
+from tallymark.store.contests import (
+    attempt_rows,
+    audit_log,
+    board_rows,
+    frozen_attempts,
+    matches,
+    score_rows,
+)
 from tallymark.store.contests.agents import register_agents
 from tallymark.store.contests.attempt_items import (
     Enter,
@@ -36,6 +43,7 @@ from tallymark.store.contests.challenges import (
 )
 from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
+from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -168,8 +176,6 @@ class Attempts(TenantRows):
         return self._set_void(identifier, None, audit_log.make_act("unvoided", reason, at))
 
     def _set_void(self, identifier: str, voided_at: float | None, entry: AuditEntry) -> Attempt:
-        from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
-
         def work(connection: Connection) -> Attempt:
             challenge_id = self._find_row(connection, identifier).challenge_id
             kept = find_challenge_by_id(connection, challenge_id, lock=True)
@@ -179,13 +185,13 @@ class Attempts(TenantRows):
                     f"attempt {identifier} is still open", hint="void it when it has ended"
                 )
             if (row.voided_at is None) != (voided_at is None):
-                whole_boards.freeze_if_due(connection, kept, entry.at)
+                board_rows.freeze_if_due(connection, kept, entry.at)
                 mine = attempts.c.key == row.key
                 connection.execute(update(attempts).where(mine).values(voided_at=voided_at))
                 audit_log.write_entry(connection, self._tenant, kept.id, row.key, entry)
-                whole_boards.rebuild_agent(connection, kept, row.agent)
+                board_rows.rebuild_agent(connection, kept, row.agent)
                 matches.fold_agents(connection, self._tenant, [row.agent])
-            return read_attempt(connection, self._tenant, row.key)
+            return read_attempt(QuickStatements(connection), self._tenant, row.key).attempt
 
         return self._database.write(work)
 
@@ -386,13 +392,6 @@ class Attempts(TenantRows):
 
     def history(self, identifier: str, *, public: bool = False) -> list[ScoreEntry]:
         """Every score that an attempt was given, oldest first; `public` as `get` says."""
-        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
-
-        key = attempt_rows.attempt_key(identifier)
-        with self._database.statement() as statements:
-            found, frozen_at = score_rows.read_plain_history(statements, self._tenant, key)
-        if found:
-            return frozen_attempts.keep_earlier_scores(found, frozen_at if public else None)
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             row = self._find_row(connection, identifier)
@@ -421,11 +420,12 @@ class Attempts(TenantRows):
         request = IdempotentRequest(self._tenant, SYSTEM, uuid4().hex, "load", name)
 
         def work(connection: Connection) -> int:
-            if request.find_answer(connection) is None:
+            statements = QuickStatements(connection)
+            if request.find_answer(statements) is None:
                 # Before the challenge is locked, as everywhere: so nobody waits in a circle.
                 register_agents(connection, self._tenant, {each.agent for each in made}, at)
                 BulkLoad(connection, self._tenant, name, at).load(made, rated=rated)
-                request.keep_answer(connection, 0, at)
+                request.keep_answer(statements, 0, at)
             return len(made)
 
         return self._database.write(work)

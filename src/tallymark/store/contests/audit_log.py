@@ -5,23 +5,25 @@ It is never changed itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
-from sqlalchemy import insert, select, text
+from sqlalchemy import select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store.actors import Actor, find_actor
-from tallymark.store.column_types import make_storable
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.contest_tables import ACTS, challenges
 from tallymark.store.contests.contest_tables import contest_audit as table
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import lock_log
-from tallymark.store.row_numbers import take_number
+from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.row_numbers import take_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
@@ -39,6 +41,7 @@ PLAYED = frozenset({SENT, JUDGED})
 _NO_CHALLENGE = 0
 _LONGEST_REASON = 2000
 _AT_ONCE = 500
+_COLUMNS = tuple(each.name for each in table.c)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,23 +68,37 @@ def write_entry(
     """Adds an entry for an attempt, for the whole challenge, or for none."""
     if challenge_id == _NO_CHALLENGE:
         lock_log(connection, tenant)
-    number = take_number(connection, table.name, tenant)
-    row = {"seq": number, "tenant": tenant, "challenge_id": challenge_id, "attempt": attempt}
-    connection.execute(insert(table).values(row | make_row(entry, find_actor())))
+    who, address = make_storable(entry.actor), None
+    actor = find_actor()
+    if actor is not None and who != SYSTEM:
+        who, address = name_place(actor)
+    facts = (entry.at, who, entry.event, entry.before, entry.after)
+    note = None if entry.note is None else json_text(entry.note)
+    row = (tenant, challenge_id, attempt, *facts, note, address)
+    write_rows(QuickStatements(connection), [row])
+
+
+def write_rows(statements: QuickStatements, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Adds entries, given as their columns but `seq`, in the order of the table."""
+    counts = Counter(tenant for tenant, *_ in rows)
+    numbers = {
+        tenant: iter(take_numbers(statements.connection, table.name, tenant, count))
+        for tenant, count in counts.items()
+    }
+    numbered = [(next(numbers[row[0]]), *row) for row in rows]
+    statements.insert(table.name, _COLUMNS, numbered)
+
+
+def name_place(actor: Actor) -> tuple[str, str | None]:
+    """Who acts through a server, and from where, as they are kept."""
+    address = actor.address
+    return make_storable(actor.name), None if address is None else make_storable(address)
 
 
 def name_actor() -> str:
     """Who acts through a server; a command on one's own store is the organiser's."""
     actor = find_actor()
     return ORGANISER if actor is None else actor.name
-
-
-def make_row(entry: AuditEntry, actor: Actor | None) -> dict[str, Any]:
-    """The columns of an entry: of what somebody did through a server, who and from where."""
-    row = msgspec.structs.asdict(entry)
-    if actor is None or entry.actor == SYSTEM:
-        return row | {"address": None}
-    return row | {"actor": actor.name, "address": actor.address}
 
 
 def read_entries(

@@ -7,6 +7,7 @@ frozen the public is told nothing that would tell a score: see docs/decisions/00
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,21 +15,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from sqlalchemy import func, select
 
-from tallymark.store.contests import rank_blocks
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.audit_log import PLAYED
+from tallymark.store.contests.board_rows import SPOT, count_rows, count_rows_before
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.contests.frozen_attempts import TELLING
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import repeatable_read
-from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from tallymark.store.contests.board_rows import Board, Spot
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.contests.rank_blocks import Board, Spot
 
 MOST_AGENTS = 200
 """Of more agents at once, how many they are is told, and the top of the board."""
@@ -178,8 +178,8 @@ class _Side:
         self._played_until = kept.freezes_at if public else None
         self._board = kept.get_board(public=frozen)
         mine = disqualified.c.tenant == kept.tenant
-        query = select(boards.c.agent, *rank_blocks.spot_columns(boards)).where(
-            self._board.rows(boards), boards.c.agent.in_(select(disqualified.c.agent).where(mine))
+        query = select(boards.c.agent, *SPOT).where(
+            self._board.rows(), boards.c.agent.in_(select(disqualified.c.agent).where(mine))
         )
         self._absent: dict[str, Spot] = {
             row[0]: (row[1], row[2], row[3]) for row in connection.execute(query)
@@ -201,9 +201,7 @@ class _Side:
         top = self._read_top()
         if not entries and not absent_changed:
             return ViewedChange(None, top)
-        size = rank_blocks.count_rows(QuickStatements(self._connection), self._board) - len(
-            self._absent
-        )
+        size = count_rows(self._connection, self._board) - len(self._absent)
         change = BoardChange(
             seq=newest.seq,
             challenge=self._kept.challenge.name,
@@ -251,7 +249,7 @@ class _Side:
         return tuple(found.values())[-MOST_AGENTS:]
 
     def _read_top(self) -> tuple[PlaceNow, ...]:
-        query = _select_places(self._board).order_by(*rank_blocks.spot_columns(boards))
+        query = _select_places(self._board).order_by(*SPOT)
         rows = self._connection.execute(query.limit(TOP + len(self._absent)))
         shown = [row for row in rows if row.agent not in self._absent][:TOP]
         return tuple(_make_place(rank, row) for rank, row in enumerate(shown, 1))
@@ -260,21 +258,21 @@ class _Side:
         if not agents:
             return {}
         query = _select_places(self._board).where(boards.c.agent.in_(agents))
-        found: dict[str, PlaceNow] = {}
-        statements = QuickStatements(self._connection)
-        for row in self._connection.execute(query).all():
-            if row.agent not in self._absent:
-                spot = (row.place, row.submitted_at, row.attempt)
-                before = rank_blocks.count_rows_before(statements, self._board, spot)
-                before -= sum(each < spot for each in self._absent.values())
-                found[row.agent] = _make_place(before + 1, row)
-        return found
+        rows: dict[Spot, Row[Any]] = {
+            row[:3]: row for row in self._connection.execute(query) if row.agent not in self._absent
+        }
+        before = count_rows_before(self._connection, self._board, rows)
+        absent = sorted(self._absent.values())
+        return {
+            row.agent: _make_place(before[at] - bisect_left(absent, at) + 1, row)
+            for at, row in rows.items()
+        }
 
 
 def _select_places(board: Board) -> Any:
     names = ("agent", "score", "value", "tries")
     columns = (boards.c[name] for name in names)
-    return select(*rank_blocks.spot_columns(boards), *columns).where(board.rows(boards))
+    return select(*SPOT, *columns).where(board.rows())
 
 
 def _make_place(rank: int, row: Row[Any]) -> PlaceNow:

@@ -1,134 +1,117 @@
 """Boards: one row per agent with its best attempt, moved when a better one is scored.
 
-Reading the top, one agent's place and its neighbours is quick however large they are.
+The top, an agent's place and its neighbours are read by the index that orders a board; a rank is a
+count on it. See docs/decisions/0010-boards.md.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from sqlalchemy import bindparam, case, func, select, tuple_
+from sqlalchemy import exists, func, select, tuple_
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests import plain_boards, rank_blocks
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
-from tallymark.store.contests.challenges import explain_unknown_challenge
+from tallymark.store.contests.board_rows import (
+    SPOT,
+    Board,
+    compare_spot,
+    count_rows,
+)
+from tallymark.store.contests.challenges import explain_unknown_challenge, read_challenges
 from tallymark.store.contests.contest_tables import agents, challenges, disqualified
 from tallymark.store.contests.contest_tables import boards as table
-from tallymark.store.contests.disqualifications import is_admitted
-from tallymark.store.contests.rank_blocks import FROZEN, Board
 from tallymark.store.database import TenantRows
-from tallymark.store.quick_statements import QuickSelect, write_insert
+from tallymark.store.quick_statements import write_insert
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, CompoundSelect, Select
+    from sqlalchemy import ColumnElement, CompoundSelect, Connection, Select, Subquery
 
-    from tallymark.store.contests.batch_memory import BatchMemory, Entrant
+    from tallymark.store.contests.board_rows import Spot
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.contests.rank_blocks import Spot
     from tallymark.store.quick_statements import QuickStatements
     from tallymark.store.read_snapshots import ReadSnapshot
 
-    _Row: TypeAlias = tuple[Any, ...]
-    """Its spot, then `_NAMES`, then how far its trajectory can be believed."""
-
-# Built once: see `rank_blocks`.
-_DISQUALIFIED = select(disqualified.c.agent).where(disqualified.c.tenant == bindparam("whose"))
-_CHALLENGE = QuickSelect(
-    select(
-        challenges.c.id,
-        case(
-            (challenges.c.frozen_at.is_not(None) & bindparam("is_public"), FROZEN),
-            else_=challenges.c.edition,
-        ),
-        challenges.c.one_per,
-        _DISQUALIFIED.exists(),
-    ).where(challenges.c.tenant == bindparam("whose"), challenges.c.name == bindparam("called"))
-)
-_NAMES = ("agent", "value", "score", "tries")
-_SPOT, _HERE = rank_blocks.spot(table), rank_blocks.spot_param("at")
-_ORDER = rank_blocks.spot_columns(table)
-# Of the rows that are shown alone: it never changes, and orders nothing.
+_Row: TypeAlias = tuple[Any, ...]
+_spot: Any = tuple_(*SPOT)
+_BACKWARD = tuple(each.desc() for each in SPOT)
 _LEVEL = select(attempts.c.trajectory_level).where(attempts.c.key == table.c.attempt)
-_ROWS: Select[Any] = select(
-    *_ORDER, *(table.c[name] for name in _NAMES), _LEVEL.scalar_subquery()
-).where(rank_blocks.on_board(table))
-_ABSENT = select(*_ORDER, table.c.agent).where(
-    rank_blocks.on_board(table), table.c.agent.in_(_DISQUALIFIED)
-)
-_MOST: Any = bindparam("most")
-
-
-def _select_better() -> Select[Any]:
-    """Of the same owner as a row's agent, one that stands before it and may compete."""
-    mine, others, better = agents.alias(), agents.alias(), table.alias()
-    return select(better.c.agent).where(
-        *(mine.c.tenant == table.c.tenant, mine.c.handle == table.c.agent),
-        *(others.c.tenant == mine.c.tenant, others.c.owner == mine.c.owner),
-        # Neither handle nor place is a bare column: by those SQLite would begin with all others of
-        # the board, where it ought to begin with the few of the owner.
-        *(rank_blocks.on_board(better), better.c.agent == others.c.handle.concat("")),
-        tuple_(better.c.place + 0.0, better.c.submitted_at, better.c.attempt) < _SPOT,
-        is_admitted(better.c.tenant, better.c.agent),
-    )
-
-
-def _select_left_out() -> CompoundSelect[Any]:
-    """Who is not on a board of one agent per owner, in order: the reader's `absent` of it."""
-    owned = (agents.c.tenant == bindparam("whose"), agents.c.owner.is_not(None))
-    several = select(agents.c.owner).where(*owned).group_by(agents.c.owner)
-    nth = func.row_number().over(partition_by=agents.c.owner, order_by=_ORDER).label("nth")
-    theirs = (
-        select(*_ORDER, table.c.agent, nth)
-        .where(agents.c.tenant == bindparam("whose"))
-        .where(agents.c.owner.in_(several.having(func.count() > 1)))
-        .where(rank_blocks.on_board(table), table.c.agent == agents.c.handle.concat(""))
-        .where(table.c.agent.not_in(_DISQUALIFIED))
-    ).subquery()
-    names = ("place", "submitted_at", "attempt", "agent")
-    shadowed = select(*(theirs.c[name] for name in names)).where(theirs.c.nth > 1)
-    return shadowed.union_all(_ABSENT)
-
-
-_BEST = ~_select_better().exists() & is_admitted(table.c.tenant, table.c.agent)
-_LEFT_OUT, _OUT = QuickSelect(_select_left_out()), QuickSelect(_ABSENT)
-
-
-class _Page(NamedTuple):
-    """A query for rows of a board, and the same for one that shows the best of each owner."""
-
-    of_all: QuickSelect
-    of_owners: QuickSelect
-
-    @classmethod
-    def of(cls, *where: ColumnElement[bool], order: tuple[Any, ...] = _ORDER) -> _Page:
-        query = _ROWS.where(*where).order_by(*order).limit(_MOST)
-        return cls(QuickSelect(query), QuickSelect(query.where(_BEST)))
-
-
-_PAGE = _Page.of(_SPOT >= _HERE)
-_BEFORE = _Page.of(_SPOT < _HERE, order=rank_blocks.backward_order(table))
-_BEHIND = _Page.of(_SPOT > _HERE)
-_MINE = _Page.of(table.c.agent == bindparam("whose"))
+_ROW = (*SPOT, table.c.agent, table.c.value, table.c.score, table.c.tries)
 _COLUMNS = tuple(each.name for each in table.c)
 _SET_ROW = (
-    f"{write_insert(table.name, _COLUMNS)} ON CONFLICT (challenge_id, edition, agent)"
+    f"{write_insert(table.name, _COLUMNS)} ON CONFLICT (challenge_id, frozen, agent)"
     f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _COLUMNS[4:])}"
 )
-_SET_TRIES = "UPDATE boards SET tries = ? WHERE challenge_id = ? AND edition = ? AND agent = ?"
+_SET_TRIES = (
+    "UPDATE boards SET tries = tries + 1 WHERE challenge_id = ? AND frozen = FALSE AND agent = ?"
+)
+_AT_ONCE = 100
+"""Boards that a statement asks: SQLite takes 500 parts."""
+_ADMITTED = """ AND agent NOT IN (SELECT gone.agent FROM disqualified_agents AS gone
+    JOIN challenges ON challenges.tenant = gone.tenant WHERE challenges.id = {key})"""
+_ROWS = "boards WHERE challenge_id = {key} AND frozen = {frozen}{admitted}"
+# Each counted as by `count_rows`, and before a spot as by `count_rows_before`.
+_SIZE = f"SELECT {{key}}, count(*) FROM {_ROWS} AND place >= ?"  # noqa: S608 (our numbers)
+_BEFORE = f"""
+    SELECT {{key}}, (SELECT count(*) FROM {_ROWS} AND place < ?)
+        + (SELECT count(*) FROM {_ROWS} AND place = ? AND (submitted_at, attempt) < (?, ?))
+"""  # noqa: S608 (as above)
+_STANDING = """boards.place, boards.submitted_at, boards.attempt, boards.agent, boards.value,
+    boards.score, boards.tries,
+    (SELECT trajectory_level FROM attempts WHERE attempts.key = boards.attempt) AS level"""
+_TOP = f"""
+    SELECT * FROM (
+        SELECT challenge_id, 0 AS part, {_STANDING} FROM {_ROWS}
+        ORDER BY place, submitted_at, attempt LIMIT ?
+    ) AS top
+"""  # noqa: S608 (as above)
+_AROUND = f"""
+    SELECT * FROM (
+        SELECT challenge_id, -1 AS part, {_STANDING} FROM {_ROWS}
+            AND (place, submitted_at, attempt) < (?, ?, ?)
+        ORDER BY place DESC, submitted_at DESC, attempt DESC LIMIT ?
+    ) AS better UNION ALL SELECT * FROM (
+        SELECT challenge_id, 1 AS part, {_STANDING} FROM {_ROWS}
+            AND (place, submitted_at, attempt) > (?, ?, ?)
+        ORDER BY place, submitted_at, attempt LIMIT ?
+    ) AS worse
+"""  # noqa: S608 (as above)
+_GONE = "SELECT 1 FROM disqualified_agents WHERE tenant = ? LIMIT 1"
+_MINE = f"""
+    SELECT challenges.id, boards.frozen, {_STANDING}
+    FROM challenges JOIN boards ON boards.challenge_id = challenges.id
+        AND boards.frozen IN (FALSE, TRUE) AND boards.agent = ?
+    WHERE challenges.tenant = ? AND NOT EXISTS (
+        SELECT 1 FROM disqualified_agents AS gone
+        WHERE gone.tenant = challenges.tenant AND gone.agent = boards.agent
+    ) ORDER BY challenges.name
+"""  # noqa: S608 (as above)
+_PLACE_NOW = """
+    SELECT place, submitted_at, attempt, tries FROM boards
+    WHERE challenge_id = ? AND frozen = FALSE AND agent = ?
+"""
 _COUNT_TRIES = """
     SELECT count(*) FROM attempt_scores
     WHERE challenge_id = ? AND agent = ? AND error IS NULL AND attempt NOT IN (
         SELECT key FROM attempts WHERE challenge_id = ? AND agent = ? AND voided_at IS NOT NULL
     )
 """
+
+
+class PlaceOnBoard(NamedTuple):
+    """Where an agent stands on a board, and how many are on it."""
+
+    kept: StoredChallenge
+    standing: Standing
+    agents: int
+    spot: Spot
 
 
 class Boards(TenantRows):
@@ -142,38 +125,21 @@ class Boards(TenantRows):
         offset: int = 0,
         public: bool = True,
     ) -> list[Standing]:
-        """So many standings from the best down, after the first `offset`."""
+        """The standings from the best down, after the first `offset`."""
         if limit < 1 or offset < 0:
             raise InvalidInput(
                 f"a limit of {limit} after {offset} would show nothing",
                 hint="give a limit of at least 1, and an offset of at least 0",
             )
-        plain = plain_boards.LATER_PAGE if offset else plain_boards.FIRST_PAGE
-        values = {"most": limit, "skipped": offset} if offset else {"most": limit}
-        rows = self._ask_plain(plain, name, public, values)
-        if not rows:
-            rows = self._read_page(name, limit, offset, public)
+        with self._open(name, public) as board:
+            rows = board.read_page(offset, limit)
         return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
-
-    def _read_page(self, name: str, limit: int, offset: int, public: bool) -> list[_Row]:
-        with self._database.snapshot() as snapshot:
-            shown = self._find_board(snapshot, name, public)
-            spot: Spot | None = rank_blocks.FIRST
-            if offset:
-                skipped = shown.count_skipped(offset)
-                spot = rank_blocks.find_spot_after(snapshot, shown.board, skipped)
-            if spot is None:
-                return []
-            return shown.read_page(_PAGE, spot, limit)
 
     def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
-        values = {"agent": make_storable(agent)}
-        for *row, rank in self._ask_plain(plain_boards.PLACE, name, public, values):
-            return _make_standing(int(rank), tuple(row))
-        with self._database.snapshot() as snapshot:
-            found = self._find_board(snapshot, name, public).find_agent(agent)
-        return None if found is None else _make_standing(*found)
+        with self._open(name, public) as board:
+            found = board.find_agent(agent)
+            return None if found is None else _make_standing(*found)
 
     def around(
         self,
@@ -183,145 +149,291 @@ class Boards(TenantRows):
         each: int = 3,
         public: bool = True,
     ) -> list[Standing]:
-        """An agent with up to so many before and behind it; empty when it is not on the board."""
-        values = {"agent": make_storable(agent), "most": each}
-        rows = self._ask_plain(plain_boards.NEIGHBOURS, name, public, values)
-        if rows:
-            rows.sort()  # by their spots, with which they begin, and of which no two are alike
-            before = next(nth for nth, row in enumerate(rows) if row[3] == agent)
-            first = int(rows[0][-1]) - before
-            return [_make_standing(nth, row[:-1]) for nth, row in enumerate(rows, first)]
-        return self._read_neighbours(name, agent, each, public)
-
-    def _read_neighbours(self, name: str, agent: str, each: int, public: bool) -> list[Standing]:
-        with self._database.snapshot() as snapshot:
-            shown = self._find_board(snapshot, name, public)
-            found = shown.find_agent(agent)
+        """An agent with up to `each` before and behind it; empty when it is not on the board."""
+        with self._open(name, public) as board:
+            found = board.find_agent(agent)
             if found is None:
                 return []
             rank, row = found
-            spot = _get_spot(row)
-            before = shown.read_page(_BEFORE, spot, each)
-            behind = shown.read_page(_BEHIND, spot, each)
+            spot = compare_spot(_find_spot(row))
+            before = board.read(each, _spot < spot, order=_BACKWARD)
+            behind = board.read(each, _spot > spot)
         rows = [*reversed(before), row, *behind]
         return [_make_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
-    def places(self, agent: str, *, public: bool = True) -> dict[str, Standing]:
+    def above(
+        self, name: str, agent: str, *, public: bool = True
+    ) -> tuple[Standing | None, Standing | None]:
+        """Where an agent stands, and who stands directly above; None where nobody does."""
+        with self._open(name, public) as board:
+            found = board.find_agent(agent)
+            if found is None:
+                return None, None
+            rank, row = found
+            before = None
+            if rank > 1:
+                (before,) = board.read(1, _spot < compare_spot(_find_spot(row)), order=_BACKWARD)
+        above = None if before is None else _make_standing(rank - 1, before)
+        return _make_standing(rank, row), above
+
+    def places(self, agent: str, *, public: bool = True) -> list[PlaceOnBoard]:
         """Where an agent stands on every board that it is on, by the challenge's name."""
-        query = (
-            select(challenges.c.name)
-            .join(table, table.c.challenge_id == challenges.c.id)
-            .where(challenges.c.tenant == self._tenant, table.c.agent == agent)
-            .distinct()
-            .order_by(challenges.c.name)
-        )
-        with self._database.read() as connection:
-            names = list(connection.scalars(query))
-        found = {name: self.standing(name, agent, public=public) for name in names}
-        return {name: each for name, each in found.items() if each is not None}
+        key = ("places", self._tenant, agent, public)
+        with self._database.snapshot() as snapshot:
+            return snapshot.recall(key, lambda: self._read_places(snapshot, agent, public))
+
+    def _read_places(self, snapshot: ReadSnapshot, agent: str, public: bool) -> list[PlaceOnBoard]:
+
+        def give_spot(row: Sequence[Any]) -> tuple[Any, ...]:
+            return (row[0], *row[:3])
+
+        rows = snapshot.read(_MINE, make_storable(agent), self._tenant)
+        kept = {each.id: each for each in read_challenges(snapshot, [row[0] for row in rows])}
+        mine = {
+            key: row
+            for key, frozen, *row in rows
+            if frozen == kept[key].get_board(public=public).frozen
+        }
+        plain = [kept[key] for key in mine if kept[key].challenge.one_per != "owner"]
+        sizes = dict(self._read_each(_SIZE, plain, public, lambda _: (-math.inf,)))
+        before = dict(self._read_each(_BEFORE, plain, public, lambda key: give_spot(mine[key])))
+        found = []
+        for key, row in mine.items():
+            name = kept[key].challenge.name
+            if key in sizes:
+                standing, size = _make_standing(before[key] + 1, row), sizes[key]
+                found.append(PlaceOnBoard(kept[key], standing, size, (row[0], row[1], row[2])))
+            elif (shown := self.standing(name, agent, public=public)) is not None:
+                size = self.size(name, public=public)
+                found.append(PlaceOnBoard(kept[key], shown, size, (row[0], row[1], row[2])))
+        return found
+
+    def rivals(
+        self, places: Sequence[PlaceOnBoard], near: int, *, public: bool = True
+    ) -> dict[str, list[Standing]]:
+        """Those near the top of each of these boards, and near the agent, by the board's name."""
+        found: dict[str, list[Standing]] = {}
+        plain = {each.kept.id: each for each in places if each.kept.challenge.one_per != "owner"}
+        far = [each for each in plain.values() if each.standing.rank > near]
+
+        def give_spot(key: int) -> tuple[Any, ...]:
+            return (*plain[key].spot, near // 2) * 2
+
+        with self._database.snapshot():
+            kept = [each.kept for each in plain.values()]
+            rows = self._read_each(_TOP, kept, public, lambda _: (near,))
+            rows += self._read_each(_AROUND, [each.kept for each in far], public, give_spot)
+            ranks: dict[tuple[int, int], int] = {}
+            rows.sort(key=lambda row: row[2:5])
+            above = [row for row in rows if row[1] < 0]
+            for key, part, *row in [*(row for row in rows if row[1] >= 0), *reversed(above)]:
+                place = plain[key]
+                rank = ranks.get((key, part), place.standing.rank if part else 0) + (part or 1)
+                ranks[key, part] = rank
+                found.setdefault(place.kept.challenge.name, []).append(_make_standing(rank, row))
+            for each in places:
+                if each.kept.id not in plain:
+                    name = each.kept.challenge.name
+                    found[name] = self.top(name, limit=near, public=public)
+                    found[name] += self.around(
+                        name, each.standing.agent, each=near // 2, public=public
+                    )
+        return found
+
+    def _read_each(
+        self,
+        text: str,
+        challenges: Sequence[StoredChallenge],
+        public: bool,
+        give: Callable[[int], tuple[Any, ...]],
+    ) -> list[tuple[Any, ...]]:
+        """The rows of a statement about each of these boards, asked of many boards at once."""
+        found: list[tuple[Any, ...]] = []
+        with self._database.snapshot() as snapshot:
+            gone = snapshot.recall(
+                ("disqualified", self._tenant), lambda: snapshot.read(_GONE, self._tenant)
+            )
+            for first in range(0, len(challenges), _AT_ONCE):
+                some = challenges[first : first + _AT_ONCE]
+                boards = [each.get_board(public=public) for each in some]
+                parts = [
+                    text.format(
+                        key=each.challenge_id,
+                        frozen=each.frozen,
+                        admitted=_ADMITTED.format(key=each.challenge_id) if gone else "",
+                    )
+                    for each in boards
+                ]
+                given = [value for each in some for value in give(each.id)]
+                found += snapshot.read(" UNION ALL ".join(parts), *given)
+        return found
 
     def size(self, name: str, *, public: bool = True) -> int:
         """How many agents are on the board."""
-        for (size,) in self._ask_plain(plain_boards.SIZE, name, public, {}):
-            return int(size)
+        with self._open(name, public) as board:
+            return board.count()
+
+    def tops(
+        self, challenges: Sequence[StoredChallenge], limit: int, *, public: bool = True
+    ) -> dict[str, tuple[int, list[Standing]]]:
+        """How many agents are on each of these boards, and the first of them, by name."""
+        plain = {each.id: each for each in challenges if each.challenge.one_per != "owner"}
+        kept, lines = list(plain.values()), dict[int, list[Standing]]()
+        with self._database.snapshot():
+            sizes = self._read_each(_SIZE, kept, public, lambda _: (-math.inf,))
+            rows = self._read_each(_TOP, kept, public, lambda _: (limit,))
+            for key, _, *row in sorted(rows, key=lambda row: row[2:5]):
+                mine = lines.setdefault(key, [])
+                mine.append(_make_standing(len(mine) + 1, row))
+            found = {plain[key].challenge.name: (size, lines.get(key, [])) for key, size in sizes}
+            for name in (each.challenge.name for each in challenges if each.id not in plain):
+                top = self.top(name, limit=limit, public=public)
+                found[name] = (self.size(name, public=public), top)
+        return found
+
+    @contextmanager
+    def _open(self, name: str, public: bool) -> Iterator[_ShownBoard]:
+        """The board, in one read transaction for all that is asked of it."""
         with self._database.snapshot() as snapshot:
-            return self._find_board(snapshot, name, public).size
+            connection = snapshot.connection
+            found = snapshot.recall(
+                ("board", self._tenant, name), lambda: self._read_facts(connection, name)
+            )
+            key, frozen_at, one_per, some_absent = found
+            board = Board(self._tenant, key, frozen=public and frozen_at is not None)
+            left_out: Select[Any] | CompoundSelect[Any] | None = None
+            if some_absent:
+                left_out = _select_disqualified(board)
+            if one_per == "owner":
+                left_out = _select_shadowed(board).union_all(_select_disqualified(board))
+            shown = None if left_out is None else left_out.subquery("left_out")
+            yield _ShownBoard(connection, board, shown)
 
-    def _ask_plain(
-        self,
-        query: QuickSelect,
-        name: str,
-        public: bool,
-        values: Mapping[str, Any],
-    ) -> list[_Row]:
-        """What is asked of a plain board; no rows where it is not one."""
-        which = {"whose": self._tenant, "called": make_storable(name), "is_public": public}
-        with self._database.statement() as statements:
-            return statements.select(query, {**which, **values})
+    def _read_facts(self, connection: Connection, name: str) -> tuple[Any, ...]:
+        facts = (challenges.c.id, challenges.c.frozen_at, challenges.c.one_per)
+        absent = exists().where(disqualified.c.tenant == self._tenant)
+        mine = (challenges.c.tenant == self._tenant, challenges.c.name == make_storable(name))
+        found = connection.execute(select(*facts, absent).where(*mine)).one_or_none()
+        if found is None:
+            raise explain_unknown_challenge(connection, self._tenant, name)
+        return tuple(found)
 
-    def _find_board(self, snapshot: ReadSnapshot, name: str, public: bool) -> _ShownBoard:
-        name = make_storable(name)
-        key = ("board", self._tenant, name, public)
-        return snapshot.recall(key, lambda: self._read_board(snapshot, name, public))
 
-    def _read_board(self, snapshot: ReadSnapshot, name: str, public: bool) -> _ShownBoard:
-        rows = snapshot.select(
-            _CHALLENGE, {"whose": self._tenant, "called": name, "is_public": public}
-        )
-        if not rows:
-            raise explain_unknown_challenge(snapshot.connection, self._tenant, name)
-        ((challenge_id, edition, one_per, some_absent),) = rows
-        board = Board(self._tenant, challenge_id, edition)
-        of_owners = one_per == "owner"
-        query = _LEFT_OUT if of_owners else _OUT if some_absent else None
-        return _ShownBoard(snapshot, board, query, of_owners=of_owners)
+def _select_disqualified(board: Board) -> Select[Any]:
+    return select(*SPOT, table.c.agent).where(
+        board.rows(), table.c.agent.in_(_list_disqualified(board))
+    )
+
+
+def _list_disqualified(board: Board) -> Select[Any]:
+    return select(disqualified.c.agent).where(disqualified.c.tenant == board.tenant)
+
+
+def _select_shadowed(board: Board) -> Select[Any]:
+    """Agents that are behind another one of the same owner."""
+    owned = (agents.c.tenant == board.tenant, agents.c.owner.is_not(None))
+    several = select(agents.c.owner).where(*owned).group_by(agents.c.owner)
+    nth = func.row_number().over(partition_by=agents.c.owner, order_by=SPOT).label("nth")
+    theirs = (
+        select(*SPOT, table.c.agent, nth)
+        .where(agents.c.tenant == board.tenant)
+        .where(agents.c.owner.in_(several.having(func.count() > 1)))
+        # No bare column: by that SQLite would begin with the board, where it ought to begin with
+        # the agents of owners.
+        .where(board.rows(), table.c.agent == agents.c.handle.concat(""))
+        .where(table.c.agent.not_in(_list_disqualified(board)))
+    ).subquery()
+    names = ("place", "submitted_at", "attempt", "agent")
+    return select(*(theirs.c[name] for name in names)).where(theirs.c.nth > 1)
 
 
 @dataclass(frozen=True)
 class _ShownBoard:
-    """A board as it is read: without some whose rows it still has.
+    """A board as it is read: without some agents whose rows it has.
 
-    Those are the disqualified, and where it shows one agent per owner, those that have a better
-    one of the same owner. These can be very many, so pages are read without knowing all of them.
+    Those are the disqualified, and where it shows one agent per owner, those that are behind
+    another one of the same owner.
     """
 
-    snapshot: ReadSnapshot
+    connection: Connection
     board: Board
-    left_out: QuickSelect | None
-    """Asks for those who are not shown; None where everybody is."""
-    of_owners: bool
+    left_out: Subquery | None
+    """The spots and agents that are not shown; None where everybody is."""
 
-    @cached_property
-    def absent(self) -> dict[str, Spot]:
-        """Those who are not shown, by name."""
-        if self.left_out is None:
-            return {}
-        values = self.board.values() | {"whose": self.board.tenant}
-        return {each[3]: _get_spot(each) for each in self.snapshot.select(self.left_out, values)}
-
-    @cached_property
-    def size(self) -> int:
+    def count(self) -> int:
         """How many agents are shown."""
-        return rank_blocks.count_rows(self.snapshot, self.board) - len(self.absent)
+        size = count_rows(self.connection, self.board)
+        if self.left_out is None:
+            return size
+        query = select(func.count()).select_from(self.left_out)
+        return size - (self.connection.scalar(query) or 0)
 
-    def read_page(self, page: _Page, spot: Spot, limit: int) -> list[_Row]:
-        """So many rows from a spot on, or from it back."""
-        values = self.board.values(at=spot)
-        if self.of_owners:
-            return self.snapshot.select(page.of_owners, values | {"most": limit})
-        values |= {"most": limit + len(self.absent)}
-        rows = self.snapshot.select(page.of_all, values)
-        return [each for each in rows if each[3] not in self.absent][:limit]
+    def read_page(self, offset: int, limit: int) -> list[_Row]:
+        """Rows from the best down, after the first `offset`."""
+        if not offset:
+            return self.read(limit)
+        # On the index alone: the rows that are skipped are not looked up in the table.
+        query = select(*SPOT).where(self.board.rows(), *self._shown()).order_by(*SPOT)
+        first = self.connection.execute(query.offset(offset).limit(1)).one_or_none()
+        return [] if first is None else self.read(limit, _spot >= compare_spot(tuple(first)))
 
-    def count_skipped(self, offset: int) -> int:
-        """How many rows lie before the one that comes after so many that are shown."""
-        spots = sorted(self.absent.values())
-
-        def count_shown_before(nth: int) -> int:
-            return rank_blocks.count_rows_before(self.snapshot, self.board, spots[nth]) - nth
-
-        return offset + bisect_right(range(len(spots)), offset, key=count_shown_before)
+    def read(
+        self, limit: int, *where: ColumnElement[bool], order: tuple[Any, ...] = SPOT
+    ) -> list[_Row]:
+        """Rows that are shown, in an order."""
+        query = select(*_ROW, _LEVEL.scalar_subquery()).where(self.board.rows(), *where)
+        shown = query.where(*self._shown()).order_by(*order).limit(limit)
+        return [tuple(each) for each in self.connection.execute(shown)]
 
     def find_agent(self, agent: str) -> tuple[int, _Row] | None:
-        """An agent's rank and row."""
-        page = _MINE.of_owners if self.of_owners else _MINE.of_all
-        rows = self.snapshot.select(
-            page, self.board.values() | {"whose": make_storable(agent), "most": 1}
+        """The rank and the row of an agent that is shown."""
+        query = select(*_ROW, _LEVEL.scalar_subquery(), _count_before(self.board)).where(
+            self.board.rows(), table.c.agent == make_storable(agent), *self._shown()
         )
-        if not rows or agent in self.absent:
+        found = self.connection.execute(query).one_or_none()
+        if found is None:
             return None
-        (row,) = rows
-        spot = _get_spot(row)
-        before = rank_blocks.count_rows_before(self.snapshot, self.board, spot)
-        return 1 + before - sum(each < spot for each in self.absent.values()), row
+        *_, before = found
+        if self.left_out is not None:
+            columns = (self.left_out.c[each.name] for each in SPOT)
+            hidden = select(func.count()).where(tuple_(*columns) < compare_spot(_find_spot(found)))
+            before -= self.connection.scalar(hidden) or 0
+        return 1 + before, tuple(found)
+
+    def _shown(self) -> list[ColumnElement[bool]]:
+        if self.left_out is None:
+            return []
+        return [table.c.agent.not_in(select(self.left_out.c.agent))]
 
 
-def _get_spot(row: _Row) -> Spot:
-    return (row[0], row[1], row[2])
+def _count_before(board: Board) -> Any:
+    """The number of rows before the selected one. Ties are counted apart: a database compares
+    single columns faster than rows of them.
+    """
+    better, tied = table.alias(), table.alias()
+    counts = (
+        select(func.count())
+        .select_from(better)
+        .where(board.rows(better), better.c.place >= -math.inf, better.c.place < table.c.place),
+        select(func.count())
+        .select_from(tied)
+        .where(board.rows(tied), tied.c.place == table.c.place)
+        .where(
+            tuple_(tied.c.submitted_at, tied.c.attempt)
+            < tuple_(table.c.submitted_at, table.c.attempt)
+        ),
+    )
+    more, equal = (each.correlate(table).scalar_subquery() for each in counts)
+    return more + equal
 
 
-def _make_standing(rank: int, row: _Row) -> Standing:
-    _, submitted_at, attempt, agent, value, score, tries, level = row
+def _find_spot(row: Sequence[Any]) -> Spot:
+    place, submitted_at, attempt = row[:3]
+    return place, submitted_at, attempt
+
+
+def _make_standing(rank: int, row: Sequence[Any]) -> Standing:
+    _, submitted_at, attempt, agent, value, score, tries, level = row[:8]
     return Standing(
         rank=rank,
         agent=agent,
@@ -334,43 +446,30 @@ def _make_standing(rank: int, row: _Row) -> Standing:
     )
 
 
-def stand(kept: StoredChallenge, entrant: Entrant, score: Mapping[str, Any]) -> None:
-    """Lets an attempt that ranks take its agent's place if it is the better one.
+def stand(
+    statements: QuickStatements, kept: StoredChallenge, agent: str, score: Mapping[str, Any]
+) -> None:
+    """Count a scored attempt; one that ranks takes its agent's place if it is the better one.
 
-    `score` is its row of `attempt_scores`.
+    `score` is its row of `attempt_scores`, which is stored already. A success without a score ranks
+    too, behind all that have one, but is no try.
     """
+    counted = int(score["error"] is None)
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
     value = score[strategy.column]
-    spot = (strategy.place(value), score["submitted_at"], score["attempt"])
-    if entrant.spot is None or spot < entrant.spot:
-        entrant.spot, entrant.value, entrant.score = spot, value, score["score"]
-
-
-def write_entrants(statements: QuickStatements, memory: BatchMemory) -> None:
-    """Writes where agents stand by now, and counts them there."""
-    moved: dict[int, list[tuple[str, Entrant]]] = {}
-    counted = []
-    for (challenge_id, agent), entrant in memory.entrants.items():
-        if entrant.moved:
-            moved.setdefault(challenge_id, []).append((agent, entrant))
-        elif entrant.counted:
-            board = memory.challenges[challenge_id].live_board
-            counted.append((entrant.tries, *board.key, agent))
-    statements.run_many(_SET_TRIES, counted)
-    for challenge_id, entrants in moved.items():
-        kept = memory.challenges[challenge_id]
-        rows = [_make_board_row(kept, *each) for each in entrants]
-        statements.run_many(_SET_ROW, rows)
-        # The rows move before the counts do: a block is split by where its rows are.
-        left = [each.stored_spot for _, each in entrants if each.stored_spot is not None]
-        come = [each.spot for _, each in entrants if each.spot is not None]
-        rank_blocks.move_rows(statements, kept.live_board, left, come)
-
-
-def _make_board_row(kept: StoredChallenge, agent: str, entrant: Entrant) -> tuple[Any, ...]:
-    place, submitted_at, attempt = entrant.spot or rank_blocks.FIRST
-    where = (*kept.live_board.key, agent, kept.tenant, place, submitted_at, attempt)
-    return (*where, entrant.value, entrant.score, entrant.tries)
+    spot: Spot = (strategy.place(value), score["submitted_at"], score["attempt"])
+    rows = statements.read(_PLACE_NOW, kept.id, agent)
+    if not score["ranks"] or (rows and rows[0][:3] < spot):
+        if counted:
+            statements.run(_SET_TRIES, kept.id, agent)
+        return
+    tries = counted
+    if rows:
+        tries += rows[0][3]
+    elif score["number"] > 1:
+        tries = count_tries(statements, kept, agent)
+    row = (kept.id, False, agent, kept.tenant, *spot, value, score["score"], tries)
+    statements.run(_SET_ROW, *row)
 
 
 def count_tries(statements: QuickStatements, kept: StoredChallenge, agent: str) -> int:

@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, literal, select, text
 
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.column_types import json_text
-from tallymark.store.contests import audit_log, matches, score_rows, whole_boards
+from tallymark.store.contests import audit_log, board_rows, matches, score_rows
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -19,7 +19,7 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge, find_version_id
-from tallymark.store.contests.contest_tables import board_blocks, boards
+from tallymark.store.contests.contest_tables import boards
 from tallymark.store.database_dialects import enlarge_cache, insert_columns, insert_many
 from tallymark.store.row_numbers import take_numbers
 
@@ -64,7 +64,7 @@ class BulkLoad:
 
     def load(self, given: Iterable[Attempt], *, rated: bool) -> None:
         """Stores all, then history, board and, if asked for, matches and ratings from them."""
-        whole_boards.freeze_if_due(self.connection, self.kept, self.at)
+        board_rows.freeze_if_due(self.connection, self.kept, self.at)
         agents: set[str] = set()
         left = iter(given)
         with enlarge_cache(self.connection):
@@ -74,12 +74,12 @@ class BulkLoad:
             if self._known is not None:
                 self._check_numbers()
             self._remember_scores()
-            whole_boards.rebuild(self.connection, self.kept)
+            board_rows.rebuild(self.connection, self.kept)
         if rated:
             matches.fold_agents(self.connection, self.kept.tenant, agents)
         if self.connection.dialect.name == "postgresql":
             # Until it has counted, it plans as if the tables were still empty.
-            tables = (attempts, attempt_scores, boards, board_blocks)
+            tables = (attempts, attempt_scores, boards)
             self.connection.execute(text(f"ANALYZE {', '.join(each.name for each in tables)}"))
         entry = AuditEntry(at=self.at, actor=SYSTEM, event="loaded", note={"attempts": self.loaded})
         audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, None, entry)

@@ -12,21 +12,22 @@ from sqlalchemy import delete, exists, insert, select, update
 from tallymark.challenges.challenge import MAX_NAME, Challenge, make_slug
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.column_types import json_text, make_storable
-from tallymark.store.contests import audit_log
+from tallymark.store.contests import audit_log, board_rows
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.board_rows import Board
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.contests.contest_tables import tracks
-from tallymark.store.contests.rank_blocks import FROZEN, Board
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.text import list_some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
     from typing import TypeAlias
 
-    from sqlalchemy import ColumnElement, Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection
 
     from tallymark.store.read_snapshots import ReadSnapshot
 
@@ -34,9 +35,27 @@ if TYPE_CHECKING:
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
 
 
-# The same few are read again and again, and nobody changes them.
-_decode = lru_cache(maxsize=256)(msgspec.json.Decoder(Challenge).decode)
-_STATE = ("revision", "edition", "frozen_at", "closed_at", "held_at", "unfrozen_at")
+# The same are read again and again, and nobody changes them.
+_decode = lru_cache(maxsize=4096)(msgspec.json.Decoder(Challenge).decode)
+_STATE = ("revision", "frozen_at", "closed_at", "held_at", "unfrozen_at")
+_ALL = f"""
+    SELECT id, tenant, {", ".join(_STATE)}, definition FROM challenges
+    WHERE tenant = ? ORDER BY name
+"""  # noqa: S608 (our names)
+_THESE = ManyQuery(
+    f"""
+    SELECT id, tenant, {", ".join(_STATE)}, definition
+    FROM {{given}} {{each challenges c: c.id = given.key}}
+    """,  # noqa: S608 (our names)
+    (("key", "bigint"),),
+)
+_ACTIVE = """
+    SELECT id FROM (
+        SELECT id, frozen_at IS NOT NULL AS still,
+            (SELECT max(seq) FROM contest_audit WHERE challenge_id = challenges.id) AS last
+        FROM challenges WHERE tenant = ?{shown}
+    ) AS found ORDER BY still, last DESC LIMIT ?
+"""
 _NEWEST = f"""
     SELECT id, tenant, {", ".join(_STATE)}, definition,
         (SELECT max(seq) FROM contest_audit WHERE challenge_id = challenges.id),
@@ -44,6 +63,7 @@ _NEWEST = f"""
             ORDER BY seq DESC LIMIT 1)
     FROM challenges WHERE tenant = ? AND name = ?
 """  # noqa: S608  our own names
+_STORED = f"SELECT id, tenant, {', '.join(_STATE)}, definition FROM challenges WHERE "  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +73,6 @@ class StoredChallenge:
     id: int
     tenant: str
     revision: int
-    edition: int
-    """Of the live board: another one each time that all of it is written anew."""
     frozen_at: float | None
     """When the public board was copied."""
     closed_at: float | None
@@ -67,12 +85,12 @@ class StoredChallenge:
     @property
     def live_board(self) -> Board:
         """The board that moves on, whatever the public sees."""
-        return Board(self.tenant, self.id, self.edition)
+        return Board(self.tenant, self.id, frozen=False)
 
     @property
     def frozen_board(self) -> Board:
         """The copy that the public sees while its board stands still."""
-        return Board(self.tenant, self.id, FROZEN)
+        return Board(self.tenant, self.id, frozen=True)
 
     def get_board(self, *, public: bool) -> Board:
         """The one that the public sees, or that organisers do."""
@@ -105,10 +123,10 @@ def find_challenge(
     connection: Connection, tenant: str, name: str, *, lock: bool = False
 ) -> StoredChallenge:
     """The challenge of this name; with `lock`, nobody else changes it or its board meanwhile."""
-    kept = _read_challenge(connection, lock, table.c.tenant == tenant, table.c.name == name)
-    if kept is None:
-        raise explain_unknown_challenge(connection, tenant, name)
-    return kept
+    where = "tenant = ? AND name = ?"
+    for kept in _read(QuickStatements(connection), where, tenant, make_storable(name), lock=lock):
+        return kept
+    raise explain_unknown_challenge(connection, tenant, name)
 
 
 def explain_unknown_challenge(connection: Connection, tenant: str, name: str) -> NotFound:
@@ -125,16 +143,25 @@ def find_challenge_by_id(
     connection: Connection, challenge_id: int, *, lock: bool = False
 ) -> StoredChallenge:
     """The challenge that a row of ours refers to."""
-    kept = _read_challenge(connection, lock, table.c.id == challenge_id)
-    if kept is None:
-        raise LookupError(challenge_id)
-    return kept
+    for kept in _read(QuickStatements(connection), "id = ?", challenge_id, lock=lock):
+        return kept
+    raise LookupError(challenge_id)
+
+
+def read_challenges(statements: QuickStatements, keys: Collection[int]) -> list[StoredChallenge]:
+    """The challenges with these keys."""
+    rows = statements.read_many(_THESE, [(key,) for key in keys])
+    return list(map(_make_challenge, rows))
+
+
+def _make_challenge(row: Sequence[Any]) -> StoredChallenge:
+    values: Any = (*row[:-1], _decode(row[-1]))
+    return StoredChallenge(*values)
 
 
 def list_challenges(connection: Connection, tenant: str) -> list[StoredChallenge]:
     """All of a tenant, by name."""
-    query = select(table.c.id).where(table.c.tenant == tenant).order_by(table.c.name)
-    return [find_challenge_by_id(connection, each) for each in connection.scalars(query).all()]
+    return _read(QuickStatements(connection), "tenant = ? ORDER BY name", tenant)
 
 
 def read_frozen_at(connection: Connection, challenge_id: int) -> float | None:
@@ -153,6 +180,23 @@ def lock_challenge(connection: Connection, known: StoredChallenge) -> StoredChal
     query = select(*(table.c[name] for name in _STATE)).where(table.c.id == known.id)
     row = connection.execute(lock_rows(query)).one()
     return replace(known, **dict(zip(_STATE, row, strict=True)))
+
+
+def lock_challenge_row(statements: QuickStatements, key: int) -> StoredChallenge | None:
+    """The challenge of this key, which nobody else changes until the transaction ends.
+
+    None if it is gone.
+    """
+    return next(iter(_read(statements, "id = ?", key, lock=True)), None)
+
+
+def _read(
+    statements: QuickStatements, where: str, *values: object, lock: bool = False
+) -> list[StoredChallenge]:
+    locking = " FOR NO KEY UPDATE" if lock and statements.is_postgres else ""
+    rows = statements.read(f"{_STORED}{where}{locking}", *values)
+    found: list[Any] = [(*row[:-1], _decode(row[-1])) for row in rows]
+    return [StoredChallenge(*each) for each in found]
 
 
 def find_version_id(connection: Connection, kept: StoredChallenge, version: str) -> int:
@@ -237,22 +281,18 @@ def _reopen(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
 
 
 def _freeze(connection: Connection, kept: StoredChallenge, at: float) -> _Columns:
-    from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
-
     if kept.held_at is not None:
         return {}
     if kept.frozen_at is None:
-        whole_boards.copy_for_public(connection, kept)
+        board_rows.copy_for_public(connection, kept)
     frozen_at = at if kept.frozen_at is None else kept.frozen_at
     return {"frozen_at": frozen_at, "held_at": frozen_at}
 
 
 def _unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> _Columns:
-    from tallymark.store.contests import whole_boards  # noqa: PLC0415 (as above)
-
     if not kept.is_frozen(at):
         return {}
-    whole_boards.remove_copy(connection, kept)
+    board_rows.remove_copy(connection, kept)
     return {"frozen_at": None, "held_at": None, "unfrozen_at": at}
 
 
@@ -308,9 +348,19 @@ class Challenges(TenantRows):
 
     def all(self) -> list[StoredChallenge]:
         """Every challenge, by name."""
-        query = _select_challenges(table.c.tenant == self._tenant).order_by(table.c.name)
-        with self._database.read() as connection:
-            return list(map(_make_stored, connection.execute(query)))
+        with self._database.statement() as statements:
+            rows = statements.read(_ALL, self._tenant)
+        return list(map(_make_challenge, rows))
+
+    def active(self, limit: int, *, public: bool) -> list[StoredChallenge]:
+        """Those of which the log tells something last; `public` ones alone, if that is asked.
+
+        A frozen board comes after the others: when somebody played there must not show.
+        """
+        shown = " AND visibility = 'public'" if public else ""
+        with self._database.statement() as statements:
+            rows = statements.read(_ACTIVE.format(shown=shown), self._tenant, limit)
+            return read_challenges(statements, [key for (key,) in rows])
 
     def is_public(self, name: str) -> bool:
         """Whether anybody may read it; False for a challenge that is not there."""
@@ -463,24 +513,6 @@ def _is_called(tenant: str, name: str) -> ColumnElement[bool]:
     return (table.c.tenant == tenant) & (table.c.name == name)
 
 
-def _read_challenge(
-    connection: Connection, lock: bool, *where: ColumnElement[bool]
-) -> StoredChallenge | None:
-    query = _select_challenges(*where)
-    row = connection.execute(lock_rows(query) if lock else query).one_or_none()
-    return None if row is None else _make_stored(row)
-
-
-def _select_challenges(*where: ColumnElement[bool]) -> Select[Any]:
-    names = ("id", "tenant", *_STATE, "definition")
-    return select(*(table.c[name] for name in names)).where(*where)
-
-
-def _make_stored(row: Row[Any]) -> StoredChallenge:
-    state = {name: getattr(row, name) for name in _STATE}
-    return StoredChallenge(row.id, row.tenant, **state, challenge=_decode(row.definition))
-
-
 def _explain_unknown_version(kept: StoredChallenge, version: str) -> InvalidInput:
     return NotFound(f"challenge {kept.challenge.name!r} has no version {version!r}")
 
@@ -493,11 +525,9 @@ def _move_board(
     connection: Connection, old: StoredChallenge, challenge: Challenge, at: float
 ) -> None:
     """What a new version means for the board: another order, or a freeze moved ahead."""
-    from tallymark.store.contests import whole_boards  # noqa: PLC0415 (formulas load with it)
-
     if old.held_at is None and (challenge.freezes_at is None or challenge.freezes_at > at):
-        whole_boards.unfreeze(connection, old, at)
+        board_rows.unfreeze(connection, old, at)
     else:
-        whole_boards.freeze_if_due(connection, old, at)
+        board_rows.freeze_if_due(connection, old, at)
     if challenge.scoring.strategy != old.challenge.scoring.strategy:
-        whole_boards.rebuild(connection, find_challenge_by_id(connection, old.id))
+        board_rows.rebuild(connection, find_challenge_by_id(connection, old.id))

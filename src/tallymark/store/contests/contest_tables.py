@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     DDL,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -49,8 +50,6 @@ challenges = Table(
     # Of the definition, for those who must not decode it: NULL is its default.
     Column("visibility", CodePointText),
     Column("one_per", CodePointText),
-    # Which edition of its board is the live one.
-    Column("edition", Integer, nullable=False, server_default="1"),
     Index("ux_challenges_name", "tenant", "name", unique=True),
     sqlite_autoincrement=True,
 )
@@ -69,13 +68,13 @@ challenge_versions = Table(
     sqlite_autoincrement=True,
 )
 
-# `place` orders the board, less is better; a missing value is infinite, and so last. A board that
-# is written anew is another edition; the copy that the public sees of a frozen one is edition 0.
+# One row for each agent with its best attempt. `place` orders the board, less is better; a missing
+# value is infinite, and so last. `frozen` rows are the copy that the public sees of a frozen board.
 boards = Table(
     "boards",
     metadata,
     Column("challenge_id", RowKey, nullable=False),
-    Column("edition", Integer, nullable=False),
+    Column("frozen", Boolean, nullable=False),
     Column("agent", CodePointText, nullable=False),
     Column("tenant", CodePointText, nullable=False),
     Column("place", Double, nullable=False),
@@ -84,8 +83,17 @@ boards = Table(
     Column("value", FiniteFloat),
     Column("score", FiniteFloat),
     Column("tries", Integer, nullable=False),
-    PrimaryKeyConstraint("challenge_id", "edition", "agent", name="pk_boards"),
-    Index("ix_boards_order", "challenge_id", "edition", "place", "submitted_at", "attempt"),
+    PrimaryKeyConstraint("challenge_id", "frozen", "agent", name="pk_boards"),
+    # Ranks are counted on it alone. SQLite has the agent in it anyway, as a part of the key.
+    Index(
+        "ix_boards_order",
+        "challenge_id",
+        "frozen",
+        "place",
+        "submitted_at",
+        "attempt",
+        info={"include": ["agent"]},  # on PostgreSQL: see `all_tables`
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -94,27 +102,10 @@ boards = Table(
 # through a whole board, the key is the younger one, and what boards are known by is not counted.
 _by_the_key = DDL("""
     ALTER TABLE boards DROP CONSTRAINT pk_boards,
-        ADD CONSTRAINT pk_boards PRIMARY KEY (challenge_id, edition, agent),
-        ALTER COLUMN challenge_id SET STATISTICS 0, ALTER COLUMN edition SET STATISTICS 0
+        ADD CONSTRAINT pk_boards PRIMARY KEY (challenge_id, frozen, agent),
+        ALTER COLUMN challenge_id SET STATISTICS 0, ALTER COLUMN frozen SET STATISTICS 0
 """)  # type: ignore[no-untyped-call]
 event.listen(boards, "after_create", _by_the_key.execute_if(dialect="postgresql"))
-
-# How many rows of a board lie from this place up to the next block's: ranks are sums of these.
-board_blocks = Table(
-    "board_blocks",
-    metadata,
-    Column("challenge_id", RowKey, nullable=False),
-    Column("edition", Integer, nullable=False),
-    Column("place", Double, nullable=False),
-    Column("submitted_at", FiniteFloat, nullable=False),
-    Column("attempt", RowKey, nullable=False),
-    Column("tenant", CodePointText, nullable=False),
-    Column("size", Integer, nullable=False),
-    PrimaryKeyConstraint(
-        "challenge_id", "edition", "place", "submitted_at", "attempt", name="pk_board_blocks"
-    ),
-    sqlite_with_rowid=False,
-)
 
 # Both follow from `attempts`, and are kept so that nobody need count: see `matches`.
 ratings = Table(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import BigInteger, cast, func, or_, select, tuple_
 
+from tallymark.dimensions.breakdown import Result
 from tallymark.ratings import elo
 from tallymark.store.contests import frozen_attempts, matches
 from tallymark.store.contests.attempt_rows import (
@@ -24,7 +24,6 @@ from tallymark.store.contests.attempt_tables import (
     is_own_score,
     is_unfinished,
     score_history,
-    score_rules,
     scorings,
 )
 from tallymark.store.contests.challenges import find_challenge
@@ -61,7 +60,7 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
     dimensions: dict[str, float]
     """Raw scores by key, not weighed."""
-    result: str | None
+    result: Result | None
     elapsed_ms: int | None
     number: int
     verified: bool
@@ -72,29 +71,11 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """Rescored after its board was frozen: the dimensions it had are not kept."""
 
 
-class Tries(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scores of all attempts of an agent at a challenge come to."""
-
-    count: int
-    mean: float
-    squares: float
-    """The sum of the squared distances from the mean."""
-
-
-class WaitingCount(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts at a challenge that were submitted, and have no score yet."""
-
-    challenge: str
-    count: int
-    oldest: float
-    """When the first of them was submitted."""
-
-
 class Figures(TenantRows):
     """What `store.figures` is. `public` is as everywhere: not past a freeze."""
 
-    def count_waiting(self) -> list[WaitingCount]:
-        """How many attempts wait for a score, by challenge."""
+    def count_waiting(self) -> list[tuple[str, int, float]]:
+        """Count the attempts that wait for a score by challenge, with the time of the oldest."""
         columns = (func.count(), func.min(attempts.c.submitted_at))
         query = (
             select(challenges.c.name, *columns)
@@ -104,10 +85,7 @@ class Figures(TenantRows):
             .order_by(challenges.c.name)
         )
         with self._database.read() as connection:
-            return [
-                WaitingCount(challenge=name, count=count, oldest=oldest or 0.0)
-                for name, count, oldest in connection.execute(query)
-            ]
+            return [(name, count, at or 0.0) for name, count, at in connection.execute(query)]
 
     def count_attempts(self, name: str) -> int:
         """How many attempts were made at a challenge."""
@@ -142,22 +120,6 @@ class Figures(TenantRows):
             for row in rows
         ]
 
-    def agent(self, handle: str) -> AgentRow | None:
-        """One agent; None where nobody has that handle."""
-        query = select(agents.c.handle, agents.c.name, agents.c.created_at, agents.c.owner)
-        mine = (agents.c.tenant == self._tenant, agents.c.handle == handle)
-        with self._database.read() as connection:
-            row = connection.execute(query.where(*mine)).one_or_none()
-        if row is None:
-            return None
-        return AgentRow(handle=row.handle, name=row.name, since=row.created_at, owner=row.owner)
-
-    def count_agents(self, *, text: str | None = None) -> int:
-        """How many agents `agents` gives in all."""
-        query = select(func.count()).select_from(agents).where(*self._list_conditions(text))
-        with self._database.read() as connection:
-            return int(connection.scalar(query) or 0)
-
     def _list_conditions(self, text: str | None) -> list[ColumnElement[bool]]:
         found = [agents.c.tenant == self._tenant, is_admitted(self._tenant, agents.c.handle)]
         if text:
@@ -176,29 +138,26 @@ class Figures(TenantRows):
             )
             return list(connection.scalars(query))
 
-    def values_of(
+    def lines_of(
         self, name: str, handles: Iterable[str], *, public: bool = True
-    ) -> dict[str, float | None]:
-        """What the board of a challenge orders these agents by; those alone who are on it."""
+    ) -> dict[str, tuple[float | None, int]]:
+        """Values and tries of these agents, of those that are on the board."""
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
-            query = select(boards.c.agent, boards.c.value).where(
+            query = select(boards.c.agent, boards.c.value, boards.c.tries).where(
                 kept.get_board(public=public).rows(boards), boards.c.agent.in_(list(handles))
             )
-            return {row.agent: row.value for row in connection.execute(query)}
+            return {row.agent: (row.value, row.tries) for row in connection.execute(query)}
 
-    def tries(self, name: str) -> dict[str, Tries]:
-        """What all attempts of each agent came to, as scores are now: not for a frozen board.
+    def scores(self, name: str, *, most: int) -> dict[str, list[float]]:
+        """Scores of all ranked attempts by agent, as they are now: not for a frozen board.
 
-        Nothing where a formula scored them again since: their scores are not written down.
+        Empty if there are more than `most`.
         """
         scores = attempt_scores.c
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             kept = find_challenge(connection, self._tenant, name)
-            again = select(score_rules.c.scoring).where(score_rules.c.challenge_id == kept.id)
-            if connection.execute(again.limit(1)).first() is not None:
-                return {}
             query = (
                 select(scores.agent, scores.score)
                 .join(attempts, is_own_score)
@@ -206,9 +165,12 @@ class Figures(TenantRows):
                 .where(scores.ranks, attempts.c.voided_at.is_(None))
             )
             found: dict[str, list[float]] = {}
-            for agent, score in connection.execute(query):
-                found.setdefault(agent, []).append(score)
-        return {agent: _sum_up(values) for agent, values in found.items()}
+            rows = connection.execute(query.limit(most + 1)).all()
+        if len(rows) > most:
+            return {}
+        for agent, score in rows:
+            found.setdefault(agent, []).append(score)
+        return found
 
     def days(self, name: str, *, public: bool = True) -> dict[int, int]:
         """How many attempts were submitted on which day, counted from 1970 in UTC."""
@@ -351,7 +313,7 @@ class Figures(TenantRows):
 
 def _read_earlier_results(
     connection: Connection, rescored: Mapping[int, RescoredSince], keys: Collection[int | None]
-) -> dict[int, str | None]:
+) -> dict[int, Result | None]:
     """What attempts came to before their boards were frozen."""
     columns = (scorings.c.challenge_id, score_history.c.attempt, score_history.c.at)
     query = (
@@ -365,9 +327,3 @@ def _read_earlier_results(
         for challenge_id, attempt, at, result in connection.execute(query)
         if at < rescored[challenge_id].frozen_at
     }
-
-
-def _sum_up(values: list[float]) -> Tries:
-    mean = math.fsum(values) / len(values)
-    squares = math.fsum((each - mean) ** 2 for each in values)
-    return Tries(count=len(values), mean=mean, squares=squares)

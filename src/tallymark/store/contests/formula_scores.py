@@ -1,55 +1,38 @@
-"""A formula over the stored numbers of attempts at a challenge: in SQL, or row by row.
-
-Attempts that failed are never meant. Scores are NULL where the formula has no value.
-"""
+"""Scores by a formula: the numbers of all attempts as columns, evaluated, and written back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Column, MetaData, Table, insert, literal, select, text, update
-from sqlalchemy.exc import DBAPIError
+import numpy as np
+from sqlalchemy import text
 
-from tallymark.challenges.attempt_formula import METRICS, challenge_formula, total_of
-from tallymark.store.column_types import (
-    CodePointText,
-    FiniteFloat,
-    RowKey,
-    read_json_mapping,
-    read_numbers,
+from tallymark.challenges.attempt_formula import challenge_formula
+from tallymark.challenges.dimension_columns import find_totals
+from tallymark.challenges.dimension_scores import weighted_dimensions
+from tallymark.store.contests.number_columns import (
+    METRIC_NAMES,
+    insert_numbers,
+    list_json_numbers,
+    read_columns,
 )
-from tallymark.store.contests.attempt_tables import (
-    attempt_scores,
-    attempts,
-    is_own_score,
-    score_history,
-)
-from tallymark.store.database_dialects import count_inserted, insert_many
-from tallymark.store.formula_sql import SqlColumn, add_functions, formula_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
-    from sqlalchemy import Connection, Row
+    from numpy.typing import NDArray
+    from sqlalchemy import Connection
 
     from tallymark.challenges.challenge import Challenge
-    from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.formula_sql import SqlFormula
 
-_scores = attempt_scores.c
-_REAL = frozenset({"rating", "cost"})
 
-# Made and dropped by whoever needs it, in its own transaction.
-_fresh = Table(
-    "fresh_scores",
-    MetaData(),
-    Column("attempt", RowKey, primary_key=True, autoincrement=False),
-    Column("agent", CodePointText, nullable=False),
-    Column("submitted_at", FiniteFloat, nullable=False),
-    Column("score", FiniteFloat),
-    prefixes=["TEMPORARY"],
-)
+# Made and dropped in the transaction of a rescoring. PostgreSQL joins it without an index.
+_FRESH = "fresh_scores"
+_CREATE = {
+    "sqlite": f"CREATE TEMP TABLE {_FRESH} (attempt INTEGER PRIMARY KEY, score REAL, changed INT)",
+    "postgresql": f"CREATE TEMP TABLE {_FRESH} (attempt int8, score float8, changed int8)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,127 +43,115 @@ class ScoringStamp:
     at: float
 
 
-def score_expression(
-    connection: Connection, challenge: Challenge, *, prefix: str = "n"
-) -> SqlFormula | None:
-    """A challenge's formula over the columns of `attempt_scores`; None where SQL cannot say it."""
-    formula = challenge_formula(challenge).formula
-    dialect = connection.dialect.name
-    columns = _list_columns(challenge, dialect)
-    if not columns.keys() >= set(formula.names):
-        return None
-    if dialect == "sqlite":
-        add_functions(connection.connection.driver_connection)  # type: ignore[arg-type]
-    return formula_sql(formula.tree, columns, dialect, prefix=prefix)
+class FormulaEffect(NamedTuple):
+    """What scoring by a formula did."""
+
+    without_score: list[int]
+    """Attempts that have none by it, or had failed before: they are as they were."""
+    attempts: int
+    changed: int
+    """Attempts that it gave another score than they had."""
 
 
-def is_out_of_range(error: DBAPIError) -> bool:
-    """PostgreSQL's class 22: a result too large or too small, which SQLite has no error for."""
-    state: str | None = getattr(error.orig, "sqlstate", None)
-    return state is not None and state.startswith("22")
+def write_scores(
+    connection: Connection, challenge_id: int, challenge: Challenge, given: ScoringStamp
+) -> FormulaEffect:
+    """Give every attempt that has not failed its score by a challenge's formula, where it has one.
 
-
-def write_all(
-    connection: Connection, kept: StoredChallenge, challenge: Challenge, given: ScoringStamp
-) -> int:
-    """Writes the scores of all attempts that were scored before; how many are other scores."""
-    sql = score_expression(connection, challenge)
-    if sql is not None:
-        try:
-            # After an error PostgreSQL takes nothing more, unless a savepoint is gone back to.
-            with connection.begin_nested():
-                return _write_in_sql(connection, kept, sql, given)
-        except DBAPIError as error:
-            if not is_out_of_range(error):
-                raise
-    return write_in_python(connection, kept, challenge, given)
-
-
-def _list_columns(challenge: Challenge, dialect: str) -> dict[str, SqlColumn]:
-    """The SQL of the names that a challenge's formula may use; `total` has none that is exact.
-
-    Whatever is stored is finite: see `score_rows`.
+    Attempts that a later scoring scored are as they were. The history takes in each score that is
+    another than before.
     """
-    columns = {
-        each.name: SqlColumn(each.name, real=each.name in _REAL, finite=True) for each in METRICS
-    }
-    thousand, inside = "1000.0", "tally_number({}, '{}')"
-    if dialect == "postgresql":
-        thousand, inside = "float8 '1000'", "(CAST({} AS json) ->> '{}')"
-        columns["succeeded"] = SqlColumn("CAST(succeeded AS integer)", finite=True)
-    columns["elapsed_s"] = SqlColumn(f"(elapsed_ms / {thousand})", real=True, finite=True)
-    for each in challenge.scoring.dimensions:
-        columns[each.key] = SqlColumn(inside.format("dimensions", each.key), finite=True)
-    for name in challenge.evaluator.options.get("metrics", ()):
-        columns[name] = SqlColumn(inside.format("more", name), finite=True)
-    return columns
+    numbers, json = _list_used(challenge)
+    where = f"challenge_id = {challenge_id} AND scoring < {given.scoring}"
+    whole = {"attempt": "attempt", "failed": "CASE WHEN error IS NULL THEN 0 ELSE 1 END"}
+    columns = read_columns(connection, where, whole, ["score", *numbers], json)
+    keys, before = columns.pop("attempt"), columns.pop("score")
+    scores = evaluate_formula(challenge, columns, len(keys))
+    left = np.isnan(scores) | (columns["failed"] == 1)
+    changed = (scores != before) & ~left
+    fresh = {"attempt": keys, "score": scores, "changed": changed.astype(np.int64)}
+    _write(connection, challenge_id, given, {name: each[~left] for name, each in fresh.items()})
+    return FormulaEffect(keys[left].tolist(), len(keys), int(changed.sum()))
 
 
-def _write_in_sql(
-    connection: Connection, kept: StoredChallenge, sql: SqlFormula, given: ScoringStamp
-) -> int:
-    distinct = "IS NOT" if connection.dialect.name == "sqlite" else "IS DISTINCT FROM"
-    values = sql.parameters | {"id": kept.id, "scoring": given.scoring}
-    meant = "challenge_id = :id AND error IS NULL AND scoring < :scoring"
-    # The limit keeps SQLite from writing the formula wherever its result is used.
-    remember = f"""
-        INSERT INTO score_history (scoring, agent, attempt, tenant, at, score, result)
-        SELECT :scoring, agent, attempt, tenant, :at, fresh, result
-        FROM (
-            SELECT agent, attempt, tenant, score, result, {sql.text} AS fresh
-            FROM attempt_scores WHERE {meant} LIMIT {2**62}
-        ) AS scored
-        WHERE fresh IS NOT NULL AND fresh {distinct} score
-    """  # noqa: S608  our own words and numbers
-    change = f"""
-        UPDATE attempt_scores SET score = {sql.text}, scoring = :scoring WHERE {meant}
-    """  # noqa: S608
-    # The history first: it compares with the scores that the update replaces.
-    changed = connection.execute(text(remember), values | {"at": given.at}).rowcount
-    connection.execute(text(change), values)
-    return changed
+def evaluate_formula(
+    challenge: Challenge, columns: Mapping[str, Any], rows: int
+) -> NDArray[np.float64]:
+    """The score of each row by a challenge's formula; NaN where it has none.
 
-
-def write_in_python(
-    connection: Connection,
-    kept: StoredChallenge,
-    challenge: Challenge,
-    given: ScoringStamp,
-    keys: Collection[int] | None = None,
-) -> int:
-    """The same of these attempts, or all: row by row, then at once through a temporary table."""
-    meant = (_scores.challenge_id == kept.id, _scores.error.is_(None))
-    query = select(attempt_scores).where(*meant, _scores.scoring < given.scoring)
-    if keys is not None:  # by the keys of attempts: scores have no index of their own by them
-        query = query.join(attempts, is_own_score).where(attempts.c.key.in_(keys))
-    rows = [
-        (row.attempt, row.agent, row.submitted_at, score_of(challenge, row))
-        for row in connection.execute(query)
-    ]
-    _fresh.create(connection)
-    insert_many(connection, _fresh, [each.name for each in _fresh.c], rows)
-    same = (meant[0], *(_scores[each.name] == each for each in list(_fresh.c)[:3]))
-    names = ("agent", "attempt", "tenant", "result")
-    another = (
-        select(literal(given.scoring), literal(given.at), *(_scores[name] for name in names))
-        .add_columns(_fresh.c.score)
-        .where(*same, _fresh.c.score.is_not(None))
-        .where(_fresh.c.score.is_distinct_from(_scores.score))
-    )
-    into = ("scoring", "at", *names, "score")
-    changed = count_inserted(connection, insert(score_history).from_select(into, another))
-    change = update(attempt_scores).where(*same)
-    connection.execute(change.values(score=_fresh.c.score, scoring=given.scoring))
-    _fresh.drop(connection)
-    return changed
-
-
-def score_of(challenge: Challenge, row: Row[Any]) -> float | None:
-    """The score by a challenge's formula of a row with the columns of `attempt_scores`."""
+    `columns` are numbers by name, without those that follow from others, unless known already.
+    """
     rule = challenge_formula(challenge)
-    found: Mapping[str, Any] = row._asdict()  # so SQLAlchemy calls it, as named tuples do
-    if row.more or row.dimensions:
-        dimensions: dict[str, float] = read_json_mapping(row.dimensions)
-        total = total_of(challenge, dimensions) if "total" in rule.formula.names else None
-        found = {**found, "total": total, **read_numbers(row.more), **dimensions}
-    return rule.formula.evaluate(rule.read_values(found))
+    given = dict(columns)
+    if "elapsed_s" in rule.formula.names:
+        given["elapsed_s"] = given["elapsed_ms"] / 1000
+    if "total" in rule.formula.names and "total" not in given:
+        weighted = weighted_dimensions(challenge.scoring.dimensions)
+        given["total"] = find_totals(weighted, given, rows)
+    # A formula without names has a column that it does not use, for the number of rows.
+    return rule.formula.evaluate_many(given | {" rows": np.empty(rows)}).values
+
+
+def _list_used(challenge: Challenge) -> tuple[list[str], dict[str, list[str]]]:
+    """The numbers that a challenge's formula uses: columns, and numbers inside of JSON."""
+    used = set(challenge_formula(challenge).formula.names)
+    if "elapsed_s" in used:
+        used.add("elapsed_ms")
+    if "total" in used:
+        used |= {each.key for each in challenge.scoring.dimensions}
+    json = {
+        column: [key for key in keys if key in used]
+        for column, keys in list_json_numbers(challenge).items()
+    }
+    numbers = [name for name in METRIC_NAMES if name in used]
+    return numbers, {column: keys for column, keys in json.items() if keys}
+
+
+def _write(
+    connection: Connection, challenge_id: int, given: ScoringStamp, fresh: dict[str, NDArray[Any]]
+) -> None:
+    """Write scores, and those that changed into the history.
+
+    Through a temporary table, so that each table is changed by one statement in the order in which
+    its rows lie.
+    """
+    connection.exec_driver_sql(_CREATE[connection.dialect.name])
+    insert_numbers(connection, _FRESH, fresh)
+    # Without it, either database would take the rows for few.
+    connection.exec_driver_sql(f"ANALYZE {_FRESH}")
+    for statement in _WRITE[connection.dialect.name]:
+        connection.execute(text(statement), {"id": challenge_id, **asdict(given)})
+    connection.exec_driver_sql(f"DROP TABLE {_FRESH}")
+
+
+# What SQLite joins in an UPDATE it first writes to a table of its own. An attempt without a score
+# by the formula keeps the one it had, until the caller has scored it by the same rule.
+_WRITE = {
+    "sqlite": (
+        """
+        INSERT INTO score_history (scoring, at, agent, attempt, tenant, result, score)
+        SELECT :scoring, :at, agent, attempt, tenant, result, fresh_scores.score
+        FROM attempt_scores JOIN fresh_scores USING (attempt)
+        WHERE challenge_id = :id AND changed
+        """,
+        """
+        UPDATE attempt_scores SET scoring = :scoring, score = coalesce(
+            (SELECT score FROM fresh_scores WHERE attempt = attempt_scores.attempt), score
+        )
+        WHERE challenge_id = :id AND error IS NULL AND scoring < :scoring
+        """,
+    ),
+    "postgresql": (
+        """
+        WITH given AS (
+            UPDATE attempt_scores AS own SET scoring = :scoring, score = fresh.score
+            FROM fresh_scores AS fresh
+            WHERE own.challenge_id = :id AND own.attempt = fresh.attempt
+            RETURNING agent, own.attempt, tenant, result, own.score, changed
+        )
+        INSERT INTO score_history (scoring, at, agent, attempt, tenant, result, score)
+        SELECT :scoring, :at, agent, attempt, tenant, result, score FROM given WHERE changed <> 0
+        ORDER BY agent, attempt
+        """,
+    ),
+}

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import select, text
 
 from tallymark.challenges.attempt import Outcome
-from tallymark.store.contests.attempt_tables import attempt_id, score_rules, scorings
+from tallymark.store.contests.attempt_tables import attempt_id, scorings
 from tallymark.store.contests.contest_tables import ACTS, challenges, contest_audit
 
 if TYPE_CHECKING:
@@ -58,26 +58,21 @@ class RescoredSince(NamedTuple):
     name: str
     frozen_at: float
     by_formula: bool
-    """Then everything but the score is still what it was: see `score_rules`."""
+    """Then everything but the score is still what it was."""
 
 
 def read_rescored(connection: Connection, tenant: str) -> dict[int, RescoredSince]:
     """Challenges that were rescored while their board was frozen, by their ids."""
     query = (
-        select(challenges.c.id, challenges.c.name, challenges.c.frozen_at, score_rules.c.scoring)
+        select(challenges.c.id, challenges.c.name, challenges.c.frozen_at, scorings.c.why)
         .join(scorings, scorings.c.challenge_id == challenges.c.id)
-        .outerjoin(
-            score_rules,
-            (score_rules.c.challenge_id == challenges.c.id)
-            & (score_rules.c.scoring == scorings.c.id),
-        )
         .where(challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
-        .where(scorings.c.why == "rescore", scorings.c.at >= challenges.c.frozen_at)
+        .where(scorings.c.why.in_(("formula", "rescore")), scorings.c.at >= challenges.c.frozen_at)
     )
     found: dict[int, RescoredSince] = {}
-    for key, name, frozen_at, rule in connection.execute(query):
+    for key, name, frozen_at, why in connection.execute(query):
         before = found.get(key)
-        by_formula = rule is not None and (before is None or before.by_formula)
+        by_formula = why == "formula" and (before is None or before.by_formula)
         found[key] = RescoredSince(name, frozen_at, by_formula)
     return found
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests.contest_tables import idempotency as table
-from tallymark.store.database_dialects import insert_once
+from tallymark.store.group_commit import Overtaken
+from tallymark.store.quick_statements import write_insert
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from tallymark.store.quick_statements import QuickStatements
 
 _LONGEST = 255
+_FIND = "SELECT digest, attempt FROM idempotency WHERE tenant = ? AND agent = ? AND key = ?"
+_KEEP = (
+    write_insert("idempotency", ("tenant", "agent", "key", "digest", "attempt", "at"))
+    + " ON CONFLICT DO NOTHING"
+)
+_FORGET = "DELETE FROM idempotency WHERE tenant = ? AND agent = ? AND key = ?"
 
 
 class IdempotentRequest:
@@ -39,31 +43,22 @@ class IdempotentRequest:
         """Whose key it is, and the key."""
         return self.tenant, self.agent, self._stored_key
 
-    def check(self, digest: str) -> None:
-        """Refuses a key that was used for something else."""
-        if digest != self.digest:
-            raise Conflict(
-                f"the idempotency key {self.key!r} was used before for another request",
-                hint="send the same request again, or take a new key",
-            )
-
-    def find_answer(self, connection: Connection) -> int | None:
+    def find_answer(self, statements: QuickStatements) -> int | None:
         """The attempt that was the answer before; a key used for something else is refused."""
-        query = select(table.c.digest, table.c.attempt).where(
-            table.c.tenant == self.tenant,
-            table.c.agent == self.agent,
-            table.c.key == self._stored_key,
-        )
-        row = connection.execute(query).one_or_none()
-        if row is None:
-            return None
-        self.check(row.digest)
-        return int(row.attempt)
+        for digest, attempt in statements.read(_FIND, *self.id):
+            if digest != self.digest:
+                raise Conflict(
+                    f"the idempotency key {self.key!r} was used before for another request",
+                    hint="send the same request again, or take a new key",
+                )
+            return int(attempt)
+        return None
 
-    def keep_answer(self, connection: Connection, attempt: int, at: float) -> None:
+    def forget_answer(self, statements: QuickStatements) -> None:
+        """Forgets an answer that was remembered in this transaction."""
+        statements.run(_FORGET, *self.id)
+
+    def keep_answer(self, statements: QuickStatements, attempt: int, at: float) -> None:
         """Remembers the answer."""
-        row = {"tenant": self.tenant, "agent": self.agent, "key": self._stored_key, "at": at}
-        row |= {"digest": self.digest, "attempt": attempt}
-        if not insert_once(connection, table, row):
-            # Another was quicker; if it asked for something else, this raises and all is undone.
-            self.find_answer(connection)
+        if not statements.run(_KEEP, *self.id, self.digest, attempt, at):
+            raise Overtaken("an idempotency key is being used for another request")

@@ -6,7 +6,6 @@ start: see docs/decisions/0020-matches-derived.md. `ratings` and `rating_pairs` 
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from itertools import islice
 from operator import attrgetter
@@ -20,20 +19,17 @@ from tallymark.ratings import Counts, EloRating, Match, elo
 from tallymark.ratings.match_results import worth
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts, is_own_score
 from tallymark.store.contests.contest_tables import (
-    challenge_versions,
     challenges,
     rating_pairs,
     ratings,
 )
-from tallymark.store.database_dialects import dialect_insert, insert_many, lock_rows
-from tallymark.store.quick_statements import ManyQuery, write_insert
+from tallymark.store.database_dialects import insert_many
+from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from sqlalchemy import ColumnElement, Connection, FromClause, Row, Select
-
-    from tallymark.store.quick_statements import QuickStatements
 
 _ENDED = ("scored", "failed", "expired", "withdrawn")
 _AT_ONCE = 500
@@ -45,11 +41,13 @@ _COUNTS = {1.0: 0, 0.5: 1, 0.0: 2}
 _decode_terms = msgspec.json.Decoder(MatchTerms).decode
 
 _AGENT = (("tenant", "text"), ("agent", "text"))
-_SO_FAR = ManyQuery(
-    f"""
-    SELECT given.tenant, given.agent, given.challenge_id, pair.wins, newest.match_at, newest.key,
+_SO_FAR = f"""
+    SELECT pair.wins, newest.match_at, newest.key,
            {", ".join(f"ratings.{name}" for name in _FIELDS)}
-    FROM {{given}}
+    FROM (
+        SELECT CAST(? AS TEXT) AS tenant, CAST(? AS TEXT) AS agent,
+               CAST(? AS BIGINT) AS challenge_id
+    ) AS given
     LEFT JOIN attempts AS newest ON newest.key = (
         SELECT own.key FROM attempts AS own
         WHERE own.tenant = given.tenant AND own.agent = given.agent
@@ -59,9 +57,7 @@ _SO_FAR = ManyQuery(
     LEFT JOIN ratings ON ratings.tenant = given.tenant AND ratings.agent = given.agent
     LEFT JOIN rating_pairs AS pair ON pair.tenant = given.tenant AND pair.agent = given.agent
          AND pair.challenge_id = given.challenge_id
-    """,  # noqa: S608  our own words
-    (*_AGENT, ("challenge_id", "bigint")),
-)
+"""  # noqa: S608  our own words
 _LOCK = ManyQuery(
     """
     SELECT tenant, agent FROM ratings WHERE (tenant, agent) IN (SELECT tenant, agent FROM {given})
@@ -81,6 +77,7 @@ _ADD_PAIR = (
     + ", ".join(f"{name} = rating_pairs.{name} + excluded.{name}" for name in _PAIR)
 )
 
+_DEFINITION = "SELECT definition FROM challenge_versions WHERE id = ?"
 RESULT: ColumnElement[Any] = case(
     (attempts.c.state == "scored", attempt_scores.c.result), else_="loss"
 )
@@ -133,78 +130,63 @@ class EndedAttempt(NamedTuple):
     first: bool
 
 
-class RatedAgents:
-    """Agents as they are rated by now, to be written."""
+class RatedAgent:
+    """An agent as it is rated after an attempt, to be written."""
 
-    def __init__(self) -> None:
-        self.ratings: dict[tuple[str, str], EloRating] = {}
-        self.pairs: dict[tuple[str, str, int], list[int]] = {}
-        """Wins, draws and losses to be added."""
-        self.late: set[tuple[str, str]] = set()
-        """Of whom an attempt that ended later was known: they are folded again."""
+    def __init__(self, ended: EndedAttempt, rating: EloRating, points: float | None) -> None:
+        """`points` is what the attempt is worth as a match; None if it is none."""
+        self._ended = ended
+        self._rating = rating
+        self._points = points
+        self.is_late = False
+        """An attempt that ended later was known: the agent is folded again."""
 
     def write(self, statements: QuickStatements) -> None:
-        """After the attempts were."""
-        ratings_of = self.ratings.items()
-        rows = [(*who, *_take_fields(each)) for who, each in ratings_of if who not in self.late]
-        statements.run_many(_SET_RATING, rows)
-        pairs = [(*pair, *cell) for pair, cell in self.pairs.items() if pair[:2] not in self.late]
-        statements.run_many(_ADD_PAIR, pairs)
-        for tenant in sorted({tenant for tenant, _ in self.late}):
-            agents = sorted(agent for of, agent in self.late if of == tenant)
-            _fold(statements.connection, tenant, agents)
+        """Store it, after the attempt was stored as ended."""
+        tenant, agent, challenge_id, *_ = self._ended
+        if self.is_late:
+            _fold(statements.connection, tenant, [agent])
+            return
+        statements.run(_SET_RATING, tenant, agent, *_take_fields(self._rating))
+        if self._points is not None:
+            cell = [0, 0, 0]
+            cell[_COUNTS[self._points]] = 1
+            statements.run(_ADD_PAIR, tenant, agent, challenge_id, *cell)
 
 
-def rate_ended(
-    statements: QuickStatements,
-    ended: Sequence[EndedAttempt],
-    terms_of: Callable[[int], MatchTerms],
-) -> RatedAgents:
-    """Rates agents after attempts of them have ended, in this order; none is stored as ended yet.
+def rate_ended(statements: QuickStatements, ended: EndedAttempt, terms: MatchTerms) -> RatedAgent:
+    """Rate an agent, which the caller has locked, after an attempt not stored as ended yet.
 
-    For an agent's newest attempt that is one step; any other folds the agent again.
+    For the agent's newest attempt that is one step; any other folds the agent again.
     """
-    rated = RatedAgents()
-    # From here on these agents are rated by one at a time, who sees all that others did before.
-    _lock_rated(statements, sorted({each[:2] for each in ended}))
-    newest: dict[tuple[str, str], tuple[float, int]] = {}
-    has_won: set[tuple[str, str, int]] = set()
-    tried = list({each[:3] for each in ended})
-    for tenant, agent, challenge_id, wins, match_at, key, *rating in statements.read_many(
-        _SO_FAR, tried
-    ):
-        newest[tenant, agent] = (-math.inf, 0) if match_at is None else (match_at, key)
-        known = EloRating() if rating[0] is None else EloRating(*rating)
-        rated.ratings[tenant, agent] = known
-        if wins:
-            has_won.add((tenant, agent, challenge_id))
-    for each in ended:
-        who, ended_at = each[:2], (each.match_at, each.key)
-        if ended_at < newest[who]:
-            rated.late.add(who)
-            continue
-        newest[who] = ended_at
-        pair = each[:3]
-        match = _make_match(each, terms_of(each.version_id), has_won=pair in has_won)
-        if match is not None:
-            rated.ratings[who] = elo.rate(rated.ratings[who], match)
-            points = worth(match.result)
-            rated.pairs.setdefault(pair, [0, 0, 0])[_COUNTS[points]] += 1
-            if points == 1.0:
-                has_won.add(pair)
-    return rated
+    ((wins, match_at, key, *rating),) = statements.read(_SO_FAR, *ended[:3])
+    known = EloRating() if rating[0] is None else EloRating(*rating)
+    rated = RatedAgent(ended, known, None)
+    if match_at is not None and (ended.match_at, ended.key) < (match_at, key):
+        rated.is_late = True
+        return rated
+    match = _make_match(ended, terms, has_won=bool(wins))
+    if match is None:
+        return rated
+    return RatedAgent(ended, elo.rate(known, match), worth(match.result))
 
 
-def _lock_rated(statements: QuickStatements, agents: list[tuple[str, str]]) -> None:
-    """SQLite's writers are alone already."""
-    if not statements.is_postgres:
-        return
-    locked = set(statements.read_many(_LOCK, agents))
-    # A newcomer has no row that could be locked. In order: so nobody waits in a circle.
+def lock_known(statements: QuickStatements, agents: list[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Lock the ratings that these agents have, in their order; the agents that have one.
+
+    Only for PostgreSQL: SQLite's writers are alone already.
+    """
+    return {(tenant, agent) for tenant, agent in statements.read_many(_LOCK, agents)}
+
+
+def lock_ratings(statements: QuickStatements, agents: list[tuple[str, str]]) -> None:
+    """Keep everybody else from rating these agents until the end of the transaction."""
     newcomer = _take_fields(EloRating())
-    new = [(*who, *newcomer) for who in agents if who not in locked]
-    if statements.run_many(f"{_INSERT_RATING} ON CONFLICT DO NOTHING", new) < len(new):
-        statements.read_many(_LOCK, agents)  # others were quicker
+    rows = [(*agent, *newcomer) for agent in agents]
+    # A newcomer has no row that could be locked.
+    statements.run_many(f"{_INSERT_RATING} ON CONFLICT DO NOTHING", rows)
+    if statements.is_postgres:
+        lock_known(statements, agents)
 
 
 def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> None:
@@ -212,7 +194,7 @@ def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> N
     # By name, as whoever else holds several: so they cannot wait for each other in a circle.
     names = iter(sorted(set(agents)))
     while some := list(islice(names, _AT_ONCE)):
-        _lock_agents(connection, tenant, some)
+        lock_ratings(QuickStatements(connection), [(tenant, agent) for agent in some])
         _fold(connection, tenant, some)
 
 
@@ -229,11 +211,11 @@ class _TermsByVersion(dict[int, MatchTerms]):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
-        self._connection = connection
+        self._statements = QuickStatements(connection)
 
     def __missing__(self, version: int) -> MatchTerms:
-        query = select(challenge_versions.c.definition).where(challenge_versions.c.id == version)
-        self[version] = _decode_terms(self._connection.execute(query).scalar_one())
+        ((definition,),) = self._statements.read(_DEFINITION, version)
+        self[version] = _decode_terms(definition)
         return self[version]
 
 
@@ -285,13 +267,8 @@ def _fold(connection: Connection, tenant: str, agents: list[str]) -> None:
 
     found = elo.replay(count_all())
     newcomer = EloRating()
-    rows = [
-        {"tenant": tenant, "agent": each} | asdict(found.get(each, newcomer)) for each in agents
-    ]
-    statement = dialect_insert(connection, ratings)
-    changes = {name: statement.excluded[name] for name in _FIELDS}
-    keys = ["tenant", "agent"]
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), rows)
+    rows = [(tenant, each, *_take_fields(found.get(each, newcomer))) for each in agents]
+    QuickStatements(connection).run_many(_SET_RATING, rows)
     pairs = (rating_pairs.c.tenant == tenant) & rating_pairs.c.agent.in_(agents)
     connection.execute(delete(rating_pairs).where(pairs))
     query = select(challenges.c.name, challenges.c.id).where(challenges.c.tenant == tenant)
@@ -299,15 +276,3 @@ def _fold(connection: Connection, tenant: str, agents: list[str]) -> None:
     names = ("tenant", "agent", "challenge_id", "wins", "draws", "losses")
     values = ((tenant, agent, ids[name], *cell) for (agent, name), cell in counts.cells())
     insert_many(connection, rating_pairs, names, values)
-
-
-def _lock_agents(connection: Connection, tenant: str, agents: list[str]) -> None:
-    """Keeps everybody else from rating these agents until the end of the transaction."""
-    newcomer = asdict(EloRating())
-    rows = [{"tenant": tenant, "agent": each} | newcomer for each in agents]
-    # A newcomer has no row that could be locked.
-    connection.execute(dialect_insert(connection, ratings).on_conflict_do_nothing(), rows)
-    mine = (ratings.c.tenant == tenant) & ratings.c.agent.in_(agents)
-    connection.execute(
-        lock_rows(select(ratings.c.agent).where(mine).order_by(ratings.c.agent))
-    ).all()

@@ -26,31 +26,45 @@ from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.frozen_attempts import read_voids
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import repeatable_read
+from tallymark.store.quick_statements import ManyQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection, FromClause
 
     from tallymark.ratings import EloChange, Match
 
 _FIELDS = tuple(asdict(EloRating()))
-_CURRENT = f"""
-    SELECT EXISTS (SELECT 1 FROM challenges WHERE tenant = ? AND frozen_at IS NOT NULL),
+_CURRENT = ManyQuery(
+    f"""
+    SELECT once.frozen, given.agent,
            EXISTS (
-               SELECT 1 FROM attempts WHERE tenant = ? AND state IN ('entered', 'submitted')
-               AND state = 'entered' AND expires_at < ? AND agent = ? AND voided_at IS NULL
+               SELECT 1 FROM attempts
+               WHERE attempts.tenant = given.tenant AND state IN ('entered', 'submitted')
+               AND state = 'entered' AND expires_at < once.at AND attempts.agent = given.agent
+               AND voided_at IS NULL
            ) OR EXISTS (
-               SELECT 1 FROM attempts WHERE tenant = ? AND state IN ('entered', 'submitted')
-               AND state = 'submitted' AND match_at IS NOT NULL AND agent = ? AND voided_at IS NULL
+               SELECT 1 FROM attempts
+               WHERE attempts.tenant = given.tenant AND state IN ('entered', 'submitted')
+               AND state = 'submitted' AND match_at IS NOT NULL AND attempts.agent = given.agent
+               AND voided_at IS NULL
            ),
            {", ".join(_FIELDS)}
-    FROM (SELECT 1) AS once LEFT JOIN ratings ON ratings.tenant = ? AND ratings.agent = ?
+    FROM {{given}}
+    CROSS JOIN (
+        SELECT CAST(? AS DOUBLE PRECISION) AS at, EXISTS (
+            SELECT 1 FROM challenges WHERE tenant = ? AND frozen_at IS NOT NULL
+        ) AS frozen
+    ) AS once
+    LEFT JOIN ratings ON ratings.tenant = given.tenant AND ratings.agent = given.agent
          AND NOT EXISTS (
              SELECT 1 FROM disqualified_agents AS gone
              WHERE gone.tenant = ratings.tenant AND gone.agent = ratings.agent
          )
-"""  # noqa: S608  our own words
+    """,  # noqa: S608  our own words
+    (("tenant", "text"), ("agent", "text")),
+)
 
 
 class CurrentRating(NamedTuple):
@@ -120,17 +134,30 @@ class Ratings(TenantRows):
 
     def current(self, agent: str, at: float, *, public: bool = True) -> CurrentRating:
         """One agent's rating, and whether it is provisional at this time."""
-        mine, name = self._tenant, make_storable(agent)
-        values = (mine, mine, at, name, mine, name, mine, name)
+        return self.current_of([agent], at, public=public)[agent]
+
+    def current_of(
+        self, agents: Sequence[str], at: float, *, public: bool = True
+    ) -> dict[str, CurrentRating]:
+        """The same of several agents."""
+        names = {make_storable(agent): agent for agent in agents}
+        given = [(self._tenant, name) for name in names]
         with self._database.statement() as statements:
-            ((frozen, provisional, *fields),) = statements.read(_CURRENT, *values)
-        rating = EloRating() if fields[0] is None else EloRating(*fields)
-        if public and frozen:
+            rows = statements.read_many(_CURRENT, given, at, self._tenant)
+        found = {
+            names[name]: CurrentRating(
+                EloRating() if fields[0] is None else EloRating(*fields), bool(provisional)
+            )
+            for _, name, provisional, *fields in rows
+        }
+        if public and rows and rows[0][0]:
             with self._database.read() as connection:
-                known = _read_known(repeatable_read(connection), self._tenant, agent)
-            if known is not None and agent in known.concerned:
-                rating = known.elo.get(agent, EloRating())
-        return CurrentRating(rating, bool(provisional))
+                known = _read_known(repeatable_read(connection), self._tenant, agents)
+            if known is not None:
+                for agent in found.keys() & known.concerned:
+                    rating = known.elo.get(agent, EloRating())
+                    found[agent] = found[agent]._replace(elo=rating)
+        return found
 
     def pairs(self, *, public: bool = True) -> list[Pair]:
         """How every agent fared at every challenge it tried: what `ratings.fit` works from."""
@@ -212,7 +239,7 @@ def is_elsewhere(tenant: str, only: Collection[str]) -> ColumnElement[bool]:
 def _read_known(
     connection: Connection,
     tenant: str,
-    agent: str | None = None,
+    agents: Sequence[str] | None = None,
     only: Collection[str] | None = None,
 ) -> _PubliclyKnown | None:
     """What the public knows while boards are frozen, or of `only` these; None where that is all.
@@ -237,8 +264,8 @@ def _read_known(
     )
     who = select(attempts.c.agent).where(attempts.c.tenant == tenant, touched).distinct()
     who = who.where(attempts.c.match_at.is_not(None), is_admitted(tenant, attempts.c.agent))
-    if agent is not None:
-        who = who.where(attempts.c.agent == agent)
+    if agents is not None:
+        who = who.where(attempts.c.agent.in_(list(map(make_storable, agents))))
     concerned = set(connection.scalars(who))
     before = [
         (attempts.c.challenge_id == each.id, _result_before(each.id, each.frozen_at))
@@ -266,8 +293,9 @@ def _is_later(challenge_id: int, frozen_at: float) -> ColumnElement[bool]:
 
 
 def _was_rescored(connection: Connection, challenge_id: int, frozen_at: float) -> bool:
-    mine = (scorings.c.challenge_id == challenge_id, scorings.c.why == "rescore")
-    query = select(scorings.c.id).where(*mine, scorings.c.at >= frozen_at).limit(1)
+    """By a formula too: an attempt for which the earlier one had no value was lost."""
+    later = (scorings.c.why.in_(("formula", "rescore")), scorings.c.at >= frozen_at)
+    query = select(scorings.c.id).where(scorings.c.challenge_id == challenge_id, *later).limit(1)
     return connection.scalar(query) is not None
 
 

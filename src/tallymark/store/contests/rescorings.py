@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from sqlalchemy import func, select, tuple_
-from sqlalchemy.exc import DBAPIError
 
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.rescore_plan import describe_rule, evaluation_of, formula_terms
@@ -24,13 +23,12 @@ from tallymark.sandbox.limits import DEADLY
 from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
+    board_rows,
     formula_scores,
     matches,
     pauses,
     rescored_rows,
     score_rows,
-    score_rules,
-    whole_boards,
 )
 from tallymark.store.contests.attempt_rows import read_attempt, select_attempts, to_attempt
 from tallymark.store.contests.attempt_tables import (
@@ -40,6 +38,7 @@ from tallymark.store.contests.attempt_tables import (
     attempts,
 )
 from tallymark.store.contests.audit_log import AuditEntry
+from tallymark.store.contests.board_rows import SPOT
 from tallymark.store.contests.challenges import (
     find_challenge,
     lock_challenge,
@@ -49,11 +48,10 @@ from tallymark.store.contests.contest_tables import boards, ratings
 from tallymark.store.contests.contest_tables import challenge_versions as versions
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
-from tallymark.store.contests.rank_blocks import spot_columns
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
-from tallymark.store.contests.score_rules import FormulaEffect
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import enlarge_cache
+from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,8 +69,6 @@ _Place: TypeAlias = tuple[str, int]
 """Of an attempt among those of a challenge: its agent and number."""
 _START: _Place = ("", 0)
 _SHOWN = 100
-MOST_COUNTED = 100_000
-"""Applying a formula to more attempts does not count which of them change; a preview does."""
 OnProgress = Callable[[int, int | None], None]
 """Told how many attempts are scored, and how many there are."""
 _RankedAttempt = tuple[int, int, float | None]
@@ -98,7 +94,7 @@ class Rescorings(TenantRows):
             kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
             before, rated = _read_board(connection, kept), _read_ratings(connection, kept)
             undo = connection.begin_nested()
-            done = self._apply(connection, plan, computed, at, counting=True)
+            done = self._apply(connection, plan, computed, at)
             after = _read_board(connection, find_challenge(connection, self._tenant, plan.old.name))
             rerated = _list_rating_moves(rated, _read_ratings(connection, kept))
             moved = [agent for agent in after | before if _has_moved(before, after, agent)]
@@ -167,14 +163,14 @@ class Rescorings(TenantRows):
             pauses.resume(connection, kept, agents, at)
             changed = 0
             if computed.rows:
-                whole_boards.freeze_if_due(connection, kept, at)
+                board_rows.freeze_if_due(connection, kept, at)
                 scoring = score_rows.add_scoring(connection, kept, "rescore", json_text(origin), at)
                 rescored_rows.stage_outcomes(connection, computed.rows)
                 stamp = ScoringStamp(scoring, at)
                 concerned = rescored_rows.find_agents_with_other_results(connection)
                 changed = rescored_rows.write_staged(connection, kept, stamp)
                 matches.fold_agents(connection, kept.tenant, concerned)
-                whole_boards.rebuild(connection, kept)
+                board_rows.rebuild(connection, kept)
                 found = {agent: deaths[agent] for agent in agents if agent in deaths}
                 pauses.add_counts(connection, kept, origin, found, at)
             return Rescoring(
@@ -192,7 +188,7 @@ class Rescorings(TenantRows):
     def _compute(
         self, plan: RescorePlan, most: int, on_progress: OnProgress | None
     ) -> ComputedOutcomes:
-        """All outcomes, unless the database can compute them."""
+        """All outcomes, unless they follow from columns of numbers."""
         computed = ComputedOutcomes(most)
         if plan.need == "formula":
             return computed
@@ -223,7 +219,6 @@ class Rescorings(TenantRows):
         computed: ComputedOutcomes,
         at: float,
         *,
-        counting: bool = False,
         reason: str = "",
     ) -> Rescoring:
         kept = find_challenge(connection, self._tenant, plan.old.name, lock=True)
@@ -234,11 +229,10 @@ class Rescorings(TenantRows):
         with enlarge_cache(connection):
             self._publish(connection, kept, plan, at)
             origin = json_text(plan.origin)
-            scoring = score_rows.add_scoring(connection, kept, "rescore", origin, at)
-            given = ScoringStamp(scoring, at)
+            why = "formula" if plan.need == "formula" else "rescore"
+            scoring = score_rows.add_scoring(connection, kept, why, origin, at)
             now = find_challenge(connection, self._tenant, plan.new.name)
-            quick = None if counting else _score_in_one_pass(connection, now, plan, given)
-            count, changed = quick or _score_all(connection, now, plan, computed, given)
+            count, changed = _score_all(connection, now, plan, computed, ScoringStamp(scoring, at))
             pauses.replace_counts(connection, now, plan.origin, plan.deaths, at)
         done = Rescoring(
             challenge=plan.new.name,
@@ -279,7 +273,7 @@ class Rescorings(TenantRows):
         if standing is None:
             return None
         rank, key, score = standing
-        attempt = read_attempt(connection, self._tenant, key)
+        attempt = read_attempt(QuickStatements(connection), self._tenant, key).attempt
         return BoardPlace(
             rank=rank,
             attempt=attempt_id(key),
@@ -287,34 +281,6 @@ class Rescorings(TenantRows):
             result=None if attempt.outcome is None else attempt.outcome.result,
             terms=formula_terms(challenge, attempt),
         )
-
-
-def _score_in_one_pass(
-    connection: Connection, kept: StoredChallenge, plan: RescorePlan, given: ScoringStamp
-) -> tuple[int, None] | None:
-    """One pass over very many attempts that all have a score; None where that cannot be.
-
-    What changes is not counted, which would take another pass.
-    """
-    if not (plan.need == "formula" and plan.new.scoring.strategy == "custom"):
-        return None
-    count = _count_attempts(connection, kept)
-    formula = formula_scores.score_expression(connection, plan.new)
-    if count <= MOST_COUNTED or formula is None or whole_boards.has_voided(connection, kept):
-        return None
-    undo = connection.begin_nested()
-    try:
-        all_scored = whole_boards.rebuild_by_formula(connection, kept, formula)
-    except DBAPIError as error:
-        if not formula_scores.is_out_of_range(error):
-            raise
-        all_scored = False
-    if not all_scored:
-        undo.rollback()
-        return None
-    undo.commit()
-    score_rules.add_rule(connection, kept, given.scoring, plan.new.version)
-    return count, None
 
 
 def _score_all(
@@ -326,9 +292,8 @@ def _score_all(
 ) -> tuple[int, int]:
     """How many attempts were scored, and how many to another score; and the board by them."""
     if plan.need == "formula":
-        keys, count, changed = _score_by_rule(connection, kept, plan.new, given)
+        keys, count, changed = formula_scores.write_scores(connection, kept.id, plan.new, given)
     else:
-        score_rules.settle(connection, kept)
         keys = _find_not_computed(connection, kept, computed)
         count, changed = len(computed.rows) + len(keys), 0
     for page in _read_pages(connection, kept, keys):
@@ -339,37 +304,8 @@ def _score_all(
         agents = rescored_rows.find_agents_with_other_results(connection)
         changed += rescored_rows.write_staged(connection, kept, given)
         matches.fold_agents(connection, kept.tenant, agents)
-    whole_boards.rebuild(connection, kept)
+    board_rows.rebuild(connection, kept)
     return count, changed
-
-
-def _score_by_rule(
-    connection: Connection, kept: StoredChallenge, challenge: Challenge, given: ScoringStamp
-) -> FormulaEffect:
-    """Scores by a formula whatever has a score by it; the rest is left to the rescorer."""
-    effect = score_rules.measure_effect(connection, kept, challenge)
-    if effect is None:
-        score_rules.settle(connection, kept)
-        changed = formula_scores.write_all(connection, kept, challenge, given)
-        keys, count = _find_without_score(connection, kept)
-        return FormulaEffect(keys, count, changed)
-    score_rules.settle_some(connection, kept, effect.without_score)
-    score_rules.add_rule(connection, kept, given.scoring, challenge.version)
-    return effect
-
-
-def _find_without_score(connection: Connection, kept: StoredChallenge) -> tuple[list[int], int]:
-    """Attempts that have no score, and how many there are in all."""
-    scores = attempt_scores.c
-    mine = scores.challenge_id == kept.id
-    query = select(scores.attempt).where(mine, scores.error.is_not(None) | scores.score.is_(None))
-    return list(connection.scalars(query)), _count_attempts(connection, kept)
-
-
-def _count_attempts(connection: Connection, kept: StoredChallenge) -> int:
-    mine = attempt_scores.c.challenge_id == kept.id
-    query = select(func.count()).select_from(attempt_scores).where(mine)
-    return connection.execute(query).scalar_one()
 
 
 def _find_not_computed(
@@ -472,8 +408,8 @@ def _find_stop(attempt: Attempt) -> Any:
 def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _RankedAttempt]:
     """The live board, best first."""
     query = select(boards.c.agent, boards.c.attempt, boards.c.score)
-    mine = kept.live_board.rows(boards) & is_admitted(kept.tenant, boards.c.agent)
-    rows = connection.execute(query.where(mine).order_by(*spot_columns(boards)))
+    mine = kept.live_board.rows() & is_admitted(kept.tenant, boards.c.agent)
+    rows = connection.execute(query.where(mine).order_by(*SPOT))
     return {agent: (rank, key, score) for rank, (agent, key, score) in enumerate(rows, 1)}
 
 

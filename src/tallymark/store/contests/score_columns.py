@@ -1,4 +1,4 @@
-"""The numbers of a challenge's attempts as columns in memory, read once and then kept up to date.
+"""The numbers of a challenge's attempts as columns in memory: loaded once, then extended.
 
 They hold what a board could be made of by another rule: every attempt that ranks and is not void,
 and the board as it stands. `frozen` ones are what was known when the public board was frozen. Which
@@ -8,19 +8,14 @@ docs/decisions/0034-what-if.md.
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from sqlalchemy import func, select
 
-from tallymark.challenges.attempt_formula import METRICS
-from tallymark.challenges.sorted_rows import SortedRows
 from tallymark.errors import InvalidInput
 from tallymark.store.column_types import read_json_mapping, read_numbers
 from tallymark.store.contests.attempt_tables import (
@@ -34,6 +29,12 @@ from tallymark.store.contests.attempt_tables import (
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import agents as agents_table
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
+from tallymark.store.contests.number_columns import (
+    METRIC_NAMES,
+    list_json_numbers,
+    read_columns,
+    run,
+)
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import repeatable_read
 
@@ -45,24 +46,18 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
+    from tallymark.store.contests.number_columns import Columns
 
-_CHUNK = 2000
-"""Rows at a time: so few that Python uses the same memory again and again."""
 _MOST_CHANGES = 20_000
 """After more entries than this, all is read again."""
 _SOME = 500
 _HARMLESS = frozenset({"closed", "reopened", "paused", "data failed"})
 """What is done to a whole challenge and changes none of its numbers."""
-_METRICS = tuple(each.name for each in METRICS if each.name != "elapsed_s")
 _ORDER = ("submitted_at", "attempt")
 _BOARD_ORDER = ("place", "submitted_at", "attempt")
 _BOARD_COLUMNS = (*_BOARD_ORDER, "value", "score")
-_ALWAYS = frozenset({"attempt", "submitted_at", "number", "succeeded"})
-"""What every attempt has."""
 _KINDS = {"agent": np.int32, "attempt": np.int64}
 _scores = attempt_scores.c
-_Numbers = dict[str, float | None]
-_COPY_HEADER = 19
 _NAME_BYTES = 180
 """What an agent's name takes in a list and a dictionary."""
 _ZEROED = '%"constraint_effect":"zero"%'
@@ -79,9 +74,9 @@ class ScoreColumns:
     """The last entry of the log that it knows."""
     frozen_at: float | None
     """When the board was frozen that it belongs to; None for the live one."""
-    attempts: SortedRows
+    attempts: Columns
     """`agent` (a number), `attempt`, `submitted_at`, and every name of `numbers`."""
-    board: SortedRows
+    board: Columns
     """The board as it stands, with the agents' numbers."""
     agents: list[str]
     """By their numbers."""
@@ -100,7 +95,8 @@ class ScoreColumns:
     @property
     def nbytes(self) -> int:
         """About what it takes, the names of agents included."""
-        return self.attempts.nbytes + self.board.nbytes + _NAME_BYTES * len(self.agents)
+        columns = chain(self.attempts.values(), self.board.values())
+        return sum(each.nbytes for each in columns) + _NAME_BYTES * len(self.agents)
 
 
 class ScoreColumnReader(TenantRows):
@@ -153,7 +149,7 @@ def _refresh_owners(connection: Connection, columns: ScoreColumns) -> None:
 
 def list_number_names(challenge: Challenge) -> tuple[str, ...]:
     """The numbers that a formula may name, but those that follow from others."""
-    return (*_METRICS, *chain.from_iterable(_list_json(challenge).values()))
+    return (*METRIC_NAMES, *chain.from_iterable(list_json_numbers(challenge).values()))
 
 
 # All at once
@@ -164,8 +160,7 @@ def _read_all(
 ) -> ScoreColumns:
     if frozen_at is not None:
         _require_old_numbers(connection, kept, frozen_at)
-    read = _read_postgres if connection.dialect.name == "postgresql" else _read_sqlite
-    agents, columns = read(connection, kept)
+    agents, columns = _read_numbers(connection, kept)
     left_out = _find_left_out(connection, kept, frozen_at, columns["attempt"])
     if left_out is not None:
         columns = {name: column[~left_out] for name, column in columns.items()}
@@ -175,14 +170,14 @@ def _read_all(
         revision=kept.revision,
         seq=seq,
         frozen_at=frozen_at,
-        attempts=SortedRows(columns, _ORDER),
-        board=SortedRows(_make_columns([], ("agent", *_BOARD_COLUMNS)), _BOARD_ORDER),
+        attempts=_sort_rows(columns, _ORDER),
+        board={},
         agents=agents,
         numbers=list_number_names(kept.challenge),
         zeroed=_find_zeroed(connection, kept),
         places={agent: number for number, agent in enumerate(agents)},
     )
-    found.board = SortedRows(_read_board(connection, kept, found), _BOARD_ORDER)
+    found.board = _read_board(connection, kept, found)
     return found
 
 
@@ -251,111 +246,27 @@ def _fetch(connection: Connection, query: Any) -> Iterable[tuple[Any, ...]]:
 _RANKING = "challenge_id = {} AND ranks"
 
 
-def _read_sqlite(
+def _read_numbers(
     connection: Connection, kept: StoredChallenge
 ) -> tuple[list[str], dict[str, NDArray[Any]]]:
-    """In the order of the key, agent by agent, so that no name need be read for each row."""
+    """The agents, and all columns with the agents' numbers."""
     mine = _RANKING.format(kept.id)
-    counting = f"SELECT agent, count(*) FROM attempt_scores WHERE {mine} GROUP BY agent"  # noqa: S608
-    counted = list(_run(connection, counting))
-    agents, sizes = [row[0] for row in counted], [row[1] for row in counted]
-    rows = sum(sizes)
-    names = ("attempt", "submitted_at", *_METRICS)
-    columns = {name: np.empty(rows, dtype=_KINDS.get(name, np.float64)) for name in names}
-    columns["agent"] = np.repeat(np.arange(len(agents), dtype=np.int32), sizes)
-    # What is missing comes as an infinity, which is never stored: iterating numpy takes numbers.
-    shown = ", ".join(each if each in _ALWAYS else f"coalesce({each}, 9e999)" for each in names)
-    order = "ORDER BY agent, submitted_at, attempt"
-    cursor = _run(connection, f"SELECT {shown} FROM attempt_scores WHERE {mine} {order}")  # noqa: S608
-    for start, page in _read_pages(cursor):
-        flat = np.fromiter(chain.from_iterable(page), np.float64, len(page) * len(names))
-        table = flat.reshape(len(page), len(names))
-        for place, name in enumerate(names):
-            columns[name][start : start + len(page)] = table[:, place]
-    for name in _METRICS:
-        column = columns[name]
-        np.copyto(column, np.nan, where=np.isinf(column))
-    for text_column, keys in _list_json(kept.challenge).items():
-        columns |= {name: np.empty(rows) for name in keys}
-        query = f"SELECT {text_column} FROM attempt_scores WHERE {mine} {order}"  # noqa: S608
-        for start, page in _read_pages(_run(connection, query)):
-            _fill_from_json(columns, keys, start, [row[0] or "null" for row in page])
-    return agents, columns
-
-
-def _run(connection: Connection, statement: str) -> Any:
-    return connection.exec_driver_sql(statement).cursor
-
-
-def _read_pages(cursor: Any) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-    start = 0
-    while page := cursor.fetchmany(_CHUNK):
-        yield start, page
-        start += len(page)
-
-
-def _list_json(challenge: Challenge) -> dict[str, list[str]]:
-    """The columns that hold JSON, and which of their numbers a formula may name."""
-    taken = dict.fromkeys(_METRICS)
-    found: dict[str, list[str]] = {}
-    own = challenge.evaluator.options.get("metrics", ())
-    dimensions = [each.key for each in challenge.scoring.dimensions]
-    for column, keys in (("dimensions", dimensions), ("more", own)):
-        if fresh := [key for key in keys if key not in taken]:
-            found[column] = fresh
-            taken |= dict.fromkeys(fresh)
-    return found
-
-
-def _fill_from_json(
-    columns: dict[str, NDArray[Any]], keys: Sequence[str], start: int, texts: Sequence[str]
-) -> None:
-    rows = msgspec.json.decode(f"[{','.join(texts)}]", type=list[_Numbers | None])
-    for key in keys:
-        values = (math.nan if each is None else each.get(key, math.nan) for each in rows)
-        known = (math.nan if value is None else value for value in values)
-        columns[key][start : start + len(rows)] = np.fromiter(known, np.float64, len(rows))
-
-
-def _read_postgres(
-    connection: Connection, kept: StoredChallenge
-) -> tuple[list[str], dict[str, NDArray[Any]]]:
-    """As the server's own bytes, every field of one width; agents by a hash of their names."""
-    mine = _RANKING.format(kept.id)
-    agents, hashes, seed = _hash_agents(connection, mine)
-    texts = _list_json(kept.challenge)
-    names = ("agent", "attempt", "submitted_at", *_METRICS, *chain(*texts.values()))
-    # There is no cast from a bool to a float.
-    numbers = [f"{each}::int" if each == "succeeded" else each for each in _METRICS]
-    shown = [f"hashtextextended(agent, {seed})", "attempt", "submitted_at"]
-    shown += [f"coalesce({each}::float8, 'NaN')" for each in numbers]
-    source = "attempt_scores"
-    for column, keys in texts.items():
-        # Read once for all of its numbers, which OFFSET makes sure of.
-        source += f" CROSS JOIN LATERAL (SELECT {column}::jsonb OFFSET 0) AS {column}_read (json)"
-        quoted = ("'" + key.replace("'", "''") + "'" for key in keys)
-        shown += [f"coalesce(({column}_read.json ->> {key})::float8, 'NaN')" for key in quoted]
-    query = f"SELECT {', '.join(shown)} FROM {source} WHERE {mine}"  # noqa: S608  names are checked
-    cursor: Any = connection.connection.cursor()
-    with cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT binary)") as copy:
-        data = b"".join(map(bytes, copy))
-    kind = np.dtype(
-        [("fields", ">i2")]
-        + [
-            part
-            for name in names
-            for part in ((f"{name} size", ">i4"), (name, ">i8" if name in _KINDS else ">f8"))
-        ]
-    )
-    extension = struct.unpack_from(">i", data, _COPY_HEADER - 4)[0]
-    start = _COPY_HEADER + extension
-    table = np.frombuffer(data, kind, (len(data) - start - 2) // kind.itemsize, start)
-    sorting = np.argsort(hashes)
-    columns = {
-        name: table[name].astype(_KINDS.get(name, np.float64)) for name in names if name != "agent"
-    }
-    found = np.searchsorted(hashes[sorting], table["agent"].astype(np.int64))
-    columns["agent"] = sorting[found].astype(np.int32)
+    whole, json = {"attempt": "attempt"}, list_json_numbers(kept.challenge)
+    numbers = ("submitted_at", *METRIC_NAMES)
+    if connection.dialect.name == "postgresql":
+        agents, hashes, seed = _hash_agents(connection, mine)
+        whole["agent"] = f"hashtextextended(agent, {seed})"
+        columns = read_columns(connection, mine, whole, numbers, json)
+        sorting = np.argsort(hashes)
+        columns["agent"] = sorting[np.searchsorted(hashes[sorting], columns["agent"])]
+    else:
+        # In the order of the key, agent by agent, so that no name is read for each row.
+        counting = f"SELECT agent, count(*) FROM attempt_scores WHERE {mine} GROUP BY agent"  # noqa: S608
+        counted = list(run(connection, counting))
+        agents, sizes = [row[0] for row in counted], [row[1] for row in counted]
+        columns = read_columns(connection, mine, whole, numbers, json)
+        columns["agent"] = np.repeat(np.arange(len(agents)), sizes)
+    columns["agent"] = columns["agent"].astype(_KINDS["agent"])
     return agents, columns
 
 
@@ -364,7 +275,7 @@ def _hash_agents(connection: Connection, mine: str) -> tuple[list[str], NDArray[
     seed = 0
     while True:
         query = f"SELECT agent, hashtextextended(agent, {seed}) FROM attempt_scores WHERE {mine}"  # noqa: S608
-        rows = _run(connection, f"{query} GROUP BY agent").fetchall()
+        rows = run(connection, f"{query} GROUP BY agent").fetchall()
         hashes = np.array([row[1] for row in rows], dtype=np.int64)
         if len(np.unique(hashes)) == len(rows):
             return [row[0] for row in rows], hashes, seed
@@ -491,19 +402,49 @@ def _replace_attempts(
     if not rows:
         return
     agents = sorted({row.agent for row in rows})
-    places = [columns.attempts.find((row.submitted_at, row.attempt)) for row in rows]
-    gone = [place for place in places if place is not None]
     new = [_make_row(columns, row) for row in rows if row.ranks and row.voided_at is None]
     names = ("agent", "attempt", "submitted_at", *columns.numbers)
-    columns.attempts.replace(gone, _make_columns(new, names))
+    gone = _find_rows(columns.attempts, [(row.submitted_at, row.attempt) for row in rows])
+    columns.attempts = _replace_rows(columns.attempts, gone, _make_columns(new, names), _ORDER)
     for some in _cut(keys):
         columns.zeroed |= _find_zeroed(connection, kept, some)
-    before = np.isin(
-        columns.board.array("agent"), [columns.places.get(each, -1) for each in agents]
-    )
-    columns.board.replace(
-        np.flatnonzero(before).tolist(), _read_board(connection, kept, columns, agents)
-    )
+    gone = np.isin(columns.board["agent"], [columns.places.get(each, -1) for each in agents])
+    moved = _read_board(connection, kept, columns, agents)
+    columns.board = _replace_rows(columns.board, gone, moved, _BOARD_ORDER)
+
+
+def _find_rows(columns: Columns, keys: Iterable[tuple[float, int]]) -> NDArray[np.bool_]:
+    """The rows of these attempts, each by its time and key: most of them have none."""
+    times, attempt = columns["submitted_at"], columns["attempt"]
+    found = np.zeros(len(times), dtype=np.bool_)
+    for submitted_at, key in keys:
+        first = np.searchsorted(times, submitted_at)
+        last = np.searchsorted(times, submitted_at, "right")
+        found[first:last] |= attempt[first:last] == key
+    return found
+
+
+def _replace_rows(
+    columns: Columns, gone: NDArray[np.bool_], new: Columns, order: Sequence[str]
+) -> Columns:
+    """The columns without some rows and with others, in order."""
+    left = ~gone if gone.any() else slice(None)
+    whole = {name: np.concatenate([column[left], new[name]]) for name, column in columns.items()}
+    return _sort_rows(whole, order)
+
+
+def _sort_rows(columns: Columns, order: Sequence[str]) -> Columns:
+    """The columns sorted by some of them, the first counting most."""
+    keys = [columns[name] for name in order]
+    after = np.zeros(max(0, len(keys[0]) - 1), dtype=np.bool_)
+    tied = ~after
+    for key in keys:
+        after |= tied & (key[1:] < key[:-1])
+        tied &= key[1:] == key[:-1]
+    if not after.any():  # nearly always: attempts that came since are the last
+        return columns
+    sorting = np.lexsort(keys[::-1])
+    return {name: column[sorting] for name, column in columns.items()}
 
 
 def _cut(keys: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -519,5 +460,5 @@ def _read_scored(connection: Connection, keys: Sequence[int]) -> Sequence[Row[An
 def _make_row(columns: ScoreColumns, row: Row[Any]) -> tuple[Any, ...]:
     found: Mapping[Any, Any] = row._mapping  # noqa: SLF001  so SQLAlchemy calls it
     own = {**read_numbers(row.more), **read_json_mapping(row.dimensions)}
-    numbers = [found[each] if each in _METRICS else own.get(each) for each in columns.numbers]
+    numbers = [found[each] if each in METRIC_NAMES else own.get(each) for each in columns.numbers]
     return (_number_of(columns, row.agent), row.attempt, row.submitted_at, *numbers)

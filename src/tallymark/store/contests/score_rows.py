@@ -8,25 +8,20 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import bindparam, exists, select
+from sqlalchemy import select
 
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.scoring import Origin
 from tallymark.store.column_types import json_text, make_storable, read_json_mapping, read_numbers
-from tallymark.store.contests import score_rules
 from tallymark.store.contests.attempt_tables import (
-    attempt_scores,
-    attempts,
-    is_own_score,
     score_history,
     scorings,
 )
-from tallymark.store.contests.attempt_tables import score_rules as rules_table
-from tallymark.store.contests.contest_tables import challenges
-from tallymark.store.contests.formula_scores import score_of
-from tallymark.store.quick_statements import QuickSelect, QuickStatements, write_insert
+from tallymark.store.quick_statements import QuickStatements, write_insert
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Connection, Row
 
     from tallymark.store.contests.challenges import StoredChallenge
@@ -105,13 +100,16 @@ SCORE_NAMES = tuple(score_row(Outcome(score=None), **dict.fromkeys(_FACTS)))
 take_score = itemgetter(*SCORE_NAMES)
 
 
-def to_outcome(row: dict[str, Any], details: str | None, level: Any, origin: str | None) -> Outcome:
+def to_outcome(
+    row: Mapping[str, Any], details: str | None, level: Any, origin: str | None
+) -> Outcome:
     """An outcome as its rows have it. `row` is that of the score."""
     metrics = {name: row[name] for name in _METRICS}
+    metrics["succeeded"] = bool(row["succeeded"])  # SQLite has no booleans
     return Outcome(
         score=row["score"],
         result=row["result"],
-        ranks=row["ranks"],
+        ranks=bool(row["ranks"]),
         metrics=Metrics(**metrics, more=read_numbers(row["more"])),
         dimensions=read_json_mapping(row["dimensions"]),
         details=read_json_mapping(details),
@@ -140,26 +138,6 @@ def origin_text(outcome: Outcome) -> str | None:
     return None if outcome.origin is None else json_text(outcome.origin)
 
 
-_PLAIN_HISTORY = QuickSelect(
-    select(
-        challenges.c.frozen_at,
-        *(score_history.c[name] for name in ("at", "score", "result", "error")),
-        scorings.c.origin,
-    )
-    .join_from(attempts, challenges, challenges.c.id == attempts.c.challenge_id)
-    .join(scorings, scorings.c.challenge_id == attempts.c.challenge_id)
-    .join(
-        score_history,
-        (score_history.c.scoring == scorings.c.id)
-        & (score_history.c.agent == attempts.c.agent)
-        & (score_history.c.attempt == attempts.c.key),
-    )
-    .where(attempts.c.tenant == bindparam("whose"), attempts.c.key == bindparam("which"))
-    .where(~exists().where(rules_table.c.challenge_id == attempts.c.challenge_id))
-    .order_by(score_history.c.scoring)
-)
-
-
 def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
     """Every score that an attempt was given, oldest first. `attempt` is its row."""
     table = score_history.c
@@ -170,42 +148,7 @@ def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
         .where(table.agent == attempt.agent, table.attempt == attempt.key)
         .order_by(table.scoring)
     )
-    entries = [
-        _make_entry(row.at, row.score, row.result, row.error, row.origin)
-        for row in connection.execute(query)
-    ]
-    return entries + _follow_rules(connection, attempt, entries[-1].score if entries else None)
-
-
-def read_plain_history(
-    statements: QuickStatements, tenant: str, key: int | None
-) -> tuple[list[ScoreEntry], float | None]:
-    """The same in one statement, and when the public's board was frozen.
-
-    Nothing where scores follow from a rule, or the attempt has none.
-    """
-    rows = statements.select(_PLAIN_HISTORY, {"whose": tenant, "which": key})
-    return [_make_entry(*row[1:]) for row in rows], rows[0][0] if rows else None
-
-
-def _follow_rules(
-    connection: Connection, attempt: Row[Any], last: float | None
-) -> list[ScoreEntry]:
-    """The scores that follow from rules later than the attempt's own score."""
-    known = score_rules.read_rules(connection, attempt.challenge_id)
-    query = select(attempt_scores).join(attempts, is_own_score)
-    mine = (attempts.c.key == attempt.key, attempt_scores.c.error.is_(None))
-    row = connection.execute(query.where(*mine)).one_or_none() if known else None
-    entries: list[ScoreEntry] = []
-    if row is None:
-        return entries
-    for rule in known:
-        if row.scoring < rule.given.scoring:
-            score = score_of(rule.challenge, row)
-            if score != last:
-                entries.append(_make_entry(rule.given.at, score, row.result, None, rule.origin))
-            last = score
-    return entries
+    return [_make_entry(*row) for row in connection.execute(query)]
 
 
 def _make_entry(

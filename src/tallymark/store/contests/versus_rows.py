@@ -23,11 +23,12 @@ from tallymark.challenges.versus.pairings import (
 )
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import Conflict, InvalidInput, NotFound
-from tallymark.store.column_types import json_text
+from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log, challenges, disqualifications
 from tallymark.store.contests.agents import have_one_owner, register_agent
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.audit_log import JUDGED, SENT
+from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.contests.versus_tables import is_unjudged, submissions, verdicts
 from tallymark.store.database import TenantRows
 from tallymark.store.row_numbers import take_number
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 _BEYOND = 2**63
-_SUBMISSION = [submissions.c[name] for name in SideSubmission.__struct_fields__]
+_COLUMNS = {"agent": "player", "submitted_at": "at"}
+"""Columns by the fields of a submission, where they are called otherwise."""
+_SUBMISSION = [
+    submissions.c[_COLUMNS.get(name, name)].label(name) for name in SideSubmission.__struct_fields__
+]
 _VERDICT = [verdicts.c[name] for name in BreachVerdict.__struct_fields__]
 
 
@@ -96,6 +101,20 @@ class VersusRows(TenantRows):
         if text is None:
             raise NotFound(f"there is no submission {submission}")
         return msgspec.json.decode(text)
+
+    def played_by(self, player: str) -> list[str]:
+        """Challenges at which a player has submitted something, by name."""
+        query = (
+            select(table.c.name)
+            .distinct()
+            .join(submissions, submissions.c.challenge_id == table.c.id)
+            .where(table.c.tenant == self._tenant, submissions.c.player == make_storable(player))
+            # With all of its key a row is looked up.
+            .where(submissions.c.side.in_(get_args(Side)))
+            .order_by(table.c.name)
+        )
+        with self._database.snapshot() as snapshot:
+            return list(snapshot.connection.scalars(query))
 
     def submissions(self, challenge: str) -> list[SideSubmission]:
         """Every attack and defence, in the order in which they came."""
@@ -325,13 +344,16 @@ def _insert_submission(
     number = take_number(connection, submissions.name, kept.tenant)
     values = {"id": number, "tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
     connection.execute(insert(submissions).values(values))
-    return SideSubmission(id=number, **row)
+    return SideSubmission(
+        id=number,
+        **{name: row[_COLUMNS.get(name, name)] for name in SideSubmission.__struct_fields__[1:]},
+    )
 
 
 def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:
     """A pending verdict for each category of each pairing."""
     newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
-    ours = have_one_owner(kept.tenant, literal(new.player), submissions.c.player)
+    ours = have_one_owner(kept.tenant, literal(new.agent), submissions.c.player)
     query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id).where(~ours)
     others = [_read_submission(row) for row in connection.execute(query)]
     mine = {"tenant": kept.tenant, "challenge_id": kept.id}

@@ -101,20 +101,21 @@ class JobQueue:
         holder: Holder | None = None,
         *,
         held: Sequence[Claimed] | None = None,
+        of_owner: int | None = None,
     ) -> list[Claimed]:
         """Takes up to so many jobs that may begin, for this process or another `holder`.
 
-        Whoever has least running goes first, between tenants and then between owners; of these,
-        whoever began a job longest ago, then by age.
+        Whoever has least of these kinds running goes first, between tenants and then between
+        owners; of these, whoever began a job longest ago, then by age.
         `held` is what the same workers have already: where it is given, no owner gets all of their
-        places, and no tenant where there are others.
+        places, or more than `of_owner`, and no tenant where there are others.
         """
         # A look costs nobody anything; on SQLite, whoever writes stops all others that do.
         if most < 1 or not self.is_wanted(kinds):
             return []
         if held is not None:
             with self._database.read() as connection:
-                shares = self._share_out(connection, kinds, most, held)
+                shares = self._share_out(connection, kinds, most, held, of_owner)
                 if not shares and not _find_left(connection):
                     return []
         token = secrets.token_hex(16)  # made here: done twice, it comes to the same jobs
@@ -123,7 +124,8 @@ class JobQueue:
         def work(connection: Connection) -> list[Claimed]:
             self._take_back(connection)
             begun = {"token": token, "holder": who, **_begin(connection), "state": "running"}
-            for (tenant, owner), count in self._share_out(connection, kinds, most, held).items():
+            shares = self._share_out(connection, kinds, most, held, of_owner)
+            for (tenant, owner), count in shares.items():
                 chosen = (
                     select(jobs.c.number)
                     .where(jobs.c.tenant == tenant, jobs.c.owner == owner)
@@ -152,11 +154,15 @@ class JobQueue:
 
     def is_wanted(self, kinds: Collection[str]) -> bool:
         """Whether there is something to claim or to take back."""
+        return bool(self.find_ready(kinds))
+
+    def find_ready(self, kinds: Collection[str]) -> set[str]:
+        """Of which kinds there is something to claim; all, where something is to be taken back."""
         with self._database.read() as connection:
-            ready = select(jobs.c.number).where(_may_begin(connection, kinds)).limit(1)
-            if connection.execute(ready).first() is not None:
-                return True
-            return bool(_find_left(connection))
+            ready = select(jobs.c.kind).where(_may_begin(connection, kinds)).distinct()
+            if _find_left(connection):
+                return set(kinds)
+            return set(connection.scalars(ready))
 
     def renew(self, claimed: Sequence[Claimed]) -> set[str]:
         """Holds jobs for longer; the ids of those that are still held."""
@@ -209,6 +215,25 @@ class JobQueue:
             found = connection.execute(query.where(text(UNFINISHED)))
             return {(kind, state): count for kind, state, count in found}
 
+    def find_ages(self) -> dict[str, tuple[float, float]]:
+        """Of each kind: seconds since the oldest job that is not done was queued, and for which
+        the oldest that may begin waits.
+        """
+        with self._database.read() as connection:
+            now = read_clock(connection)
+            ready = case((jobs.c.state == "queued", jobs.c.not_before))
+            ages = (now - func.min(jobs.c.created_at), now - func.min(ready))
+            found = connection.execute(
+                select(jobs.c.kind, *ages).where(text(LIVE)).group_by(jobs.c.kind)
+            )
+            return {kind: (oldest, max(0.0, waiting or 0.0)) for kind, oldest, waiting in found}
+
+    def find_rule_delay(self, now: float) -> float:
+        """Seconds for which the oldest trace waits for its rule."""
+        from tallymark.store.traces.rule_jobs import find_delay  # noqa: PLC0415
+
+        return find_delay(self._database, now)
+
     def add_settling(self, at: float) -> None:
         """A job for each tenant that has attempts which ran out of time or were left submitted."""
         late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
@@ -256,10 +281,12 @@ class JobQueue:
         kinds: Collection[str],
         most: int,
         held: Sequence[Claimed] | None,
+        of_owner: int | None,
     ) -> Counter[tuple[str, str]]:
         ready = _may_begin(connection, kinds)
+        running = and_(jobs.c.state == "running", jobs.c.kind.in_(sorted(kinds)))
         columns = (
-            func.sum(case((jobs.c.state == "running", 1), else_=0)),
+            func.sum(case((running, 1), else_=0)),
             func.sum(case((ready, 1), else_=0)),
             func.min(case((ready, jobs.c.not_before))),
         )
@@ -269,7 +296,7 @@ class JobQueue:
         if held is not None:
             others = select(tenants.c.tenant).where(tenants.c.tenant != DEFAULT).limit(1)
             is_shared = connection.execute(others).first() is not None
-            rooms = _Rooms(most, held, is_shared=is_shared)
+            rooms = _Rooms(most, held, is_shared=is_shared, of_owner=of_owner)
         return share_out([_Waiting(*row) for row in found], most, rooms, self._begun)
 
     def _read_claimed(self, connection: Connection, token: str) -> list[Claimed]:
@@ -303,9 +330,12 @@ class JobQueue:
 class _Rooms:
     """The places of some workers, of which one is left to others by each owner and tenant."""
 
-    def __init__(self, free: int, held: Sequence[Claimed], *, is_shared: bool) -> None:
+    def __init__(
+        self, free: int, held: Sequence[Claimed], *, is_shared: bool, of_owner: int | None = None
+    ) -> None:
         """`is_shared` says whether there are several tenants."""
         self._most = max(1, free + len(held) - 1)
+        self._most_of_owner = min(self._most, of_owner or self._most)
         self._is_shared = is_shared
         self._of_owner = Counter((each.tenant, each.owner) for each in held)
         self._of_tenant = Counter(each.tenant for each in held)
@@ -316,7 +346,7 @@ class _Rooms:
             return True
         if self._is_shared and self._of_tenant[tenant] >= self._most:
             return False
-        return self._of_owner[tenant, owner] < self._most
+        return self._of_owner[tenant, owner] < self._most_of_owner
 
     def take(self, tenant: str, owner: str) -> None:
         self._of_owner[tenant, owner] += 1

@@ -112,10 +112,6 @@ class Jobs(TenantRows):
         with self._database.snapshot() as snapshot:
             return self._read(snapshot.connection, job_id)
 
-    async def aget(self, job_id: str) -> Job:
-        """The same, while the event loop does other things."""
-        return await self._database.aread(lambda: self.get(job_id))
-
     def find(self, kind: str, subject: str) -> Job | None:
         """The last job of a kind about something."""
         query = self._select().where(jobs.c.kind == kind, jobs.c.subject == subject)

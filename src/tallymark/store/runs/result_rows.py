@@ -39,8 +39,11 @@ With twelve columns that is less than the 999 values that an older SQLite takes.
 """
 _AT_HAND = 250
 _JUDGE = "llm_judge"
-# Results are passed once, row after row: few pages of theirs are worth keeping.
-_SMALL_CACHE = "PRAGMA cache_size = -4000"  # negative: in KiB
+_LAST = "SELECT max(seq) FROM case_results WHERE tenant = ? AND run_id = ?"
+_TAKE_TURN = "SELECT 1 FROM runs WHERE tenant = ? AND id = ? FOR UPDATE"
+# Results are passed once, row after row: few pages of theirs are worth keeping, but those of one
+# batch, which would be written twice.
+_SMALL_CACHE = "PRAGMA cache_size = -8000"  # negative: in KiB
 _BEYOND = 2**63  # a BIGINT is smaller
 
 
@@ -104,8 +107,11 @@ def add_results(
     else:
         run_rows.require(connection, tenant, run_id)
     _spare_memory(connection)
-    seq = run_rows.count_storing(connection, tenant, run_id)
     statements = QuickStatements(connection)
+    if statements.is_postgres:  # SQLite has one writer at a time
+        statements.read(_TAKE_TURN, tenant, run_id)
+    ((last,),) = statements.read(_LAST, tenant, run_id)
+    seq = (last or 0) + 1
     for start in range(0, len(results), _CHUNK):
         rows = [_make_row(tenant, run_id, seq, each) for each in results[start : start + _CHUNK]]
         if not statements.is_postgres:

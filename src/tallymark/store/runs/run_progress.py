@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import repeatable_read
 from tallymark.store.runs import run_rows
-from tallymark.store.runs.run_tables import case_results, runs
+from tallymark.store.runs.run_tables import case_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,8 +86,8 @@ class RunProgressReader(TenantRows):
         """How far a run is, with what is new since `counts`, which are brought up to date."""
         with self._database.read() as connection:
             record = run_rows.find(repeatable_read(connection), self._tenant, run_id)
-            mine = (runs.c.tenant == self._tenant, runs.c.id == record.id)
-            seq = connection.execute(select(runs.c.stored).where(*mine)).scalar_one()
+            mine = (_results.tenant == self._tenant, _results.run_id == record.id)
+            seq = connection.scalar(select(func.max(_results.seq)).where(*mine)) or 0
             last: deque[CaseNow] = deque(maxlen=_MOST_CASES)
             if seq != counts.seq:
                 for case in self._read_new(connection, record.id, counts.seq, seq):

@@ -43,7 +43,6 @@ _FIELDS = RunRecord.__struct_fields__
 _LISTED = tuple(name for name in _FIELDS if name != "definition")
 _NAMES = tuple(table.c[name].name for name in ("tenant", *_FIELDS))
 _INSERT = f"{write_insert(table.name, _NAMES)} ON CONFLICT DO NOTHING"
-_COUNT = "UPDATE runs SET stored = stored + 1 WHERE tenant = ? AND id = ? RETURNING stored"
 # After every other character, so that a prefix and all that begins with it form one range.
 _LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?")
 """As git counts: `latest~1` is the one before the latest."""
@@ -146,12 +145,6 @@ def require(connection: Connection, tenant: str, run_id: str) -> None:
     here = exists().where(table.c.tenant == tenant, table.c.id == run_id)
     if not connection.scalar(select(here)):
         raise _explain_unknown(connection, tenant, run_id)
-
-
-def count_storing(connection: Connection, tenant: str, run_id: str) -> int:
-    """How often results of a run were stored, this time included; others wait for our commit."""
-    ((stored,),) = QuickStatements(connection).read(_COUNT, tenant, run_id)
-    return int(stored)
 
 
 def find(connection: Connection, tenant: str, wanted: str) -> RunRecord:

@@ -42,8 +42,6 @@ runs = Table(
     Column("error", CodePointText),
     Column("tags", JsonText, nullable=False),
     Column("definition", CodePointText, nullable=False),
-    # How often results were stored: whoever follows the run goes on after the last one seen.
-    Column("stored", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "id", name="pk_runs"),
     Index("ix_runs_created", "tenant", "created_at"),
 )
@@ -64,7 +62,8 @@ case_results = Table(
     Column("output_tokens", BigInteger),
     Column("detail", Text, nullable=False),
     Column("trace", Text),
-    # `runs.stored` when it was stored. Behind the bulky ones, but read from its index alone.
+    # One more with each storing of the run: whoever follows it goes on after the last one seen.
+    # Behind the bulky columns, but read from its index alone.
     Column("seq", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "run_id", "case_name", "epoch", name="pk_case_results"),
     ForeignKeyConstraint(

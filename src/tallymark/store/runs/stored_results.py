@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 class StoredResults(KeptResults):
     """Knows which results there are; each time they are asked for, they are read again."""
 
-    def __init__(self, store: Store, record: RunRecord, keys: ResultKeys) -> None:
-        """The `keys` of every result may be in any order: they are sorted when somebody asks."""
+    def __init__(
+        self, store: Store, record: RunRecord, keys: ResultKeys, *, in_order: bool = False
+    ) -> None:
+        """The `keys` of every result; those that are not in order are put so when somebody asks."""
         self._store = store
         self._record = record
         self._keys = keys
+        if in_order:
+            self.keys = keys
 
     def __len__(self) -> int:
         return len(self._keys)

@@ -27,6 +27,10 @@ _DUE = (
     " AND (again_at IS NULL OR again_at <= ?) AND EXISTS (SELECT 1 FROM trace_decisions d"
     " WHERE d.rule = rules.id AND d.backfill = 0 AND d.decision = 'waiting' AND d.due_at <= ?)"
 )
+_FIRST_DUE = (
+    "SELECT min((SELECT min(d.due_at) FROM trace_decisions d WHERE d.rule = rules.id"
+    " AND d.backfill = 0 AND d.decision = 'waiting')) FROM rules WHERE state = 'active'"
+)
 
 
 def queue_rule_jobs(database: Database, now: float) -> int:
@@ -51,6 +55,13 @@ def queue_rule_jobs(database: Database, now: float) -> int:
         database.write(lambda connection: _add(connection, fresh))
         find_bell(database).ring()
     return len(fresh)
+
+
+def find_delay(database: Database, now: float) -> float:
+    """Seconds for which the oldest decision that is due waits; 0 where nothing does."""
+    with database.read() as connection:
+        ((first,),) = QuickStatements(connection).read(_FIRST_DUE)
+    return 0.0 if first is None else max(0.0, now - first)
 
 
 def _add(connection: Connection, fresh: list[tuple[str, NewJob]]) -> None:

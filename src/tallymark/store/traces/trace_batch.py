@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.store.column_types import make_storable
-from tallymark.store.contests.batch_rows import Overtaken
+from tallymark.store.group_commit import Overtaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.row_numbers import take_numbers
 from tallymark.store.traces.labels import find_label_ids, remove_trace_labels

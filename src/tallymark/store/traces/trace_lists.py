@@ -79,6 +79,15 @@ def list_page(
     return RecordPage(items, walked.rest, None if walked.rest is None else walked.looked)
 
 
+def list_newest(
+    statements: QuickStatements, found: TraceFilter, limit: int
+) -> tuple[list[int], bool]:
+    """The keys of the newest traces that fit, and whether there may be others."""
+    walked = _walk(statements, found, None, limit + 1, "t.key")
+    is_cut = len(walked.rows) > limit or walked.rest is not None
+    return [row[0] for row in walked.rows[:limit]], is_cut
+
+
 class _Walked(NamedTuple):
     """What was found along an index."""
 
@@ -89,20 +98,24 @@ class _Walked(NamedTuple):
 
 
 def _walk(
-    statements: QuickStatements, found: TraceFilter, after: TracePlace | None, limit: int
+    statements: QuickStatements,
+    found: TraceFilter,
+    after: TracePlace | None,
+    limit: int,
+    columns: str = _COLUMNS,
 ) -> _Walked:
     """The newest that fit: along the index that gives few, else piece by piece along time.
 
     Conditions that are each met often, and hardly ever together, would else be tried on a million.
     """
     if (few := found.few) is not None:
-        return _Walked(_read_few(statements, found, few, after, limit))
+        return _Walked(_read_few(statements, found, few, after, limit, columns))
     path = _choose_path(statements, found)
     rows: list[tuple[Any, ...]] = []
     looked = 0
     for piece in path.pieces:
         rest = _find_end(statements, path, after, piece)
-        rows += _read_piece(statements, path, (after, rest), limit - len(rows))
+        rows += _read_piece(statements, path, (after, rest), limit - len(rows), columns)
         looked += piece
         if len(rows) == limit or rest is None:
             return _Walked(rows)
@@ -162,6 +175,7 @@ def _read_piece(
     path: _Path,
     between: tuple[TracePlace | None, TracePlace | None],
     limit: int,
+    columns: str,
 ) -> list[tuple[Any, ...]]:
     where = join_conditions((path.where, *_write_bounds(path, between)))
     if path.key == "key":
@@ -183,7 +197,7 @@ def _read_piece(
         where = join_conditions([each for each in path.meets if not each.by_place])
         where = Condition(where.text, (*values, *where.values))
     text = (
-        f"SELECT {_COLUMNS} FROM {table} WHERE {where.text}"  # noqa: S608
+        f"SELECT {columns} FROM {table} WHERE {where.text}"  # noqa: S608
         f" ORDER BY {order}.started_at DESC, {order}.key DESC LIMIT {int(limit)}"
     )
     return statements.read(text, *where.values)
@@ -206,23 +220,32 @@ def _read_few(
     way: Way,
     after: TracePlace | None,
     limit: int,
+    columns: str,
 ) -> list[tuple[Any, ...]]:
     place = [] if after is None else [Condition("(t.started_at, t.key) < (?, ?)", after)]
     where = join_conditions((*found.conditions, *place))
+    rows, values = write_few(way, is_postgres=statements.is_postgres)
+    text = (
+        f"SELECT {columns} FROM {rows} WHERE {where.text}"  # noqa: S608
+        f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
+    )
+    return statements.read(text, *values, *where.values)
+
+
+def write_few(way: Way, *, is_postgres: bool) -> tuple[str, tuple[Any, ...]]:
+    """The traces that an index gives, as `t`, with the values in it.
+
+    Said so that keys are found first, and then rows one by one: PostgreSQL would rather read a
+    whole table, or walk along time until there are enough.
+    """
     keys = f"SELECT {way.key} AS key {way.source.text}"
-    # Said so that keys are found first, and then rows one by one: PostgreSQL would rather read
-    # a whole table, or walk along time until there are enough.
-    if not statements.is_postgres:
+    if not is_postgres:
         rows = f"(SELECT DISTINCT key FROM ({keys}) AS x) AS k CROSS JOIN traces t ON t.key = k.key"  # noqa: S608
     elif way.key == "key":
         rows = f"(SELECT * {way.source.text} OFFSET 0) AS t"
     else:
         rows = f"(SELECT * FROM traces WHERE key = ANY(ARRAY({keys})) OFFSET 0) AS t"  # noqa: S608
-    text = (
-        f"SELECT {_COLUMNS} FROM {rows} WHERE {where.text}"  # noqa: S608
-        f" ORDER BY t.started_at DESC, t.key DESC LIMIT {int(limit)}"
-    )
-    return statements.read(text, *way.source.values, *where.values)
+    return rows, way.source.values
 
 
 def _scan(

@@ -6,12 +6,14 @@ a cluster (`runs/statistics.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.runs.statistics import ClusterMoments, MeanEstimate, estimate_moments
 from tallymark.store.quick_statements import QuickStatements
-from tallymark.store.traces.trace_filters import compile_filter, write_counted
+from tallymark.store.traces.trace_filters import Condition, compile_filter, write_counted
+from tallymark.store.traces.trace_lists import list_newest, write_few
 from tallymark.traces.trace_query import SCORES
 from tallymark.traces.trace_sum import GROUPS, TraceSum
 
@@ -36,6 +38,7 @@ _COLUMN_GROUPS: Final = {
     "status": "t.status",
 }
 MOST_GROUPS: Final = 1_000
+DAY: Final = 86_400.0
 
 
 def check_measure(measure: str) -> None:
@@ -60,10 +63,24 @@ def check_group(group: str) -> None:
         raise InvalidInput(f"traces cannot be put together by {group!r}", hint=hint)
 
 
-class TraceSums:
-    """The sums of what fits one question."""
+class _Source(NamedTuple):
+    """Where the traces that are summed up come from, as `t`."""
 
-    def __init__(self, database: Database, tenant: str, query: TraceQuery) -> None:
+    table: str
+    values: tuple[Any, ...]
+    where: Condition
+    is_narrow: bool
+    """An index or the time leaves few: what belongs to them is looked up, trace by trace."""
+    is_cut: bool = False
+    """There are others, which are older."""
+
+
+class TraceSums:
+    """The sums of what fits one question, or of the `newest` of that."""
+
+    def __init__(
+        self, database: Database, tenant: str, query: TraceQuery, newest: int | None = None
+    ) -> None:
         if query.scanned:
             raise InvalidInput(
                 f"{query.scanned[0].field} has no column, and sums are of columns",
@@ -72,6 +89,24 @@ class TraceSums:
         self._database = database
         self._tenant = tenant
         self._query = query
+        self._newest = newest
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are older ones than those that are summed up."""
+        return self._source is not None and self._source.is_cut
+
+    def find_days(self) -> float:
+        """How many seconds whole days of UTC take from the first trace to the last."""
+        if (source := self._source) is None:
+            return 0.0
+        rows = self._read(
+            f"SELECT min(t.started_at), max(t.started_at) FROM {source.table}"  # noqa: S608
+            f" WHERE {source.where.text}",
+            (*source.values, *source.where.values),
+        )
+        first, last = rows[0]
+        return 0.0 if first is None else (last // DAY - first // DAY + 1) * DAY
 
     def over_time(self, every: float, measure: str | None = None) -> list[TraceSum]:
         """By the time at which they began, in steps of so many seconds."""
@@ -105,53 +140,71 @@ class TraceSums:
         return self._measure("NULL", "", measure).get(None, ClusterMoments())
 
     def _sum(self, group: str, join: str, measure: str | None) -> list[TraceSum]:
-        where = self._compile()
-        if where is None:
+        if (source := self._source) is None:
             return []
-        text, values = where
         rows = self._read(
             f"SELECT {group} AS g, count(*), sum(CASE WHEN t.status = 'error' THEN 1 ELSE 0 END),"  # noqa: S608
-            f" sum(t.cost), sum(t.tokens), avg(t.duration) FROM traces t{join} WHERE {text}"
-            f" GROUP BY 1 ORDER BY 2 DESC LIMIT {MOST_GROUPS}",
-            values,
+            f" sum(t.cost), sum(t.tokens), avg(t.duration) FROM {source.table}{join}"
+            f" WHERE {source.where.text} GROUP BY 1 ORDER BY 2 DESC LIMIT {MOST_GROUPS}",
+            (*source.values, *source.where.values),
         )
         moments = {} if measure is None else self._measure(group, join, measure)
         return [_make_sum(row, measure or "", moments.get(row[0])) for row in rows if row[1]]
 
     def _measure(self, group: str, join: str, measure: str) -> dict[Any, ClusterMoments]:
         check_measure(measure)
-        where = self._compile()
-        if where is None:
+        if (source := self._source) is None:
             return {}
-        text, values = where
+        table, text, values = source.table, source.where.text, source.where.values
         if measure.startswith(SCORES):
+            value = "c.value"
             with self._database.read() as connection:
                 statements = QuickStatements(connection)
-                counted = write_counted(statements, self._tenant, measure, "c.")
-            source = "FROM trace_scores c JOIN traces t ON t.key = c.trace"
-            value = "c.value"
-            text = f"{counted.text} AND {text}"
-            values = (*counted.values, *values)
+                # A plus keeps SQLite from any other index than that of the trace.
+                plus = "" if statements.is_postgres or not source.is_narrow else "+"
+                counted = write_counted(statements, self._tenant, measure, f"{plus}c.")
+            cross = "JOIN" if self._database.address.path is None else "CROSS JOIN"
+            if source.is_narrow:
+                table += f" {cross} trace_scores c ON c.trace = t.key"
+            else:
+                table = f"trace_scores c {cross} traces t ON t.key = c.trace"
+            text, values = f"{counted.text} AND {text}", (*counted.values, *values)
         else:
-            source, value = "FROM traces t", MEASURES[measure]
+            value = MEASURES[measure]
         clusters = (
-            f"SELECT {group} AS g, coalesce(t.session, t.trace_id) AS c, count({value}) AS n,"
+            f"SELECT {group} AS g, coalesce(t.session, t.trace_id) AS c, count({value}) AS n,"  # noqa: S608
             f" CAST(sum({value}) AS DOUBLE PRECISION) AS s, min({value}) AS least,"
-            f" max({value}) AS most {source}{join}"
+            f" max({value}) AS most FROM {table}{join}"
             f" WHERE {text} AND {value} IS NOT NULL GROUP BY 1, 2"
         )
         rows = self._read(
             "SELECT g, count(*), sum(n), sum(s), sum(s * s), sum(s * n), sum(n * n),"  # noqa: S608
             f" min(least), max(most) FROM ({clusters}) AS clusters GROUP BY g",
-            values,
+            (*source.values, *values),
         )
         return {row[0]: ClusterMoments(row[1], int(row[2]), *map(float, row[3:])) for row in rows}
 
-    def _compile(self) -> tuple[str, tuple[Any, ...]] | None:
+    @cached_property
+    def _source(self) -> _Source | None:
+        """None when nothing can fit."""
         with self._database.read() as connection:
             statements = QuickStatements(connection)
-            found = compile_filter(statements, self._tenant, self._query, ways=False)
-        return None if found.empty else (found.where.text, found.where.values)
+            found = compile_filter(statements, self._tenant, self._query)
+            if found.empty:
+                return None
+            if found.few is not None:
+                rows, values = write_few(found.few, is_postgres=statements.is_postgres)
+                return _Source(rows, values, found.where, is_narrow=True)
+            if self._newest is None:
+                return _Source("traces t", (), found.where, is_narrow=bool(found.times))
+            keys, is_cut = list_newest(statements, found, self._newest)
+        cross = "JOIN" if statements.is_postgres else "CROSS JOIN"
+        given = "unnest(CAST(? AS bigint[]))" if statements.is_postgres else "json_each(?)"
+        text = f"[{','.join(map(str, keys))}]"
+        text = text.replace("[", "{").replace("]", "}") if statements.is_postgres else text
+        name = "k (value)" if statements.is_postgres else "k"
+        table = f"{given} AS {name} {cross} traces t ON t.key = k.value"
+        return _Source(table, (text,), Condition("true"), is_narrow=True, is_cut=is_cut)
 
     def _read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._database.read() as connection:

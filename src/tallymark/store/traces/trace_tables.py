@@ -15,8 +15,8 @@ nothing in them is new. Version n is all segments whose `version` is n or less; 
 not settled yet it is 0. `undecided` is set with each version, and cleared, in one transaction with
 its decisions, by whoever applied the rules to it.
 
-**Labels.** Texts that are filtered by (`LABEL_KINDS`) are written once in `labels`; `trace_labels`
-has the traces of each by time.
+**Labels.** Texts that are filtered by (models, tools, tags and others: see `trace_filters.py`) are
+written once in `labels`; `trace_labels` has the traces of each by time.
 
 `rule_tables.py` has the scores. A trace is removed with all of these rows (`retention.py`).
 """
@@ -36,8 +36,6 @@ from sqlalchemy import (
 )
 
 from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
-
-LABEL_KINDS = ("model", "tool", "tag", "service", "version", "session", "user", "name")
 
 traces = Table(
     "traces",

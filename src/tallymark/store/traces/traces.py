@@ -16,7 +16,7 @@ from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.store.traces.trace_scores import StoredScore, read_scores, write_scores
 from tallymark.store.traces.trace_sums import TraceSums
-from tallymark.traces.trace_query import SCORE, SCORES
+from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,9 +90,9 @@ class Traces(TenantRows):
         """Those of the traces with these keys that fit a question."""
         return trace_lists.choose_keys(self._database, self._tenant, query, keys)
 
-    def sums(self, query: TraceQuery) -> TraceSums:
-        """Sums of what fits a question."""
-        return TraceSums(self._database, self._tenant, query)
+    def sums(self, query: TraceQuery, newest: int | None = None) -> TraceSums:
+        """Sums of what fits a question, or of the newest of that."""
+        return TraceSums(self._database, self._tenant, query, newest)
 
     def scores(
         self, keys: Sequence[int], *, all_of_them: bool = False
@@ -179,8 +179,11 @@ def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
     replaced = {*find_replaced(statements, tenant).values()}
     for prefix in SCORES:
         name, origin = "", write_origin(prefix)
+        # SQLite might go through all scores of rules to find one of a person.
+        index = "people" if prefix == PEOPLE else "value"
+        by = "" if statements.is_postgres else f" INDEXED BY ix_trace_scores_{index}"
         while rows := statements.read(
-            f"SELECT name FROM trace_scores WHERE tenant = ? AND is_current AND {origin}"  # noqa: S608
+            f"SELECT name FROM trace_scores{by} WHERE tenant = ? AND is_current AND {origin}"  # noqa: S608
             " AND name > ? ORDER BY name LIMIT 1",
             *(tenant, name),
         ):

@@ -35,6 +35,7 @@ _SO_FAR = (
     "SELECT coalesce(max(number), 0), coalesce(sum(spans), 0), coalesce(sum(bytes), 0)"
     " FROM attempt_spans WHERE attempt = ?"
 )
+_READ = "SELECT secret FROM witness_secrets WHERE tenant = ?"
 _NAMES = ("attempt", "number", "tenant", "at", "spans", "body", "bytes")
 
 
@@ -74,17 +75,20 @@ class Witness(TenantRows):
 
     def _sign(self, attempt_id: str) -> str:
         if self._secret is None:
-            self._secret = self._database.write(self._find_secret)
+            # It is there but for the first token, and may be asked for while a snapshot is read.
+            self._secret = self._read_secret() or self._database.write(self._make_secret)
         said = f"{self._tenant}\0{attempt_id}".encode()
         return b32encode(hmac.digest(self._secret, said, hashlib.sha256)).decode().lower()[:32]
 
-    def _find_secret(self, connection: Connection) -> bytes:
+    def _read_secret(self) -> bytes | None:
+        with self._database.statement() as statements:
+            found = statements.read(_READ, self._tenant)
+        return bytes(found[0][0]) if found else None
+
+    def _make_secret(self, connection: Connection) -> bytes:
         row = {"tenant": self._tenant, "secret": secrets.token_bytes(32)}
         insert_once(connection, witness_secrets, row)
-        found = QuickStatements(connection).read(
-            "SELECT secret FROM witness_secrets WHERE tenant = ?", self._tenant
-        )
-        return bytes(found[0][0])
+        return bytes(QuickStatements(connection).read(_READ, self._tenant)[0][0])
 
 
 def keep_witnessed(

@@ -164,7 +164,7 @@ def _read_record(connection: Connection, kept: Row[Any]) -> dict[str, Any] | Non
     first = (
         select(boards.c.agent, boards.c.place, boards.c.value, boards.c.score, boards.c.attempt)
         .join(challenges, challenges.c.id == boards.c.challenge_id)
-        .where(challenges.c.id == kept.id, boards.c.edition == challenges.c.edition)
+        .where(challenges.c.id == kept.id, ~boards.c.frozen)
         # By a rule that came meanwhile there is none yet: its places tell nothing of the others'.
         .where(challenges.c.revision == kept.revision)
         .where(boards.c.agent.not_in(out), boards.c.value.is_not(None))

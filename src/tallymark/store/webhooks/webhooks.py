@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, insert, select, update
 from tallymark.errors import Conflict, NotFound, WorkFailed
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.database import TenantRows
-from tallymark.store.secrets import find_key, find_or_make_key
+from tallymark.store.secrets import find_keys, find_or_make_key
 from tallymark.store.webhooks.announcements import EventName, mark_all
 from tallymark.store.webhooks.deliveries import queue_waiting
 from tallymark.store.webhooks.webhook_tables import webhooks as table
@@ -126,8 +126,8 @@ class Webhooks(TenantRows):
         with self._database.read() as connection:
             query = select(table.c.key_id, table.c.sealed).where(self._mine(webhook_id))
             row = connection.execute(query).one()
-        key = find_key(self._database.address)
-        if key is None or key.id != row.key_id:
+        key = find_keys(self._database.address).get(row.key_id)
+        if key is None:
             raise WorkFailed(
                 f"what signs for the webhook {webhook_id} was sealed by a key that is not here",
                 hint=f"bring that key back, or: tally webhooks rotate {webhook_id}",

@@ -127,7 +127,7 @@ class Crew:
         enough for an agent that returns at once, and more would only slow each other down.
         """
         slots = list(self._slots)
-        if all(slot.case is slot.seen for slot in slots):
+        if all(slot.claim and slot.case is slot.seen for slot in slots):
             for _ in range(min(len(slots), self._at_once - len(slots))):
                 self._hire()
             self._look_in = _FIRST_LOOK

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tallymark.errors import FormulaError
 from tallymark.formula import RUN_METRICS, Formula, Names
@@ -14,9 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.scoring import Scorer
-    from tallymark.suites.python_suites.suite_and_test import Agent, Suite, Test
+    from tallymark.suites.python_suites.suite_and_test import Agent, Suite
 
 DEFAULT_FORMULA = "success_pct"
+_DEEPEST = 20
+_encode = msgspec.json.encode
 
 
 def parse_formula(text: str | None, suite: Suite) -> Formula:
@@ -47,21 +51,41 @@ def describe_suite(suite: Suite) -> str:
     """The suite as JSON text, in the form that suites in YAML are kept in."""
     return write_definition(
         suite.name,
-        [_describe_test(test) for test in suite.tests],
+        (
+            {"name": each.name, "prompt": each.input, "metadata": each.metadata}
+            for each in suite.tests
+        ),
         {judge for test in suite.tests for judge in suite.scorers_of(test)},
     )
 
 
-def write_definition(name: str, evals: list[dict[str, Any]], scorers: Iterable[Scorer]) -> str:
+def write_definition(name: str, evals: Iterable[dict[str, Any]], scorers: Iterable[Scorer]) -> str:
     """A definition as it is stored; of scorers with one name, the first by version is told."""
     origins = sorted((each.name, each.origin.version, each.origin.config) for each in scorers)
     told = {name: {"version": version, "config": config} for name, version, config in origins[::-1]}
-    document = {"metadata": {"name": name}, "evals": evals, "scorers": told}
-    return json.dumps(make_json_safe(document), ensure_ascii=False)
+    # One by one: of a hundred thousand tests, plain copies would take much more than their text.
+    texts = ", ".join(map(_write, evals))
+    return (
+        f'{{"metadata": {_write({"name": name})}, "evals": [{texts}], "scorers": {_write(told)}}}'
+    )
 
 
-def _describe_test(test: Test) -> dict[str, Any]:
-    return {"name": test.name, "prompt": test.input, "metadata": test.metadata}
+def _write(value: Any) -> str:
+    """JSON text; what JSON does not know becomes text."""
+    if _is_plain(value):
+        with suppress(UnicodeEncodeError, ValueError):  # half a character, a number of no size
+            return _encode(value).decode()
+    return _encode(make_json_safe(value)).decode()
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether it is made of JSON's own types, which need no copy, and not very deep."""
+    kind = type(value)
+    if kind is dict and depth < _DEEPEST:
+        return all(type(key) is str and _is_plain(value[key], depth + 1) for key in value)
+    if kind is list and depth < _DEEPEST:
+        return all(_is_plain(item, depth + 1) for item in value)
+    return kind is str or kind is int or kind is float or kind is bool or value is None
 
 
 def name_agent(agent: Agent) -> str:

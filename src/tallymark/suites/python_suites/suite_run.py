@@ -20,7 +20,7 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.event_loops import run_to_end
 from tallymark.judging.judge_model import load_judges
-from tallymark.runs.ongoing_run import OngoingRun, make_id, open_keeper
+from tallymark.runs.ongoing_run import MOST_HELD, OngoingRun, make_id, open_keeper
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
@@ -47,7 +47,7 @@ from tallymark.suites.python_suites.suite_document import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextvars import Context
     from pathlib import Path
 
@@ -79,17 +79,30 @@ class TestPlan(msgspec.Struct, frozen=True, gc=False):
     """Whether that is the JSON of what the input holds."""
 
 
-def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> Iterator[TestPlan]:
-    """A plan for each test. What the caller sets counts most, then test, scorer, suite."""
-    shared: dict[tuple[object, ...], tuple[bool, dict[str, float], Config]] = {}
-    for test in suite.tests:
+class TestPlanner:
+    """Makes plans. What the caller sets counts most, then test, scorer, suite."""
+
+    def __init__(self, suite: Suite, threshold: float | None, timeout: float | None) -> None:
+        self._suite = suite
+        self._threshold = threshold
+        self._timeout = timeout
+        self._shared: dict[tuple[object, ...], tuple[bool, dict[str, float], Config]] = {}
+
+    def find_seconds(self, test: Test) -> float:
+        """The time limit of a test."""
+        return self._timeout or test.timeout or self._suite.timeout or DEFAULT_TIMEOUT
+
+    def plan(self, test: Test) -> TestPlan:
+        """The plan of a test, made when it is asked: those of all tests would take much memory."""
+        suite = self._suite
         scorers = suite.scorers_of(test)
-        own = test.threshold if threshold is None else threshold
-        seconds = timeout or test.timeout or suite.timeout or DEFAULT_TIMEOUT
+        own = test.threshold if self._threshold is None else self._threshold
+        seconds = self.find_seconds(test)
         # By identity, which is quick: the suite keeps its tuples, and most tests share one.
         key = (id(scorers), own, seconds)
-        if key not in shared:
-            shared[key] = (
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = (
                 all(each.inline for each in scorers),
                 {each.name: pick_first(own, each.threshold, suite.threshold) for each in scorers},
                 Config(
@@ -98,7 +111,7 @@ def plan_tests(suite: Suite, threshold: float | None, timeout: float | None) -> 
                 ),
             )
         path = f"{suite.name}/{test.name}"
-        yield TestPlan(test, path, scorers, *shared[key], seconds, *write_input(test.input))
+        return TestPlan(test, path, scorers, *shared, seconds, *write_input(test.input))
 
 
 class SuiteJob:
@@ -115,26 +128,35 @@ class SuiteJob:
         timeout: float | None,
         formula: str | None,
         keeper: RunKeeper | None,
+        store: RunKeeper | str | Path | None,
         on_result: Callable[[CaseResult], object] | None,
     ) -> None:
+        """`keeper` keeps the run: `store` itself, or what was opened at that address."""
         where = f"run of {suite.name!r}"
         told: Any = on_result
         if told is not None and not callable(told):
             raise InvalidInput(f"{where}: on_result must be a function, not {show_value(told)}")
         self.agent = _require_agent(suite, agent)
         self._on_result = on_result
-        self._plans = list(
-            plan_tests(suite, require_threshold(where, threshold), require_timeout(where, timeout))
+        self._tests = suite.tests
+        self._planner = TestPlanner(
+            suite, require_threshold(where, threshold), require_timeout(where, timeout)
         )
         self._epochs = require_count(where, "epochs", epochs) or suite.epochs
-        self.total = len(self._plans) * self._epochs
+        self.total = len(self._tests) * self._epochs
         self.parallelism = (
             require_count(where, "parallelism", parallelism) or suite.parallelism or CALLS_AT_ONCE
         )
-        self.shortest = min(plan.seconds for plan in self._plans)
+        self.shortest = min(map(self._planner.find_seconds, self._tests))
         """The shortest time limit of any case."""
         self._capture = open_capture()
-        self._results: dict[int, CaseResult] = {}
+        self._results: dict[int, CaseResult] | None = {}
+        """By number; None where they are many, and read from the store when somebody asks."""
+        self._kept = keeper if keeper is store else None
+        """Where results can be read again; a store that was opened for the run is closed then."""
+        self._told = bytearray(self.total)
+        """1 for each number whose result was told."""
+        self._left = self.total
         self._result_lock = Lock()
         parsed = parse_formula(require_formula(where, formula) or suite.formula, suite)
         record = self._make_record(suite, parsed, definition=keeper is not None)
@@ -163,7 +185,9 @@ class SuiteJob:
     def case(self, number: int, context: Context) -> AgentCall:
         """The case of that number, ready to start."""
         test, epoch = divmod(number, self._epochs)
-        return AgentCall(number, self._plans[test], epoch, context, self._capture)
+        return AgentCall(
+            number, self._planner.plan(self._tests[test]), epoch, context, self._capture
+        )
 
     def tell(self, number: int, result: CaseResult) -> None:
         """Note the result of a case, one at a time."""
@@ -171,24 +195,36 @@ class SuiteJob:
             self.ongoing.add(result)
             if self._on_result is not None:
                 self._on_result(result)
-        # After the calls: a run is not complete before its last result was told.
-        self._results[number] = result
+            # After the calls: a run is not complete before its last result was told.
+            self._told[number] = 1
+            self._left -= 1
+            if self._results is not None:
+                self._results[number] = result
+                if len(self._results) > MOST_HELD and self._kept is not None:
+                    self._results = None
 
     def arrange(self) -> None:
         """Put what was counted in the order of the tests, not of the answers."""
         with self._result_lock:
-            self.ongoing.tally.arrange(plan.test.name for plan in self._plans)
+            self.ongoing.tally.arrange(test.name for test in self._tests)
 
     @property
     def complete(self) -> bool:
         """True when every case has its result."""
-        return len(self._results) == self.total
+        return self._left == 0
 
     @property
     def run(self) -> Run:
         """The results that have come by now, in the order of the tests."""
-        # A copy, since after Ctrl-C a worker may still be telling its result.
-        return self.ongoing.make_run([result for _, result in sorted(self._results.copy().items())])
+        # Copies, since after Ctrl-C a worker may still be telling its result.
+        results, told = self._results, bytes(self._told)
+        if results is not None or self._kept is None:
+            return self.ongoing.make_run(
+                [each for _, each in sorted((results or {}).copy().items())]
+            )
+        numbers = (number for number, known in enumerate(told) if known)
+        keys = ((self._tests[at // self._epochs].name, at % self._epochs) for at in numbers)
+        return self.ongoing.make_run(self._kept.open_results(self.ongoing.record, keys))
 
 
 def _describe_part(suite: Suite, formula: Formula) -> dict[str, object]:
@@ -259,6 +295,7 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
             timeout=timeout,
             formula=formula,
             keeper=keeper,
+            store=store,
             on_result=on_result,
         )
         with suppress(KeyboardInterrupt), job.ongoing:
@@ -289,6 +326,7 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
             timeout=timeout,
             formula=formula,
             keeper=keeper,
+            store=store,
             on_result=on_result,
         )
         with job.ongoing:

@@ -25,6 +25,7 @@ from tallymark.traces.lenient_json import (
     as_text,
     to_unix_ms,
 )
+from tallymark.traces.token_counts import read_usage
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
@@ -154,13 +155,12 @@ class _Trajectory:
         self, step: dict[str, Any], span_id: str, said: str, start: float | None
     ) -> Span:
         metrics = as_mapping(step.get("metrics"))
-        tokens = as_count(metrics.get("prompt_tokens")), as_count(metrics.get("completion_tokens"))
+        counts = read_usage(metrics | as_mapping(metrics.get("extra")))
         cost = as_amount(metrics.get("cost_usd"))
         model = as_label(step.get("model_name")) or self._model
         # The file's own total, if it has one, is better than prices that we look up.
         if cost is None and as_amount(self._final.get("total_cost_usd")) is None:
-            cached = as_count(metrics.get("cached_tokens")) or 0
-            cost = price(model, None, tokens, cached=cached, start_ms=start)
+            cost = price(model, None, counts, start_ms=start)
         reasoning = as_label(step.get("reasoning_content"))
         return Span(
             span_id=span_id,
@@ -171,8 +171,7 @@ class _Trajectory:
             output=said,
             model=model,
             start_ms=start,
-            input_tokens=tokens[0],
-            output_tokens=tokens[1],
+            **counts.as_fields(),
             cost=cost,
             metadata={"reasoning": reasoning} if reasoning else {},
         )

@@ -14,6 +14,7 @@ from tallymark.traces.json_records import read_records
 from tallymark.traces.lenient_json import as_label, as_mapping, compact, decode, to_unix_ms
 from tallymark.traces.otel_spans import OtelSpan
 from tallymark.traces.span_arrivals import SpanArrival, assemble_arrivals
+from tallymark.traces.token_counts import STANDARD, read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -66,6 +67,10 @@ def _read_run(raw: bytes) -> OtelSpan:
         # LangChain's older words.
         or {f"{ours}_tokens": told.get(f"{theirs}_tokens") for ours, theirs in _OLDER.items()}
     )
+    # A run states 0 where nobody counted.
+    counted = {f"{side}_tokens": run.get(f"{old}_tokens") for side, old in _OLDER.items()}
+    usage = usage | {key: count for key, count in counted.items() if count}
+    counts = read_usage(usage).as_fields()
     error = as_label(run.get("error"))
     known = {
         "langsmith.span.kind": as_label(run.get("run_type")) or "chain",
@@ -73,11 +78,9 @@ def _read_run(raw: bytes) -> OtelSpan:
         "gen_ai.completion": compact(outputs) if outputs else None,
         "gen_ai.request.model": metadata.get("ls_model_name") or outputs.get("model"),
         "gen_ai.provider.name": metadata.get("ls_provider"),
-        # A run states 0 where nobody counted.
-        "gen_ai.usage.input_tokens": run.get("prompt_tokens") or usage.get("input_tokens"),
-        "gen_ai.usage.output_tokens": run.get("completion_tokens") or usage.get("output_tokens"),
+        **{STANDARD[field]: count for field, count in counts.items()},
         "gen_ai.usage.cost": _read_cost(run.get("total_cost")),
-        **metadata,
+        **{key: each for key, each in metadata.items() if key != "usage_metadata"},
     }
     return OtelSpan(
         trace_id=as_label(run.get("trace_id")) or as_label(run.get("id")) or "",

@@ -20,6 +20,7 @@ from tallymark.traces.lenient_json import (
     as_text,
 )
 from tallymark.traces.otel_traces import add_requested_tools
+from tallymark.traces.token_counts import read_usage
 from tallymark.traces.trace import Span, Trace
 
 if TYPE_CHECKING:
@@ -105,7 +106,15 @@ def _make_generation(result: dict[str, Any]) -> Span:
     error = _find_error(result, response)
     provider, model = _find_provider(result)
     usage = as_mapping(response.get("tokenUsage")) or as_mapping(result.get("tokenUsage"))
-    tokens = as_count(usage.get("prompt")), as_count(usage.get("completion"))
+    details = as_mapping(usage.get("completionDetails"))
+    counts = read_usage(
+        {
+            **usage,
+            "reasoning_tokens": details.get("reasoning"),
+            "cache_read_tokens": details.get("cacheReadInputTokens"),
+            "cache_write_tokens": details.get("cacheCreationInputTokens"),
+        }
+    )
     cost = as_amount(result.get("cost"))
     return Span(
         span_id="generation",
@@ -119,9 +128,8 @@ def _make_generation(result: dict[str, Any]) -> Span:
         or 0.0,
         status="ok" if error is None else "error",
         error=error,
-        input_tokens=tokens[0],
-        output_tokens=tokens[1],
-        cost=cost if cost is not None else price(model, provider, tokens),
+        **counts.as_fields(),
+        cost=cost if cost is not None else price(model, provider, counts),
         metadata={"tool_calls": calls} if calls else {},
     )
 

@@ -1,41 +1,41 @@
-"""Searching the documentation: every section is looked at, titles count more than words.
+"""Searching the documentation: full text search of SQLite over every section.
 
-The index is made once, at the first search. A word is found by its beginning too, so that an
-answer is there while the word is still being typed, and by what other tools call the same.
+The index is in memory and made at the first search. A title counts more than a heading, and a
+heading more than text; the last word may be the beginning of one, so that an answer is there while
+it is still being typed; and words of other tools find what is called otherwise here.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter, defaultdict
+import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
+from threading import Lock
 
 import msgspec
 
-from tallymark.web.docs.docs_tree import DECISIONS, DocsPage, DocsTree, Entry, load_docs
-from tallymark.web.markdown import Heading
+from tallymark.web.docs.docs_tree import DECISIONS, DocsTree, load_docs
 
-MOST = 20
+_MOST_WORDS = 8
+_MOST_ENDING = 3
+"""Letters by which a word may be longer than one that it is a form of: `phases`, `cheating`."""
+_PART = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[^\W_]+(?:[_-][^\W_]+)*")
-_PART = re.compile(r"[_-]")
-_TITLE, _HEADING, _TEXT = 12.0, 6.0, 1.0
-_BEGUN = 0.5
-"""What a word counts of which only the beginning was typed."""
-_MEANT = 0.7
-"""What a word of ours counts where another tool's was typed."""
-_TOGETHER = 2.0
-"""What a section counts where the words stand side by side, as they were typed."""
-_QUIETER = {"cli": 0.5, "api-reference": 0.5, "changelog": 0.2, "map": 0.2}
-"""Pages that name everything, and so explain little."""
-_OLDER = 0.3
-"""What a decision counts: it says why, and is rarely what is looked for."""
-_UNSAID = (
+_FACTORS = {
+    "api-reference": 0.5,
+    "changelog": 0.2,
+    "cli": 0.5,
+    "compare-": 0.4,
+    f"{DECISIONS}/": 0.3,
+    "map": 0.2,
+}
+"""What pages count that name much and explain little of it, by how their names begin."""
+_STOP_WORDS = (
     " a an and are as at by can do does for from get how i in is it me my of on or set that the to "
     "use what when where which who why with "
 )
-"""Words of questions, which say nothing of what is looked for."""
 _ELSEWHERE = {
     "arena": "rating",
     "assert assertion": "check",
@@ -70,7 +70,19 @@ _ELSEWHERE = {
     "upload": "submit",
 }
 """What other tools call things, and what they are called here."""
-_BEFORE, _AROUND = 60, 180
+_MEANINGS = {theirs: ours.split() for words, ours in _ELSEWHERE.items() for theirs in words.split()}
+_BEGIN, _END = "\x02", "\x03"
+"""Around what was found, in a snippet: `char(2)` and `char(3)` below."""
+_TABLE = """
+CREATE VIRTUAL TABLE sections USING fts5(
+    title, about, page, heading, text, address UNINDEXED, factor UNINDEXED,
+    tokenize = "porter unicode61"
+)
+"""
+_SEARCH = """
+SELECT page, heading, address, snippet(sections, 4, char(2), char(3), '…', 28) FROM sections
+WHERE sections MATCH ? ORDER BY bm25(sections, 6, 4, 1, 6, 1) * factor, rowid LIMIT 20
+"""
 
 
 class Snippet(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,160 +102,81 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     snippets: list[Snippet]
 
 
-class _Place(msgspec.Struct, frozen=True):
-    page: DocsPage
-    heading: Heading
-    text: str
-
-
 class DocsIndex:
-    """In which sections a word stands, and how much it counts there."""
+    """Every section of the documentation, in a database of its own."""
 
     def __init__(self, tree: DocsTree) -> None:
-        self._places: list[_Place] = []
-        self._weights: defaultdict[str, dict[int, float]] = defaultdict(dict)
-        self._written: set[str] = set()
-        about = {each.page: each for group in tree.groups for each in group.entries}
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        self._lock = Lock()
+        self._database.execute(_TABLE)
+        entries = {each.page: each for group in tree.groups for each in group.entries}
         for page in tree.list_pages():
-            self._add(page, about.get(page.name))
-        self._words = sorted(self._written)
-
-    def _add(self, page: DocsPage, entry: Entry | None) -> None:
-        factor = _QUIETER.get(page.name, 1.0) * (_OLDER if page.name.startswith(DECISIONS) else 1.0)
-        named = f"{page.read.title} {page.name} {entry.title}" if entry else page.read.title
-        title = self._read(named)
-        about = self._read(entry.about) if entry else set()
-        for section in page.read.sections:
-            number = len(self._places)
-            self._places.append(_Place(page, section.heading, section.text))
-            first = section.heading.rank == 1
-            counted: defaultdict[str, float] = defaultdict(float)
-            for word, times in Counter(map(_stem, _read_words(section.text))).items():
-                counted[word] += _TEXT * (1 + math.log(times))
-            for word in self._read(section.heading.text) | (title if first else set()):
-                counted[word] += _TITLE if first else _HEADING
-            for word in about if first else ():
-                counted[word] += _HEADING / 2
-            for word in title - set(counted):
-                counted[word] = _TEXT / 2
-            for word, weight in counted.items():
-                self._weights[word][number] = weight * factor
-            self._written.update(_read_words(section.text))
-
-    def _read(self, text: str) -> set[str]:
-        """The stems of its words, which are then known by their beginnings."""
-        words = set(_read_words(text))
-        self._written.update(words)
-        return set(map(_stem, words))
+            found = (each for name, each in _FACTORS.items() if page.name.startswith(name))
+            factor = next(found, 1.0)
+            entry = entries.get(page.name)
+            title = f"{page.read.title} {page.name} {entry.title if entry else ''}"
+            about = entry.about if entry else ""
+            for section in page.read.sections:
+                first, anchor = section.heading.rank == 1, section.heading.anchor
+                self._database.execute(
+                    "INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        title if first else "",
+                        about if first else "",
+                        page.read.title,
+                        "" if first else section.heading.text,
+                        " ".join(section.text.split()),
+                        page.address + ("" if first else f"#{anchor}"),
+                        factor,
+                    ),
+                )
 
     def search(self, text: str) -> list[Hit]:
-        """The sections that have all words, the best first; else those that have most."""
-        typed = self._choose(text)
-        if not typed:
+        """The sections that have all words, the best first; else those that have some."""
+        words = _choose_words(_WORD.findall(text.casefold()))
+        parts = _choose_words(_PART.findall(text.casefold()))
+        if not words:
             return []
-        found = [self._find(word) for word in typed]
-        having = Counter(number for each in found for number in each)
-        most = max(having.values(), default=0)
-        together = " ".join(map(_stem, typed))
-        scores = {
-            number: sum(each.get(number, 0.0) for each in found)
-            * (_TOGETHER if len(typed) > 1 and self._has(number, together) else 1.0)
-            for number, times in having.items()
-            if times == most
-        }
-        best = sorted(scores, key=lambda number: (-scores[number], number))
-        wanted = [stem for word in typed for stem in (_stem(word), *_MEANINGS.get(_stem(word), ()))]
-        return [_show(self._places[number], wanted) for number in best[:MOST]]
+        every = f'({" AND ".join(_write_terms(words))}) OR "{" ".join(words)}"'
+        return self._find(every) or self._find(" OR ".join(_write_terms(parts)))
 
-    def _choose(self, text: str) -> list[str]:
-        """The words that say something; what is joined by hyphens in parts, if never written so."""
-        words: list[str] = []
-        for found in _WORD.findall(text.casefold()):
-            known = _stem(found) in self._weights or _stem(found) in _MEANINGS
-            words += [found] if known else _PART.split(found)
-        said = [each for each in words if f" {each} " not in _UNSAID] or words
-        return list(dict.fromkeys(said))[:8]
-
-    def _has(self, number: int, together: str) -> bool:
-        place = self._places[number]
-        stems = map(_stem, _WORD.findall(f"{place.heading.text} {place.text}".casefold()))
-        return f" {together} " in f" {' '.join(stems)} "
-
-    def _find(self, word: str) -> dict[int, float]:
-        """By section, what the word counts; of several that begin or mean so the best counts."""
-        stem = _stem(word)
-        shares = dict.fromkeys(_MEANINGS.get(stem, ()), _MEANT)
-        shares |= {_stem(each): _BEGUN for each in self._begin_with(word)} | {stem: 1.0}
-        found: dict[int, float] = {}
-        for known, share in shares.items():
-            weights = self._weights.get(known, {})
-            for number, weight in weights.items():
-                rarity = math.log(1 + len(self._places) / len(weights))
-                found[number] = max(found.get(number, 0.0), weight * rarity * share)
-        return found
-
-    def _begin_with(self, word: str) -> Iterator[str]:
-        return (each for each in self._words if len(word) > 1 and each.startswith(word))
+    def _find(self, query: str) -> list[Hit]:
+        with self._lock:
+            rows = self._database.execute(_SEARCH, (query,)).fetchall()
+        return [
+            Hit(page=page, heading=heading, address=address, snippets=_split_snippet(snippet))
+            for page, heading, address, snippet in rows
+        ]
 
 
-def _read_words(text: str) -> Iterator[str]:
-    """Its words, and the parts of those that are joined by hyphens or underscores."""
-    for found in _WORD.findall(text.casefold()):
-        yield found
-        parts = _PART.split(found)
-        if len(parts) > 1:
-            yield from parts
+def _choose_words(found: list[str]) -> list[str]:
+    """Without those that say nothing, unless there is nothing else."""
+    words = list(dict.fromkeys(found))
+    return ([each for each in words if f" {each} " not in _STOP_WORDS] or words)[:_MOST_WORDS]
 
 
-@lru_cache(maxsize=20_000)
-def _stem(word: str) -> str:
-    """One word for singular and plural, for `cache`, `cached` and `caching`."""
-    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
-    for end in ("ing", "ed", "e"):
-        if word.endswith(end) and len(word) - len(end) > 3:
-            return word[: -len(end)]
-    return word
+def _write_terms(words: list[str]) -> Iterator[str]:
+    """Each word or what it is called here, quoted: nothing in it is syntax of a query."""
+    for word in words:
+        near = (
+            ours
+            for theirs, ours in _MEANINGS.items()
+            if word.startswith(theirs) and len(word) - len(theirs) <= _MOST_ENDING
+        )
+        choices = [f'"{each}"' for each in (word, *chain(*near))]
+        beginning = [f'"{word}"*'] if word == words[-1] and len(word) > 1 else []
+        yield f"({' OR '.join([*choices, *beginning])})"
 
 
-_MEANINGS = {
-    _stem(theirs): tuple(map(_stem, ours.split()))
-    for all_theirs, ours in _ELSEWHERE.items()
-    for theirs in all_theirs.split()
-}
-
-
-def _show(place: _Place, wanted: list[str]) -> Hit:
-    first = place.heading.rank == 1
-    return Hit(
-        page=place.page.read.title,
-        heading="" if first else place.heading.text,
-        address=place.page.address + ("" if first else f"#{place.heading.anchor}"),
-        snippets=list(_cut_snippets(" ".join(place.text.split()), wanted)),
-    )
-
-
-def _cut_snippets(text: str, wanted: list[str]) -> Iterator[Snippet]:
-    """What stands around the first word that was looked for, with all of them marked."""
-    pattern = re.compile(
-        r"(?<![^\W_])(" + "|".join(map(re.escape, sorted(wanted, key=len, reverse=True))) + r")\w*",
-        re.IGNORECASE,
-    )
-    first = pattern.search(text)
-    start = max(0, (first.start() if first else 0) - _BEFORE)
-    start = text.find(" ", start) + 1 if start else 0
-    piece = text[start : start + _AROUND]
-    end = len(text) > start + _AROUND
-    piece = piece.rpartition(" ")[0] if end and " " in piece else piece
-    at = 0
-    if start:
-        yield Snippet(text="… ")
-    for match in pattern.finditer(piece):
-        if match.start() > at:
-            yield Snippet(text=piece[at : match.start()])
-        yield Snippet(text=match[0], found=True)
-        at = match.end()
-    yield Snippet(text=piece[at:] + (" …" if end else ""))
+def _split_snippet(marked: str) -> list[Snippet]:
+    before, *others = marked.split(_BEGIN)
+    found = [Snippet(text=before)] if before else []
+    for each in others:
+        hit, _, after = each.partition(_END)
+        found.append(Snippet(text=hit, found=True))
+        if after:
+            found.append(Snippet(text=after))
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -1,64 +1,42 @@
-"""Agents: who takes part."""
+"""Page of all agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tallymark.service.visibility import show_owner
+from tallymark.service.agents import Agent
 from tallymark.web.page import Page
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
 
-class AgentLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent in the list."""
-
-    handle: str
-    name: str
-    since: float
-    owner: str | None
-    elo: int | None
-    matches: int
-
-
 class AgentsView(View, frozen=True, kw_only=True):
-    """A page of all agents."""
+    """Agents by handle."""
 
-    agents: list[AgentLine]
+    agents: Sequence[Agent]
     pager: Pager
     text: str
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each agent."""
-        return (msgspec.structs.asdict(each) for each in self.agents)
+        """Return a row for each agent."""
+        for each in self.agents:
+            row = msgspec.structs.asdict(each)
+            del row["places"], row["sides"]
+            yield row | {"elo": each.elo.rating, "matches": each.elo.matches}
 
 
 def gather(visit: Visit) -> AgentsView:
-    """The agents that the address asks for, by handle."""
     visit.visitor.require_known("agents are shown to those who are signed in")
-    store, text = visit.app.store, visit.get("q")
-    if not store.exists:
-        return AgentsView(title="Agents", agents=[], pager=visit.read_pager(0), text=text)
-    figures = store.figures
-    pager = visit.read_pager(figures.count_agents(text=text or None))
-    found = figures.agents(text=text or None, limit=pager.limit, offset=pager.offset)
-    ratings = {each.handle: store.ratings.of(each.handle, public=visit.public) for each in found}
+    text, agents = visit.get("q"), visit.tally.agents
+    pager = visit.read_pager(agents.count(text or None))
     return AgentsView(
         title="Agents",
-        agents=[
-            AgentLine(
-                handle=each.handle,
-                name=each.name,
-                since=each.since,
-                owner=show_owner(visit.caller, each.handle, each.owner),
-                elo=ratings[each.handle].rating if ratings[each.handle].matches else None,
-                matches=ratings[each.handle].matches,
-            )
-            for each in found
-        ],
+        agents=agents.page(text or None, not visit.public, pager.limit, pager.offset)
+        if pager.total
+        else [],
         pager=pager,
         text=text,
     )

@@ -10,13 +10,11 @@ import msgspec
 from tallymark.challenges.attempt import Attempt, Payload
 from tallymark.challenges.submitted_files import parse_json, parse_sent
 from tallymark.challenges.trajectory import MAX_BYTES
-from tallymark.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from tallymark.errors import Conflict, InvalidInput, NotAllowed
 from tallymark.service.callers import COMPETITORS
 from tallymark.service.submissions import (
     Finding,
-    check_answer,
     find_most_bytes,
-    find_own_attempt,
     submit_answer,
 )
 from tallymark.text import format_utc_moment
@@ -28,7 +26,7 @@ from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission
-    from tallymark.store.contests.attempt_rows import StoredAttempt
+    from tallymark.service.attempts import StoredAttempt
 
 
 class AnswerView(View, frozen=True, kw_only=True):
@@ -74,10 +72,7 @@ def _find_own(visit: Visit) -> StoredAttempt:
     visit.visitor.require_known("an answer is submitted by who entered")
     if visit.caller.role not in COMPETITORS:
         raise NotAllowed(f"a key of the role {visit.caller.role} does not compete")
-    identifier = visit.params["attempt"]
-    if not visit.app.store.exists:
-        raise NotFound(f"there is no attempt {identifier[:40]!r}")
-    return find_own_attempt(visit.services, visit.caller, identifier)
+    return visit.tally.attempts.find_own(visit.params["attempt"])
 
 
 def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
@@ -136,7 +131,7 @@ def _look(visit: Visit) -> tuple[StoredAttempt, Payload, Sequence[Finding]]:
         )
     challenge = visit.services.competition.rulings.find_version(attempt)
     sent = _read_sent(visit, challenge.submission)
-    return known, sent, check_answer(visit.services, known, sent, visit.now)
+    return known, sent, visit.tally.attempts.check_payload(known, sent).findings
 
 
 def check(visit: Visit) -> Outcome:
@@ -170,7 +165,7 @@ def withdraw(visit: Visit) -> Outcome:
     """Gives the attempt up, which is a loss."""
     attempt = _find_own(visit).attempt
     reason = visit.form.get("reason") or None
-    visit.app.store.attempts.withdraw(attempt.id, attempt.agent, visit.now, reason=reason)
+    visit.tally.attempts.withdraw(attempt.id, attempt.agent, reason)
     return Outcome(address=f"/attempts/{attempt.id}")
 
 
@@ -180,4 +175,5 @@ PAGE = Page(
     gather,
     actions={"check": check, "submit": submit, "anyway": submit, "withdraw": withdraw},
     find_most_bytes=_find_most_bytes,
+    own_transactions=True,
 )

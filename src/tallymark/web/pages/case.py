@@ -90,7 +90,7 @@ def gather(visit: Visit) -> CaseView:
     result = runs.get_case(record.id, name, epoch)
     falls = lay_out_spans(result.trace)
     before, after = runs.find_neighbours(record.id, name, epoch)
-    others = runs.list(record.suite, limit=2).items
+    others = runs.newest(2, record.suite)
     newest = visit.tally.scores.list(run=record.id, case=name, epoch=epoch, limit=_MOST_REVIEWS)
     said, author = newest.items[::-1], find_author(visit)
     scores = _list_scores(result)

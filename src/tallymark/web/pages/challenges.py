@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from tallymark.challenges.challenge import PublicChallenge
 from tallymark.challenges.tracks import Track
+from tallymark.service.boards import ChallengeTop
 from tallymark.service.challenges import Challenge
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page
-from tallymark.web.view import View
+from tallymark.web.pages.tracks import list_titles
+from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
 _SHOWN = 3
@@ -40,6 +41,7 @@ class ChallengesView(View, frozen=True, kw_only=True):
     """Titles of challenges by name, for the tracks."""
     total: int
     state: str
+    pager: Pager
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """Return a row for each challenge."""
@@ -69,46 +71,30 @@ _COLUMNS = (
 def gather(visit: Visit) -> ChallengesView:
     """Gather the challenges that the address asks for, those that are open first."""
     wanted = visit.choose("state", ("", "open", "frozen", "closed", "upcoming"))
-    text = visit.get("q").casefold()
-    found = list(visit.tally.challenges.list())
-    lines = [
-        _describe(visit, each)
-        for each in found
-        if text in f"{each.name} {each.title}".casefold() and wanted in ("", each.state)
-    ]
-    order = ("open", "frozen", "upcoming", "closed")
-    lines.sort(
-        key=lambda each: (order.index(each.challenge.state), each.challenge.title.casefold())
-    )
-    return ChallengesView(
-        title="Challenges",
-        challenges=lines,
-        tracks=list(visit.tally.tracks.list()),
-        titles={each.name: each.title for each in found},
-        total=len(found),
+    asked = visit.read_pager(0)
+    found = visit.tally.boards.overview(
+        asked.limit,
+        asked.offset,
+        places=_SHOWN,
+        live=not visit.public,
+        text=visit.get("q"),
         state=wanted,
     )
-
-
-def count_agents(visit: Visit, challenge: PublicChallenge, *, public: bool) -> int:
-    """Count the agents on the board, or with a submission on either side."""
-    store = visit.app.store
-    if challenge.kind == "versus":
-        return len({each.player for each in store.versus.submissions(challenge.name)})
-    return store.boards.size(challenge.name, public=public)
-
-
-def _describe(visit: Visit, challenge: Challenge) -> ChallengeLine:
-    top: list[BoardRow] = []
-    if challenge.kind != "versus":
-        boards = visit.app.store.boards
-        first = boards.top(challenge.name, limit=_SHOWN, public=visit.public)
-        top = list_board(visit, challenge, first)
-    return ChallengeLine(
-        challenge=challenge,
-        agents=count_agents(visit, challenge, public=visit.public),
-        top=top,
+    tracks = list(visit.tally.tracks.list())
+    return ChallengesView(
+        title="Challenges",
+        challenges=[_describe(each) for each in found.items],
+        tracks=tracks,
+        titles=list_titles(visit, tracks),
+        total=found.total,
+        state=wanted,
+        pager=visit.read_pager(found.found),
     )
+
+
+def _describe(found: ChallengeTop) -> ChallengeLine:
+    top = list_board(found.challenge, found.items, found.names) if found.items else []
+    return ChallengeLine(challenge=found.challenge, agents=found.agents, top=top)
 
 
 PAGE = Page("/challenges", "challenges.html", gather)

@@ -16,7 +16,6 @@ from tallymark.runs.comparison import (
     Comparison,
     RegressionVerdict,
     VerdictOutcome,
-    compare_all,
     score_alike,
     verdict,
 )
@@ -208,8 +207,9 @@ def gather(visit: Visit) -> CompareView:
     visit.visitor.require_runs()
     tally = visit.tally.runs
     records = _read_records(visit)
-    runs = [tally.load(each.id) for each in records]
-    compared = compare_all(runs, formula=visit.get("formula") or None)
+    runs, compared = tally.load_compared(
+        [each.id for each in records], visit.get("formula") or None
+    )
     pair = compared[0] if len(runs) == FEWEST else None
     changes = _list_changes(pair) if pair is not None else []
     kind = visit.choose("kind", ("flipped", "worse", "better", "other"))
@@ -219,7 +219,7 @@ def gather(visit: Visit) -> CompareView:
     chosen = visit.get("case") or next(iter(cases), "")
     sides = _list_sides(runs, chosen) if chosen else []
     suite = records[0].suite
-    others = tally.list(suite, limit=40).items
+    others = tally.newest(40, suite)
     return CompareView(
         title=_write_heading(pair, compared),
         runs=_list_runs(runs, compared),
@@ -457,7 +457,7 @@ def _diff(sides: Sequence[SideOfCase]) -> WordDiff | None:
 def _make_matrix(tally: Runs, suite: str) -> PromptMatrix | None:
     """The newest run of each pair of a prompt and a model; None where no suite has prompts."""
     newest: dict[tuple[str, str], Any] = {}
-    for record in tally.list(suite, limit=500).items:
+    for record in tally.newest(500, suite):
         prompt = record.tags.get("prompt")
         if prompt is not None:
             newest.setdefault((record.model, str(prompt)), record)
@@ -491,8 +491,9 @@ def _make_report(visit: Visit) -> File:
     """The runs as one file that opens without a server."""
     visit.visitor.require_runs()
     records = _read_records(visit)
-    runs = [visit.tally.runs.load(each.id) for each in records]
-    compared = compare_all(runs, formula=visit.get("formula") or None)
+    runs, compared = visit.tally.runs.load_compared(
+        [each.id for each in records], visit.get("formula") or None
+    )
     runs = score_alike(runs, compared[0].formula)
     return File(f"{records[0].suite} compared", html_report(runs, compared))
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.errors import NotAllowed, WorkFailed
+from tallymark.errors import WorkFailed
 from tallymark.service.callers import COMPETITORS
-from tallymark.service.visibility import speak_for
 from tallymark.web.challenge_terms import (
     ChallengeTerms,
     describe_terms,
@@ -22,7 +21,7 @@ from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.challenges.attempt import Attempt
+    from tallymark.service.attempts import AttemptRecord
     from tallymark.service.challenges import Challenge
 
 _MOST_ATTEMPTS = 50
@@ -74,7 +73,7 @@ def gather(visit: Visit) -> EnterView:
     obstacle = _find_obstacle(visit, challenge)
     agent = visit.visitor.agent or (visit.get("agent") if visit.visitor.may_organise else None)
     sample, problem = _make_sample(visit, challenge)
-    own = visit.app.store.attempts.of(name, agent=agent, limit=_MOST_ATTEMPTS) if agent else []
+    own = visit.tally.attempts.list(name, agent, limit=_MOST_ATTEMPTS).items if agent else []
     return EnterView(
         title=f"Enter {challenge.title}",
         challenge=challenge,
@@ -109,8 +108,7 @@ def _make_sample(visit: Visit, challenge: Challenge) -> tuple[list[DataFile], st
         return [], error.problems[0].message
 
 
-def _describe(attempt: Attempt, now: float) -> OwnAttempt:
-    outcome = attempt.outcome
+def _describe(attempt: AttemptRecord, now: float) -> OwnAttempt:
     return OwnAttempt(
         id=attempt.id,
         number=attempt.number,
@@ -118,20 +116,23 @@ def _describe(attempt: Attempt, now: float) -> OwnAttempt:
         void=attempt.voided_at is not None,
         open=attempt.state == "entered" and now < attempt.expires_at,
         at=attempt.submitted_at or attempt.entered_at,
-        score=None if outcome is None else outcome.score,
-        result=None if outcome is None else outcome.result,
+        score=attempt.score,
+        result=attempt.result,
     )
 
 
 def enter(visit: Visit) -> Outcome:
     """Starts the clock, and leads to where the answer goes."""
     name = visit.tally.challenges.get(visit.params["challenge"]).name
-    if visit.caller.role not in COMPETITORS:
-        raise NotAllowed(f"a key of the role {visit.caller.role} does not compete")
-    agent = speak_for(visit.caller, visit.form.get("agent") or None)
     memoryless = visit.form.get("memoryless") == "yes"
-    entry = visit.services.competition.enter(name, agent, memoryless=memoryless)
+    entry = visit.tally.attempts.enter(name, visit.form.get("agent") or None, memoryless)
     return Outcome(address=f"/attempts/{entry.attempt.id}/answer")
 
 
-PAGE = Page("/challenges/{challenge}/enter", "enter.html", gather, actions={"enter": enter})
+PAGE = Page(
+    "/challenges/{challenge}/enter",
+    "enter.html",
+    gather,
+    actions={"enter": enter},
+    own_transactions=True,
+)

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.attempt_formula import AttemptFormula, formula_names
-from tallymark.challenges.challenge import Challenge
 from tallymark.errors import FormulaError, Problem, TallymarkError
 from tallymark.formula import Formula, Names
 from tallymark.formula.functions import FUNCTIONS
 from tallymark.runs.problems import name_model
 from tallymark.runs.record import RunRecord
-from tallymark.service.what_if import WhatIfBoard, WhatIfRule
+from tallymark.service.boards import WhatIfBoard
+from tallymark.service.challenges import Challenge
 from tallymark.web.page import Page
 from tallymark.web.pages.run import name_values, pick_metrics
 from tallymark.web.score_parts import FormulaTree, take_apart
@@ -26,6 +26,9 @@ _MOST_RUNS = 30
 _MOST_BOARDS = 100
 _MOST_PLACES = 50
 _START = "success_pct"
+
+_COLUMNS = ("rank", "agent", "score", "value", "attempt", "before", "moved")
+"""Of a board by another rule, as CSV."""
 
 
 class Mistake(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +90,9 @@ class FormulaView(View, frozen=True, kw_only=True):
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each run or agent in its new place."""
         if self.board is not None:
-            yield from (msgspec.structs.asdict(each) for each in self.board.items)
+            yield from (
+                {name: getattr(each, name) for name in _COLUMNS} for each in self.board.items
+            )
         for each in self.order:
             yield {
                 "place": each.place,
@@ -114,7 +119,7 @@ def gather(visit: Visit) -> FormulaView:
     """The formula of the address, with the numbers of a run or for a board."""
     may = visit.visitor.may_read_runs
     records = [*visit.tally.runs.newest(_MOST_RUNS, None, visit.get("formula"))] if may else []
-    boards = [each.challenge for each in visit.list_challenges() if each.challenge.kind != "versus"]
+    boards = [each for each in visit.tally.challenges.list() if each.kind != "versus"]
     subject = _choose_subject(visit, records)
     challenge = subject.challenge
     view: dict[str, Any] = {
@@ -169,9 +174,9 @@ def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
     board = name if kind == "board" else visit.get("challenge") if kind != "run" else ""
     text = visit.get("formula")
     if board:
-        challenge = visit.find_challenge(board).challenge
+        challenge = visit.tally.challenges.get(board)
         keys = [each.key for each in challenge.scoring.dimensions]
-        names = formula_names(keys, tuple(challenge.evaluator.options.get("metrics", ())))
+        names = formula_names(keys, tuple(challenge.metrics))
         usual = challenge.scoring.formula or ("total" if keys else "rating")
         return _Subject(names=names, text=text or usual, challenge=challenge)
     run = _choose_run(visit, name if kind == "run" else visit.get("run"), records)
@@ -183,13 +188,12 @@ def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
 
 
 def _ask_board(visit: Visit, challenge: Challenge, text: str) -> WhatIfBoard:
-    return visit.service.what_if.ask(
-        visit.app.store,
+    return visit.tally.boards.what_if(
         challenge.name,
-        WhatIfRule(formula=text),
-        public=visit.public,
+        formula=text,
         around=visit.visitor.agent,
         limit=_MOST_PLACES,
+        live=not visit.public,
     )
 
 
@@ -200,7 +204,7 @@ def _explain_first(
     if not board.items:
         return None
     try:
-        attempt = visit.find_attempt(board.items[0].attempt)
+        attempt = visit.tally.attempts.view(board.items[0].attempt or "", not visit.public).attempt
         values = AttemptFormula(formula).values_of(challenge, attempt)
     except TallymarkError:
         return None

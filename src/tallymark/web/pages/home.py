@@ -6,12 +6,14 @@ Whoever competes sees first what they are at, and an organiser what waits for so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.challenges.tracks import Track
+from tallymark.errors import NotFound
 from tallymark.runs.problems import name_model
 from tallymark.service.callers import REPORTERS
 from tallymark.service.runs import SuiteHistory
@@ -24,8 +26,9 @@ from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.challenges.attempt import Attempt
-    from tallymark.challenges.challenge import Challenge
+    from tallymark.service.attempts import AttemptRecord
+    from tallymark.service.boards import ChallengeTop
+    from tallymark.service.challenges import Challenge
 
 _NEWS = 12
 _SUITES = 8
@@ -110,26 +113,26 @@ class HomeView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> HomeView:
     """What the visitor may see of what is new."""
     visitor = visit.visitor
-    there = visit.app.store.exists
+    there = visit.services.exists
     may = there and visitor.may_read_runs
-    known = {each.challenge.name: each.challenge for each in visit.list_challenges()}
     suites = visit.tally.runs.suites(limit=_SUITES).items if may else []
-    boards = _list_boards(visit)
+    boards = visit.tally.boards.find_active(_BOARDS, _PLACES, live=not visit.public)
     runs = list(_list_runs(visit)) if may else []
-    attempts = list(_list_attempts(visit, known)) if there else []
+    attempts = list(_list_attempts(visit)) if there else []
+    tracks = visit.tally.tracks.list(limit=_TRACKS).items
     news = sorted([*runs, *attempts], key=lambda each: -each.at)[:_NEWS]
     return HomeView(
         title="What is new" if news else "Welcome",
-        empty=not (news or suites or boards or known),
+        empty=not (news or suites or boards or visit.tally.challenges.list(limit=1).items),
         alerts=[_describe_fall(each) for each in suites if judge_suite(each) == "bad"][:3],
-        open=_list_open(visit, known) if there and visitor.agent else [],
-        mine=_list_mine(visit, known) if there and visitor.agent else [],
+        open=_list_open(visit) if there and visitor.agent else [],
+        mine=_list_mine(visit) if there and visitor.agent else [],
         waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
         news=news,
         suites=suites,
-        tracks=visit.tally.tracks.list(limit=_TRACKS).items,
-        titles=list_titles(visit),
-        boards=boards,
+        tracks=tracks,
+        titles=list_titles(visit, tracks),
+        boards=[_glimpse(each) for each in boards],
     )
 
 
@@ -166,25 +169,30 @@ def _list_runs(visit: Visit) -> Iterable[News]:
         )
 
 
-def _list_attempts(visit: Visit, known: Mapping[str, Challenge]) -> Iterable[News]:
+def _list_attempts(visit: Visit) -> Iterable[News]:
     """Those that put their agent where it stands say so: these are the boards that moved."""
-    store = visit.app.store
-    open_of = None if visit.visitor.may_see_live else visit.visitor.agent or ""
-    for attempt in store.figures.newest_attempts(
-        limit=_NEWS, public=visit.public, at=known, open_of=open_of
-    ):
-        challenge = known[attempt.challenge]
-        standing = None
-        if attempt.outcome is not None and attempt.outcome.ranks:
-            standing = store.boards.standing(challenge.name, attempt.agent, public=visit.public)
-        moved = standing is not None and standing.attempt == attempt.id
-        did = f"moved to place {standing.rank:,} on" if moved and standing else None
-        yield _describe_attempt(attempt, challenge, did)
+    boards = visit.tally.boards
+    attempts = visit.tally.attempts.list_newest(boards.name_active(), _NEWS, not visit.public)
+    known = _find_challenges(visit, attempts)
+    ranks = boards.find_ranks(attempts, live=not visit.public)
+    for attempt in attempts:
+        rank = ranks.get(attempt.id)
+        did = None if rank is None else f"moved to place {rank:,} on"
+        yield _describe_attempt(attempt, known[attempt.challenge], did)
 
 
-def _describe_attempt(attempt: Attempt, challenge: Challenge, did: str | None = None) -> News:
+def _find_challenges(visit: Visit, attempts: Iterable[AttemptRecord]) -> dict[str, Challenge]:
+    """The challenges of attempts that the visitor may know of, by name."""
+    found = {}
+    for name in {each.challenge for each in attempts}:
+        with suppress(NotFound):
+            found[name] = visit.tally.challenges.get(name)
+    return found
+
+
+def _describe_attempt(attempt: AttemptRecord, challenge: Challenge, did: str | None = None) -> News:
     words = {"entered": "entered", "withdrawn": "gave up on", "expired": "ran out of time on"}
-    score = None if attempt.outcome is None else attempt.outcome.score
+    score = attempt.score
     strategy = STRATEGIES[challenge.scoring.strategy]
     number: str = "no score" if attempt.state == "failed" else attempt.state
     if score is not None:
@@ -199,8 +207,9 @@ def _describe_attempt(attempt: Attempt, challenge: Challenge, did: str | None = 
     )
 
 
-def _list_open(visit: Visit, known: Mapping[str, Challenge]) -> list[OpenAttempt]:
-    found = visit.app.store.figures.open_attempts_of(visit.visitor.agent or "")
+def _list_open(visit: Visit) -> list[OpenAttempt]:
+    found = visit.tally.attempts.list_open(visit.visitor.agent or "")
+    known = _find_challenges(visit, found)
     return [
         OpenAttempt(id=each.id, title=known[each.challenge].title, expires_at=each.expires_at)
         for each in found
@@ -208,22 +217,25 @@ def _list_open(visit: Visit, known: Mapping[str, Challenge]) -> list[OpenAttempt
     ]
 
 
-def _list_mine(visit: Visit, known: Mapping[str, Challenge]) -> list[News]:
+def _list_mine(visit: Visit) -> list[News]:
     agent = visit.visitor.agent or ""
-    found = visit.app.store.figures.attempts_of(agent, limit=_MINE, public=False)
+    found = visit.tally.attempts.list_own(agent, _MINE)
+    known = _find_challenges(visit, found)
     return [
-        _describe_attempt(each, known[each.challenge]) for each in found if each.challenge in known
+        _describe_attempt(each, known[each.challenge])
+        for each in found
+        if each.challenge in known and each.state != "entered"
     ]
 
 
 def _list_waiting(visit: Visit) -> Iterable[Waiting]:
     """What waits for an organiser."""
-    store = visit.app.store
     if not visit.visitor.may_organise:
         return
-    if count := sum(each.count for each in store.figures.count_waiting()):
+    challenges = visit.tally.challenges
+    if count := sum(each.count for each in challenges.waiting(limit=1).counts):
         yield Waiting(words=f"{format_count(count, 'attempt')} not scored yet", link="/organiser")
-    if paused := len(store.pauses.all()):
+    if paused := len(list(challenges.pauses())):
         words = f"{format_count(paused, 'agent')} paused: their input stops a plugin"
         yield Waiting(words=words, link="/organiser")
 
@@ -237,31 +249,16 @@ def _list_reviews(visit: Visit) -> Iterable[Waiting]:
         yield Waiting(words=words, link="/review?show=disputed")
 
 
-def _list_boards(visit: Visit) -> list[BoardGlimpse]:
-    store, found = visit.app.store, []
-    for kept in visit.list_challenges():
-        challenge = kept.challenge
-        if challenge.kind == "versus":
-            continue
-        size = store.boards.size(challenge.name, public=visit.public)
-        if size:
-            found.append((size, kept))
-    found.sort(key=lambda pair: -pair[0])
-    return [
-        BoardGlimpse(
-            name=kept.challenge.name,
-            title=kept.challenge.title,
-            agents=size,
-            closes_at=kept.closed_at or kept.challenge.closes_at,
-            frozen=visit.public and kept.is_frozen(visit.now),
-            rows=list_board(
-                visit,
-                kept.challenge,
-                store.boards.top(kept.challenge.name, limit=_PLACES, public=visit.public),
-            ),
-        )
-        for size, kept in found[:_BOARDS]
-    ]
+def _glimpse(found: ChallengeTop) -> BoardGlimpse:
+    challenge = found.challenge
+    return BoardGlimpse(
+        name=challenge.name,
+        title=challenge.title,
+        agents=found.agents,
+        closes_at=challenge.closed or challenge.closes_at,
+        frozen=found.frozen,
+        rows=list_board(challenge, found.items, found.names),
+    )
 
 
 PAGE = Page("/", "home.html", gather, parts={"news": "home_news.html"})

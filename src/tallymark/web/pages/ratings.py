@@ -1,32 +1,24 @@
-"""Ratings: how strong agents are and how hard challenges, and how sure that is."""
+"""Page of the ratings of agents and the difficulties of challenges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
 
-import msgspec
-
+from tallymark.service.ratings import Difficulty, Rating, Sort
 from tallymark.web.page import Page
-from tallymark.web.rating_lines import DifficultyLine, RatingLine, make_rating_table
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
-_SORTS: dict[str, Callable[[RatingLine], Any]] = {
-    "floor": lambda each: (each.group, each.place),
-    "elo": lambda each: (-each.elo, each.group, each.place),
-    "strength": lambda each: (-(each.strength or 0.0), each.group, each.place),
-    "matches": lambda each: (-each.matches, each.group, each.place),
-    "agent": lambda each: each.agent,
-}
+_SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 class RatingsView(View, frozen=True, kw_only=True):
-    """The table of agents, and that of challenges."""
+    """Tables of agents and of challenges."""
 
-    agents: list[RatingLine]
+    agents: Sequence[Rating]
     pager: Pager
-    challenges: list[DifficultyLine]
+    challenges: Sequence[Difficulty]
     comparable: bool
     frozen: list[str]
     sort: str
@@ -34,26 +26,38 @@ class RatingsView(View, frozen=True, kw_only=True):
     most: float
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each agent."""
-        return (msgspec.structs.asdict(each) for each in self.agents)
+        """Return a row for each agent."""
+        for each in self.agents:
+            elo, rates, strength = each.elo, each.pass_rates, each.strength
+            yield {
+                **{name: getattr(each, name) for name in ("rank", "tied", "likely")},
+                **{name: getattr(each, name) for name in ("group", "group_size", "agent", "name")},
+                "elo": elo.rating,
+                **{name: getattr(elo, name) for name in ("matches", "wins", "draws", "losses")},
+                "strength": strength.value,
+                **{name: getattr(strength, name) for name in ("low", "high", "floor")},
+                "provisional": strength.provisional,
+                **{name: getattr(rates, name) for name in ("pass_at_1", "pass_at_k")},
+                **{name: getattr(rates, name) for name in ("pass_hat_k", "challenges", "enough")},
+            }
 
 
 def gather(visit: Visit) -> RatingsView:
-    """The part of the table that the address asks for."""
-    table = make_rating_table(visit)
-    sort = visit.choose("sort", tuple(_SORTS))
-    ordered = sorted(table.agents, key=_SORTS[sort])
-    pager = visit.read_pager(len(ordered))
-    shown = ordered[pager.offset : pager.offset + pager.limit]
-    ends = [end for each in shown for end in (each.low, each.high) if end is not None]
-    ends += [end for each in table.challenges for end in (each.low, each.high)]
+    """Read the part of the table that the address asks for."""
+    sort = next(each for each in _SORTS if each == visit.choose("sort", _SORTS))
+    ratings, live = visit.tally.ratings, not visit.public
+    asked = visit.read_pager(0)
+    found = ratings.page(sort, live, asked.limit, asked.offset)
+    challenges = list(ratings.challenges(live=live))
+    ends = [end for each in found.items for end in (each.strength.low, each.strength.high)]
+    ends += [end for each in challenges for end in (each.difficulty.low, each.difficulty.high)]
     return RatingsView(
         title="Ratings",
-        agents=shown,
-        pager=pager,
-        challenges=table.challenges,
-        comparable=table.comparable,
-        frozen=table.frozen,
+        agents=found.items,
+        pager=visit.read_pager(found.agents),
+        challenges=challenges,
+        comparable=found.comparable,
+        frozen=found.frozen,
         sort=sort,
         least=min(ends, default=0.0),
         most=max(ends, default=1.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -11,7 +12,7 @@ from tallymark.charts.frame import list_ends
 from tallymark.runs.problems import name_model
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.service.runs import SuiteHistory
-from tallymark.web.page import Page
+from tallymark.web.page import Moved, Page
 from tallymark.web.run_facts import list_labels
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
@@ -82,4 +83,10 @@ def _find_spans(runs: Sequence[RunRecord]) -> dict[str, tuple[float, float]]:
     return {suite: (min(each), max(each)) for suite, each in drawn.items()}
 
 
+def lead_to_suite(visit: Visit) -> View:
+    """The runs of one suite are a part of the list."""
+    raise Moved(f"/runs?{urlencode([('suite', visit.params['suite']), *visit.query])}")
+
+
 PAGE = Page("/runs", "runs.html", gather)
+SUITE = Page("/suites/{suite:path}", "runs.html", lead_to_suite)

@@ -42,20 +42,18 @@ class SearchView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> SearchView:
     """The first few of each kind."""
     text = visit.get("q").strip()[:200]
-    found = list(_find(visit, text)) if text and visit.app.store.exists else []
+    found = list(_find(visit, text)) if text and visit.services.exists else []
     found += _find_docs(text)
     return SearchView(title=f"Search: {text}" if text else "Search", text=text, found=found)
 
 
 def _find(visit: Visit, text: str) -> Iterable[Found]:
-    store = visit.app.store
     if visit.visitor.may_read_runs:
         for run in visit.tally.runs.list(text=text, limit=_MOST).items:
             yield Found(
                 kind="Run", name=run.model, link=f"/runs/{run.id}", about=_describe_run(run)
             )
-    for kept in visit.list_challenges():
-        each = kept.challenge
+    for each in visit.tally.challenges.list():
         if text.casefold() in f"{each.name} {each.title}".casefold():
             yield Found(
                 kind="Challenge", name=each.title, link=f"/challenges/{each.name}", about=each.name
@@ -64,8 +62,9 @@ def _find(visit: Visit, text: str) -> Iterable[Found]:
         if text.casefold() in f"{track.name} {track.title}".casefold():
             link = f"/tracks/{quote(track.name, safe='')}"
             yield Found(kind="Track", name=track.title, link=link, about=track.name)
-    known = store.figures.agents(text=text, limit=_MOST) if visit.visitor.is_known else ()
-    for agent in known:
+    if not visit.visitor.is_known:
+        return
+    for agent in visit.tally.agents.list(text=text, disqualified=False, limit=_MOST).items:
         yield Found(
             kind="Agent", name=agent.name, link=f"/agents/{agent.handle}", about=agent.handle
         )

@@ -33,9 +33,9 @@ class WelcomeView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> SignInView:
     """The form, as it was filled in."""
     public = [
-        (kept.challenge.name, kept.challenge.title)
-        for kept in visit.list_challenges()
-        if kept.challenge.visibility == "public"
+        (each.name, each.title)
+        for each in visit.tally.challenges.list()
+        if each.visibility == "public"
     ]
     text, found = visit.form.get("key"), None
     if text.startswith(INVITATION):

@@ -11,12 +11,12 @@ from tallymark.errors import InvalidInput
 from tallymark.service.callers import REPORTERS
 from tallymark.service.traces import TraceDetails, TraceScore
 from tallymark.text import format_count
-from tallymark.traces.trace import Trace
 from tallymark.web.page import Outcome, Page
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
+_FIRST = 100
 _LOST = {
     "spans_refused": ("span", "refused"),
     "spans_cut": ("span", "shortened"),
@@ -58,9 +58,10 @@ class TraceView(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> TraceView:
     visit.visitor.require_runs()
     version = visit.read_number("version", 0, 2**31) or None
-    record = visit.tally.traces.get(visit.params["trace"], version)
-    trace = Trace.from_dict(record.trace)
-    fall = lay_out_spans(trace)
+    # The page fetches the other lines as JSON.
+    most = None if visit.get("format") else _FIRST
+    record, trace = visit.tally.traces.read(visit.params["trace"], version, whole=most is None)
+    fall = lay_out_spans(trace, most)
     lost = {} if record.lost is None else msgspec.structs.asdict(record.lost)
     return TraceView(
         title=record.name or record.id,

@@ -22,6 +22,8 @@ from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
 _ROWS = 50
+_SUMMED = 2_000
+"""The newest traces, of which the sums are: those of all would take longer with every day."""
 _MOST_CHOSEN = 200
 _LOWEST = 0.5
 """Scores below it stand out."""
@@ -44,6 +46,8 @@ class TracesView(View, frozen=True, kw_only=True):
     step: float
     next: str | None
     scanned: int | None
+    is_cut: bool
+    """The sums are of the newest traces that fit; older ones are left out."""
 
     @property
     def chart(self) -> Chart:
@@ -141,6 +145,7 @@ def gather(visit: Visit) -> TracesView:
         step=0.0,
         next=None,
         scanned=None,
+        is_cut=False,
     )
     if empty:
         return plain
@@ -152,13 +157,14 @@ def gather(visit: Visit) -> TracesView:
     found = msgspec.structs.replace(plain, traces=page.items, next=page.next, scanned=page.scanned)
     if query.scanned:  # sums are of columns alone
         return found
-    over_time = traces.sums(text, every="auto", measure=measure)
+    sums = traces.sum_newest(text, measure, by or None, _SUMMED)
     return msgspec.structs.replace(
         found,
-        whole=over_time.whole,
-        points=over_time.items,
-        step=over_time.step,
-        groups=traces.sums(text, by, measure=measure).items[:_ROWS] if by else [],
+        whole=sums.whole,
+        points=sums.points,
+        step=sums.step,
+        groups=sums.groups[:_ROWS],
+        is_cut=sums.is_cut,
     )
 
 

@@ -26,14 +26,14 @@ class TracksView(View, frozen=True, kw_only=True):
             yield msgspec.structs.asdict(each) | {"challenges": " ".join(each.challenges)}
 
 
-def list_titles(visit: Visit) -> dict[str, str]:
-    """Titles of the challenges that the visitor may know of, by name."""
-    return {each.name: each.title for each in visit.tally.challenges.list()}
+def list_titles(visit: Visit, tracks: Iterable[Track]) -> dict[str, str]:
+    """Titles of the challenges of tracks, by name."""
+    return visit.tally.challenges.find_titles({name for each in tracks for name in each.challenges})
 
 
 def gather(visit: Visit) -> TracksView:
     tracks = list(visit.tally.tracks.list())
-    return TracksView(title="Tracks", tracks=tracks, titles=list_titles(visit))
+    return TracksView(title="Tracks", tracks=tracks, titles=list_titles(visit, tracks))
 
 
 PAGE = Page("/tracks", "tracks.html", gather)

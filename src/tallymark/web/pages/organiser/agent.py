@@ -9,9 +9,9 @@ import msgspec
 
 from tallymark.challenges.challenge import PluginPause
 from tallymark.errors import InvalidInput
+from tallymark.service.agents import Agent
 from tallymark.service.audit import LogEntry
 from tallymark.service.keys import Key
-from tallymark.store.contests.agents import AgentRecord
 from tallymark.web.organising import (
     begin,
     lead_back,
@@ -26,11 +26,7 @@ from tallymark.web.visit import Visit
 class OrganisedAgent(View, frozen=True, kw_only=True):
     """One agent."""
 
-    handle: str
-    name: str
-    owner: str | None
-    created_at: float
-    disqualified_at: float | None
+    agent: Agent
     places: int
     pauses: list[PluginPause]
     keys: list[Key]
@@ -45,41 +41,33 @@ class OrganisedAgent(View, frozen=True, kw_only=True):
 def gather(visit: Visit) -> OrganisedAgent:
     """Of the visitor's tenant."""
     begin(visit)
-    found, store, caller = _find(visit), visit.app.store, visit.caller
+    found = _find(visit)
     return OrganisedAgent(
         title=f"Organise {found.name}",
-        handle=found.handle,
-        name=found.name,
-        owner=found.owner,
-        created_at=found.created_at,
-        disqualified_at=found.disqualified_at,
-        places=len(store.boards.places(found.handle, public=False)),
+        agent=msgspec.structs.replace(found, places=msgspec.UNSET, sides=msgspec.UNSET),
+        places=len(found.places or ()),
         pauses=[each for each in list_pauses(visit) if each.agent == found.handle],
         keys=list(visit.tally.keys.list(agent=found.handle)),
         log=visit.tally.audit.list(agent=found.handle, limit=12).items,
-        may_sign_out=caller.role == "admin" and found.owner is not None,
+        may_sign_out=visit.caller.role == "admin" and found.owner is not None,
     )
 
 
-def _find(visit: Visit) -> AgentRecord:
-    if not visit.app.store.exists:
-        raise InvalidInput("there are no agents yet")
-    return visit.app.store.agents.get(visit.params["agent"])
+def _find(visit: Visit) -> Agent:
+    return visit.tally.agents.get(visit.params["agent"])
 
 
 def disqualify(visit: Visit) -> Outcome:
-    """It may not compete, and stands on no board."""
+    """Take the agent off all boards."""
     begin(visit)
-    agent, reason = _find(visit).handle, visit.form.get("reason")
-    visit.app.store.disqualifications.disqualify(agent, at=visit.now, reason=reason)
+    visit.tally.agents.disqualify(visit.params["agent"], reason=visit.form.get("reason"))
     return lead_back(visit.path, "disqualified")
 
 
 def reinstate(visit: Visit) -> Outcome:
-    """All is as if it had never been disqualified."""
+    """Let the agent compete again."""
     begin(visit)
-    agent, reason = _find(visit).handle, visit.form.get("reason")
-    visit.app.store.disqualifications.reinstate(agent, at=visit.now, reason=reason)
+    visit.tally.agents.reinstate(visit.params["agent"], reason=visit.form.get("reason"))
     return lead_back(visit.path, "reinstated")
 
 

@@ -19,7 +19,6 @@ from tallymark.web.organising import (
     resume,
 )
 from tallymark.web.page import Act, Outcome, Page
-from tallymark.web.pages.challenges import count_agents
 from tallymark.web.view import View
 from tallymark.web.visit import Visit
 
@@ -50,17 +49,16 @@ class OrganisedView(View, frozen=True, kw_only=True):
 
 def gather(visit: Visit) -> OrganisedView:
     begin(visit)
-    challenge, store = visit.tally.challenges.get(visit.params["name"]), visit.app.store
-    waits = [
-        each.count for each in store.figures.count_waiting() if each.challenge == challenge.name
-    ]
+    challenges = visit.tally.challenges
+    challenge = challenges.get(visit.params["name"])
+    waits = challenges.waiting(challenge.name, limit=1).counts
     return OrganisedView(
         title=f"Organise {challenge.title}",
         challenge=challenge,
         rule=describe_rule(challenge.scoring),
-        attempts=store.figures.count_attempts(challenge.name),
-        agents=count_agents(visit, challenge, public=False),
-        waiting=sum(waits),
+        attempts=challenges.count_attempts(challenge.name),
+        agents=visit.tally.boards.get(challenge.name, limit=1).agents,
+        waiting=sum(each.count for each in waits),
         pauses=list_pauses(visit, challenge.name),
         drift=visit.tally.challenges.files(challenge.name).drift,
         log=visit.tally.audit.list(challenge=challenge.name, limit=12).items,

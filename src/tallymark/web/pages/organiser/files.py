@@ -103,7 +103,7 @@ def gather(visit: Visit) -> FilesView:
         starter="",
         findings=None,
         drift=stored.drift,
-        attempts=visit.app.store.figures.count_attempts(challenge.name),
+        attempts=visit.tally.challenges.count_attempts(challenge.name),
     )
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from tallymark.challenges.challenge import PluginPause
 from tallymark.service.audit import LogEntry
-from tallymark.service.challenges import Challenge
+from tallymark.service.challenges import Challenge, WaitingAttempt, WaitingCount
+from tallymark.service.cursors import write_cursor
 from tallymark.service.jobs import Job, JobState
 from tallymark.text import format_count
 from tallymark.web.organising import (
@@ -24,14 +25,14 @@ from tallymark.web.organising import (
     retry_job,
 )
 from tallymark.web.page import Outcome, Page
-from tallymark.web.pages.challenges import count_agents
 from tallymark.web.view import Pager, View
 from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
-    from tallymark.challenges.attempt import Attempt
+    from tallymark.service.boards import ChallengeTop
 
 _SHOWN = 20
+_CHALLENGES = 50
 _OF_EACH_STATE = 100
 
 
@@ -69,6 +70,9 @@ class OrganiserView(View, frozen=True, kw_only=True):
     """What a person has to look at: jobs that failed or were set aside."""
     pauses: list[PluginPause]
     challenges: list[OrganisedLine]
+    """Those that wait for something, and then others."""
+    total: int
+    """All challenges."""
     log: list[LogEntry]
     busy: bool
 
@@ -76,21 +80,18 @@ class OrganiserView(View, frozen=True, kw_only=True):
         """A row for each attempt that waits."""
         for each in self.waiting:
             row = msgspec.structs.asdict(each)
-            yield {**row, "job": each.job.state if each.job else None}
+            yield {**row, "job": each.job.job.state if each.job else None}
 
 
 def gather(visit: Visit) -> OrganiserView:
     """The whole of it, or the queue of one challenge."""
     begin(visit)
-    chosen, store = visit.get("challenge"), visit.app.store
-    if not store.exists:
-        return _make_view(visit, chosen, [], visit.read_pager(0), [], [], {})
-    counts = {each.challenge: each for each in store.figures.count_waiting()}
-    if chosen:
-        visit.tally.challenges.get(chosen)
-    wanted = [each for name, each in counts.items() if chosen in ("", name)]
-    pager = visit.read_pager(sum(each.count for each in wanted), _SHOWN)
-    found = store.figures.waiting(chosen or None, limit=pager.limit, offset=pager.offset)
+    chosen, challenges = visit.get("challenge"), visit.tally.challenges
+    pager = visit.read_pager(0, _SHOWN)
+    found = challenges.waiting(chosen or None, pager.limit, write_cursor(pager.offset))
+    counts = {each.challenge: each for each in challenges.waiting(limit=1).counts}
+    total = sum(each.count for each in found.counts)
+    pager = msgspec.structs.replace(pager, total=total)
     states: tuple[JobState, ...] = ("running", "queued", "set_aside", "failed")
     by_state = {
         state: visit.tally.jobs.list(state=state, limit=_OF_EACH_STATE).items for state in states
@@ -100,7 +101,7 @@ def gather(visit: Visit) -> OrganiserView:
     ]
     # One that failed, and was done since by another, waits for nobody.
     broken = by_state["set_aside"] + [each for each in by_state["failed"] if _is_last(visit, each)]
-    waiting = [_describe_waiting(visit, each) for each in found]
+    waiting = [_describe_waiting(visit, each) for each in found.items]
     return _make_view(visit, chosen, waiting, pager, live, broken, counts)
 
 
@@ -111,9 +112,11 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
     pager: Pager,
     live: list[Job],
     broken: list[Job],
-    counts: Mapping[str, Any],
+    counts: Mapping[str, WaitingCount],
 ) -> OrganiserView:
     pauses = list_pauses(visit)
+    before = {*counts, *(each.challenge for each in pauses)}
+    found = visit.tally.boards.overview(_CHALLENGES, 0, places=1, live=True, before=before)
     needs = len(broken) + len(pauses)
     if needs:
         title = f"{format_count(needs, 'thing')} {'needs' if needs == 1 else 'need'} you"
@@ -130,10 +133,8 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
         jobs=[describe_job(each, visit) for each in live],
         broken=[describe_job(each, visit) for each in broken],
         pauses=pauses,
-        challenges=[
-            _describe_challenge(visit, each, counts, pauses)
-            for each in visit.tally.challenges.list()
-        ],
+        challenges=[_describe_challenge(each, counts, pauses) for each in found.items],
+        total=found.total,
         log=visit.tally.audit.list(limit=12).items,
         busy=bool(live or pager.total),
     )
@@ -144,39 +145,40 @@ def _is_last(visit: Visit, job: Job) -> bool:
     return last is None or last.id == job.id
 
 
-def _describe_waiting(visit: Visit, attempt: Attempt) -> WaitingLine:
-    job = find_last_job(visit, "score", attempt.id)
+def _describe_waiting(visit: Visit, attempt: WaitingAttempt) -> WaitingLine:
+    job = find_last_job(visit, "score", attempt.attempt)
     line = None if job is None or job.ended else describe_job(job, visit)
-    if line is not None and line.state == "running":
+    if line is not None and line.job.state == "running":
         why = "being scored"
-    elif line is not None and line.state == "set_aside":
-        why = f"set aside: {line.error or 'its worker stopped'}"
-    elif attempt.waiting:
-        why = f"failed, and is tried again: {attempt.waiting}"
+    elif line is not None and line.job.state == "set_aside":
+        why = f"set aside: {line.job.error or 'its worker stopped'}"
+    elif attempt.reason:
+        why = f"failed, and is tried again: {attempt.reason}"
     elif line is not None:
         why = "waits for a worker"
     else:
         why = "waits to be queued"
     return WaitingLine(
-        attempt=attempt.id,
+        attempt=attempt.attempt,
         agent=attempt.agent,
         challenge=attempt.challenge,
-        since=attempt.submitted_at or attempt.entered_at,
+        since=attempt.submitted_at,
         why=why,
         job=line,
     )
 
 
 def _describe_challenge(
-    visit: Visit, challenge: Challenge, counts: Mapping[str, Any], pauses: list[PluginPause]
+    found: ChallengeTop, counts: Mapping[str, WaitingCount], pauses: list[PluginPause]
 ) -> OrganisedLine:
-    waits = counts.get(challenge.name)
+    name = found.challenge.name
+    waits = counts.get(name)
     return OrganisedLine(
-        challenge=challenge,
-        agents=count_agents(visit, challenge, public=False),
+        challenge=found.challenge,
+        agents=found.agents,
         waiting=waits.count if waits else 0,
         waiting_since=waits.oldest if waits else None,
-        paused=sum(each.challenge == challenge.name for each in pauses),
+        paused=sum(each.challenge == name for each in pauses),
     )
 
 

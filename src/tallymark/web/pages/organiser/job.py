@@ -19,7 +19,7 @@ from tallymark.web.visit import Visit
 class JobView(View, frozen=True, kw_only=True):
     """One job."""
 
-    job: JobLine
+    line: JobLine
     rescoring: Rescoring | None
     moves: list[MovedLine]
     ratings: list[RatingLine]
@@ -37,7 +37,7 @@ def gather(visit: Visit) -> JobView:
     line, rescoring = describe_job(job, visit), read_rescoring(job)
     return JobView(
         title=f"{line.words} {job.subject}: {job.state.replace('_', ' ')}",
-        job=line,
+        line=line,
         rescoring=rescoring,
         moves=[] if rescoring is None else list_moves(visit, rescoring),
         ratings=[] if rescoring is None else list_rating_lines(visit, rescoring),

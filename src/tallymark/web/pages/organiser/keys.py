@@ -72,7 +72,7 @@ def gather(visit: Visit) -> KeysView:
         and text in f"{each.name} {each.owner} {each.agent or ''} {each.role}".casefold()
     ]
     pager = visit.read_pager(len(shown))
-    exists = visit.app.store.exists
+    exists = visit.services.exists
     mine = visit.tally.tenants.get(caller.tenant) if caller.role == "admin" and exists else None
     return KeysView(
         title=f"{valid} {'key opens' if valid == 1 else 'keys open'} this server",

@@ -98,8 +98,8 @@ def make_view(
 ) -> RescoreView:
     """The page with a preview, or without one."""
     challenge = visit.tally.challenges.get(visit.params["name"])
-    scoring, store = challenge.scoring, visit.app.store
-    agents = store.boards.size(challenge.name, public=False)
+    scoring = challenge.scoring
+    agents = visit.tally.boards.get(challenge.name, limit=1).agents
     dimensions = list_dimensions(challenge)
     return RescoreView(
         title=_write_title(challenge, preview, agents),
@@ -114,7 +114,7 @@ def make_view(
         dimensions=dimensions,
         weights=_show_weights(visit, dimensions),
         agents=agents,
-        attempts=store.figures.count_attempts(challenge.name),
+        attempts=visit.tally.challenges.count_attempts(challenge.name),
         preview=preview,
         moves=[] if preview is None else list_moves(visit, preview),
         ratings=[] if preview is None else list_rating_lines(visit, preview),
@@ -222,4 +222,5 @@ PAGE = Page(
     "organiser/rescore.html",
     gather,
     actions={"apply": apply, "queue": queue_preview},
+    own_transactions=True,
 )

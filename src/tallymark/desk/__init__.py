@@ -1,1 +1,0 @@
-"""What commands ask for, whoever answers: the services here, or a server."""

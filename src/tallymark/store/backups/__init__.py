@@ -1,1 +1,0 @@
-"""Backups: a whole database in one file, for either kind of database."""

@@ -1,1 +1,0 @@
-"""What goes over HTTP: requests, answers and problems, as pydantic models."""
