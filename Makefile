@@ -115,9 +115,8 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m scripts.api_reference
 	$(BIN)/python -m tests.tutorials
 
-# The client without event loops, from the one with.
+# Types of the awaitable methods, from the operations.
 client: $(VENV)/.dev
-	$(BIN)/python scripts/make_sync_client.py
 	$(BIN)/python scripts/make_async_stub.py
 
 # Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.

@@ -74,8 +74,8 @@ def _calm(field: Field, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     async def pause(_: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr("tallymark.client.sync.connection.time.sleep", lambda _: None)
-    monkeypatch.setattr("tallymark.client.aio.connection.anyio.sleep", pause)
+    monkeypatch.setattr("tallymark.client.connection.time.sleep", lambda _: None)
+    monkeypatch.setattr("tallymark.client.connection.anyio.sleep", pause)
     yield
     field.proxy.calm()
 

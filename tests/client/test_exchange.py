@@ -19,7 +19,6 @@ from tallymark.client.exchange import (
     EventReader,
     find_wait,
     read_refusal,
-    write_path,
 )
 from tallymark.errors import (
     Busy,
@@ -109,13 +108,21 @@ def test_a_request_keeps_its_key_however_often_it_is_sent() -> None:
 
 
 def test_a_name_is_one_part_of_a_path() -> None:
-    assert write_path("challenges", "a/../b?c") == "/challenges/a%2F..%2Fb%3Fc"
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        assert request.url.raw_path == b"/api/v1/vars/a%2F..%2Fb%3Fc"
+        return httpx2.Response(200, json={"vars": {}})
+
+    with ask(answer) as client:
+        client.settings.remove_var("a/../b?c")
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_what_would_name_another_place_names_nothing(name: str) -> None:
-    with pytest.raises(NotFound, match="nothing is called"):
-        write_path("rules", name, "pause")
+    with (
+        ask(lambda _: httpx2.Response(204)) as client,
+        pytest.raises(NotFound, match="nothing is called"),
+    ):
+        client.rules.pause(name)
 
 
 def test_events_are_read_by_their_lines() -> None:
@@ -161,7 +168,7 @@ def test_an_answer_without_an_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_answer_that_cannot_be_unpacked_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallymark.client.sync.connection.find_wait", lambda *_: None)
+    monkeypatch.setattr("tallymark.client.connection.find_wait", lambda *_: None)
     answer = httpx2.Response(200, stream=Nonsense(), headers={"Content-Encoding": "gzip"})
     with ask(lambda _: answer) as client, pytest.raises(WorkFailed, match="cannot be reached"):
         client.accounts.me()

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Self, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from tallymark.client.aio.client import AsyncClient as AsyncBase
-from tallymark.client.aio.sender import AsyncSender
-from tallymark.client.sync.client import Client as Base
-from tallymark.client.sync.sender import Sender
+from tallymark.client.addresses import find_address
+from tallymark.client.connection import (
+    AsyncConnection,
+    AsyncSender,
+    AwaitableTransport,
+    BlockingTransport,
+    Connection,
+    Sender,
+    run,
+)
+from tallymark.client.exchange import write_spans
 from tallymark.service.resources import RESOURCES, Resources, load_resource
 
 if TYPE_CHECKING:
     import httpx2
 
+    from tallymark.challenges.challenge import PublicChallenge
     from tallymark.client.async_resources import (
         AsyncAccounts,
         AsyncAgents,
@@ -40,9 +51,14 @@ if TYPE_CHECKING:
         AsyncWebhooks,
     )
     from tallymark.client.exchange import CallOptions
+    from tallymark.service.attempts import CheckedAnswer, EnteredAttempt, SubmittedAttempt
+    from tallymark.traces import Span
+
+TIMEOUT_S = 60.0
+"""For one request; a submission waits half of it for its score."""
 
 
-class Client(Base, Resources):
+class Client(Resources):
     """A server by its address and a key; else by TALLY_SERVER and TALLY_KEY, or `tally login`.
 
     with Client("https://tally.example", key="tly_...") as client:
@@ -55,20 +71,57 @@ class Client(Base, Resources):
         server: str | None = None,
         key: str | None = None,
         *,
-        timeout: float = 60.0,
+        timeout: float = TIMEOUT_S,
         http: httpx2.Client | None = None,
     ) -> None:
-        Base.__init__(self, server, key, timeout=timeout, http=http)
-        _attach_blocking(self, Sender(self.connection))
+        address = find_address(server, key)
+        self.connection = Connection(address, BlockingTransport(address, timeout, http))
+        super().__init__(Sender(self.connection))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        run(self.connection.awaitable.transport.close())
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Make a client on the same connection whose calls have other options."""
         other = copy(self)
-        _attach_blocking(other, Sender(self.connection, options))
+        for name in RESOURCES:
+            other.__dict__.pop(name, None)
+        Resources.__init__(other, Sender(self.connection, options))
         return other
 
+    def send_spans(self, token: str, spans: Iterable[Span]) -> None:
+        """Send steps of an open attempt that have just ended, so that the server witnesses them."""
+        self.connection.send(write_spans(spans, token))
 
-class AsyncClient(AsyncBase):
+    @contextmanager
+    def attempt(
+        self,
+        challenge: str,
+        *,
+        agent: str | None = None,
+        memoryless: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Iterator[OpenAttempt]:
+        """Enter a challenge, for the time of a `with`.
+
+        An attempt that was not submitted stays open.
+        """
+        yield OpenAttempt(
+            self.attempts.enter(
+                challenge, agent=agent, memoryless=memoryless, idempotency_key=idempotency_key
+            ),
+            self,
+        )
+
+
+class AsyncClient:
     """The same for an event loop: its methods are awaited."""
 
     accounts: AsyncAccounts
@@ -100,11 +153,22 @@ class AsyncClient(AsyncBase):
         server: str | None = None,
         key: str | None = None,
         *,
-        timeout: float = 60.0,
+        timeout: float = TIMEOUT_S,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
-        super().__init__(server, key, timeout=timeout, http=http)
+        address = find_address(server, key)
+        self.connection = AsyncConnection(address, AwaitableTransport(address, timeout, http))
         _attach(self, AsyncSender(self.connection))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.connection.transport.close()
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """Make a client on the same connection whose calls have other options."""
@@ -112,13 +176,106 @@ class AsyncClient(AsyncBase):
         _attach(other, AsyncSender(self.connection, options))
         return other
 
+    async def send_spans(self, token: str, spans: Iterable[Span]) -> None:
+        """Send steps of an open attempt that have just ended, so that the server witnesses them."""
+        await self.connection.send(write_spans(spans, token))
 
-def _attach_blocking(client: Client, sender: Sender) -> None:
-    for name in RESOURCES:  # those of a client that this one is a copy of
-        client.__dict__.pop(name, None)
-    Resources.__init__(client, sender)
+    @asynccontextmanager
+    async def attempt(
+        self,
+        challenge: str,
+        *,
+        agent: str | None = None,
+        memoryless: bool = False,
+        idempotency_key: str | None = None,
+    ) -> AsyncIterator[AsyncOpenAttempt]:
+        """Enter a challenge, for the time of an `async with`.
+
+        An attempt that was not submitted stays open.
+        """
+        entered = await self.attempts.enter(
+            challenge, agent=agent, memoryless=memoryless, idempotency_key=idempotency_key
+        )
+        yield AsyncOpenAttempt(entered, self)
 
 
 def _attach(client: AsyncClient, sender: AsyncSender) -> None:
     for name in RESOURCES:
         setattr(client, name, load_resource(name)(sender))
+
+
+@dataclass
+class _Entered:
+    entered: EnteredAttempt
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.entered.attempt.id
+
+    @property
+    def goal(self) -> str:
+        """The task."""
+        return self.entered.goal
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Names and contents of the files to work with."""
+        return self.entered.data
+
+    @property
+    def rules(self) -> PublicChallenge:
+        """The challenge: the form of an answer with its schema, limits, how it is scored."""
+        return self.entered.challenge
+
+    @property
+    def token(self) -> str:
+        """Spans that carry it as `tally.attempt` are the witnessed trajectory."""
+        return self.entered.token or ""
+
+    @property
+    def expires_at(self) -> float:
+        """Until when an answer is taken, by the server's clock."""
+        return self.entered.attempt.expires_at
+
+
+@dataclass
+class OpenAttempt(_Entered):
+    """An attempt that goes on: its task, its files, and submitting the answer."""
+
+    _client: Client
+    outcome: SubmittedAttempt | None = None
+
+    def send_spans(self, spans: Iterable[Span]) -> None:
+        """Send steps that have just ended, so that the server witnesses them."""
+        self._client.send_spans(self.token, spans)
+
+    def check(self, answer: Any, **more: Any) -> CheckedAnswer:
+        """Check an answer without submitting it."""
+        return self._client.attempts.check(self.id, answer, **more)
+
+    def submit(self, answer: Any, **more: Any) -> SubmittedAttempt:
+        """Submit the answer, once."""
+        self.outcome = self._client.attempts.submit(self.id, answer, **more)
+        return self.outcome
+
+
+@dataclass
+class AsyncOpenAttempt(_Entered):
+    """The same for an event loop."""
+
+    _client: AsyncClient
+    outcome: SubmittedAttempt | None = None
+
+    async def send_spans(self, spans: Iterable[Span]) -> None:
+        """Send steps that have just ended, so that the server witnesses them."""
+        await self._client.send_spans(self.token, spans)
+
+    async def check(self, answer: Any, **more: Any) -> CheckedAnswer:
+        """Check an answer without submitting it."""
+        return await self._client.attempts.check(self.id, answer, **more)
+
+    async def submit(self, answer: Any, **more: Any) -> SubmittedAttempt:
+        """Submit the answer, once."""
+        self.outcome = await self._client.attempts.submit(self.id, answer, **more)
+        return self.outcome

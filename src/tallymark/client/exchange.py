@@ -14,8 +14,7 @@ import random
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
-from urllib.parse import quote
+from typing import Any, Protocol, TypedDict
 
 import httpx2
 import msgspec
@@ -62,6 +61,16 @@ _KINDS: dict[int, type[TallymarkError]] = {
 }
 
 
+class Status(Protocol):
+    """What of a response says whether its request is sent again."""
+
+    @property
+    def status_code(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
 class CallOptions(TypedDict, total=False):
     """What every method takes besides its own."""
 
@@ -69,11 +78,6 @@ class CallOptions(TypedDict, total=False):
     """Seconds for each request, instead of the client's."""
     idempotency_key: str
     """The same for what is done once, even by two processes; else each call has its own."""
-
-
-def leave_out_none(**fields: Any) -> dict[str, Any]:
-    """A body without what was not given."""
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,14 +144,6 @@ class Answer:
             )
 
 
-def write_path(*parts: str) -> str:
-    """A path of names, each of them one part whatever it holds."""
-    for part in parts:
-        if part in ("", ".", ".."):  # which whoever stands between takes for another place
-            raise NotFound(f"nothing is called {part!r}", hint="check the name")
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
 def write_spans(spans: Iterable[Span], token: str) -> Call:
     """Steps of an attempt on their way to who witnesses them."""
     return Call(
@@ -158,13 +154,13 @@ def write_spans(spans: Iterable[Span], token: str) -> Call:
     )
 
 
-def is_being_served(answer: Answer | httpx2.Response | None) -> bool:
+def is_being_served(answer: Status | None) -> bool:
     """Whether the request came to the server before, and its answer is still to come."""
     told = answer is not None and "retry-after" in answer.headers
     return told and answer is not None and answer.status_code == BEING_SERVED
 
 
-def find_wait(answer: Answer | httpx2.Response | None, tries: int, looks: int = 0) -> float | None:
+def find_wait(answer: Status | None, tries: int, looks: int = 0) -> float | None:
     """After how many seconds to send it again; None to give up."""
     if is_being_served(answer):
         return 1.0 if looks < LOOKS else None

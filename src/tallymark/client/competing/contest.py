@@ -24,6 +24,7 @@ from tallymark.challenges.submitted_files import (
     read_metadata,
     read_trajectory_text,
 )
+from tallymark.client.client import Client
 from tallymark.client.competing.brief import (
     ANSWER,
     ATTEMPT,
@@ -37,7 +38,6 @@ from tallymark.client.competing.brief import (
 from tallymark.client.competing.function import open_agent
 from tallymark.client.competing.program import ProgramEnd, run_program
 from tallymark.client.competing.relay import SpanRelay
-from tallymark.client.sync.client import Client
 from tallymark.errors import Conflict, InvalidInput, Place, Problem, WorkFailed
 from tallymark.service.attempts import (
     AttemptDetails,

@@ -14,8 +14,8 @@ import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from tallymark.client.connection import Connection
 from tallymark.client.exchange import ATTEMPT_TOKEN, Call
-from tallymark.client.sync.connection import Connection
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.installation import require_extra
 from tallymark.traces.otlp_document import write_attributes

@@ -13,7 +13,6 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from scripts.make_sync_client import CLIENT, FILES, write_sync
 from tests.http.conftest import Server, furnish, listening, run_server
 
 from tallymark.challenges.challenge_folder import pack
@@ -174,11 +173,6 @@ def connect(server: Server, who: str) -> Client:
     return Client("http://tally.test", server.keys.get(who), http=server.client)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_two_clients_are_one(name: str) -> None:
-    assert (CLIENT / "sync" / name).read_text() == write_sync(name), "run: make client"
-
-
 def test_every_route_has_a_method(server: Server) -> None:
     document = server.client.get("/openapi.json").json()
     routes = {
@@ -291,7 +285,7 @@ class Dropping:
 def test_what_was_done_when_the_connection_broke_is_done_once(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.client.sync.connection.time.sleep", lambda _: None)
+    monkeypatch.setattr("tallymark.client.connection.time.sleep", lambda _: None)
     dropping = Dropping(server)
     client = Client("http://tally.test", server.keys["ada"], http=dropping)  # type: ignore[arg-type]
     client.settings.set_var("CITY", "Paris")
@@ -313,7 +307,7 @@ def test_what_was_done_when_the_connection_broke_is_done_once(
 
 def test_an_answer_that_is_still_to_come_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("tallymark.client.sync.connection.time.sleep", waited.append)
+    monkeypatch.setattr("tallymark.client.connection.time.sleep", waited.append)
     later = [httpx2.Response(409, headers={"retry-after": "1"})] * 8
     answers = iter([*later, httpx2.Response(200, json={"vars": {}})])
     http = httpx2.Client(transport=httpx2.MockTransport(lambda _: next(answers)))
@@ -422,6 +416,6 @@ def test_the_other_client_hears_what_changes_on_a_board(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallymark.client.sync.connection.time.sleep", lambda _: None)
+    monkeypatch.setattr("tallymark.client.connection.time.sleep", lambda _: None)
     with pytest.raises(WorkFailed, match="cannot be reached"):
         list(islice(Client("http://127.0.0.1:9", "tly_x").runs.list(), 1))

@@ -1,1 +1,0 @@
-"""The client written once, asynchronous; `make client` writes the other from it."""

@@ -1,1 +1,0 @@
-"""The client without waiting for others: written by `make client` from `client/aio/`."""
