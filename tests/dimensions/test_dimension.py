@@ -72,7 +72,7 @@ def test_the_documents_call_keeps_order_weights_and_the_override() -> None:
     assert CORE["correctness"].description.startswith("Accuracy")
 
 
-def test_ones_own_dimension_stands_beside_core_ones_and_can_be_overridden() -> None:
+def test_a_custom_dimension_works_with_core_ones_and_can_be_overridden() -> None:
     chosen = dims({"speed": 0.5, STYLE: 0.5}, {"style": {"label": "Wording"}})
     assert chosen[1].dimension == Dimension("style", "Wording", "How well it reads", "Rose")
 

@@ -46,7 +46,7 @@ def test_shares_are_of_the_score() -> None:
     assert Formula.parse("a - c", ["a", "c"]).explain({"a": 1, "c": 1}).terms[0].share is None
 
 
-def test_it_reads_well() -> None:
+def test_an_explanation_is_a_tree_with_contributions() -> None:
     formula = Formula.parse("success_pct * 0.7 - total_cost * 100")
     text = formula.explain({"success_pct": 80, "total_cost": 0.0177}).render()
     assert text == (

@@ -9,8 +9,7 @@ from tests.effort import examples
 from tests.formula.random_formulas import NAMES, rows, trees
 
 from tallymark.formula import Formula, Names
-from tallymark.formula.lint import describe_range
-from tallymark.formula.lint_examples import sample_rows
+from tallymark.formula.lint import describe_range, sample_rows
 from tallymark.formula.ranges import Direction
 from tallymark.formula.tree import Call, Node, Number, Product, to_text
 
@@ -49,7 +48,7 @@ def said(text: str, code: str) -> str:
         ("sqrt(success_pct) + log10(success_pct + 1)", "the score is between 0 and 12.0043"),
     ],
 )
-def test_the_range_is_told(text: str, expected: str) -> None:
+def test_lint_names_the_range(text: str, expected: str) -> None:
     assert said(text, "range") == expected
 
 
@@ -119,7 +118,7 @@ def test_a_division_that_is_guarded_is_left_alone(text: str) -> None:
         ("sqrt(-1 - a)", "undefined", "the score never has a value"),
     ],
 )
-def test_what_an_author_should_know(text: str, code: str, expected: str) -> None:
+def test_lint_warns_of_common_mistakes(text: str, code: str, expected: str) -> None:
     assert expected in said(text, code)
 
 
@@ -162,7 +161,7 @@ def lintable(tree: Node) -> Formula:
 
 @settings(max_examples=examples(800))
 @given(trees(), rows)
-def test_no_row_lies_outside_the_range_that_was_told(tree: Node, row: dict[str, float]) -> None:
+def test_no_row_lies_outside_the_range_of_lint(tree: Node, row: dict[str, float]) -> None:
     formula = lintable(tree)
     report, value = formula.lint(), formula.evaluate(row)
     assume(value is not None)
@@ -182,7 +181,7 @@ def test_no_row_divides_by_zero_where_lint_saw_no_danger(tree: Node, row: dict[s
 
 @settings(max_examples=examples(1200))
 @given(trees(), rows, rows, st.sampled_from(sorted(NAMES)))
-def test_no_name_moves_the_score_against_the_direction_that_was_told(
+def test_no_name_moves_the_score_against_the_direction_of_lint(
     tree: Node, row: dict[str, float], other: dict[str, float], name: str
 ) -> None:
     formula = lintable(tree)

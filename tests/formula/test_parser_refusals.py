@@ -80,7 +80,7 @@ def refusal(text: str, names: Names = NAMES) -> FormulaError:
         ("1e308 * 10 + a", 1, "1e+308 * 10 is too large", "remove it"),
     ],
 )
-def test_a_mistake_is_named_placed_and_mended(
+def test_a_mistake_is_named_with_its_place_and_a_fix(
     text: str, column: int, message: str, hint: str
 ) -> None:
     problem = refusal(text).problems[0]
@@ -113,7 +113,7 @@ def test_several_mistakes_are_reported_together_in_order() -> None:
     assert [p.place.column for p in error.problems if p.place] == [1, 16, 29, 42]
 
 
-def test_only_the_first_mistakes_are_told_apart() -> None:
+def test_only_the_first_mistakes_are_listed() -> None:
     error = refusal(" + ".join(["nonsense"] * 50))
     assert len(error.problems) == 11
     assert error.problems[-1].message == "and 40 more mistakes"
@@ -131,7 +131,7 @@ def test_the_caret_stands_under_the_mistake() -> None:
     )
 
 
-def test_the_line_is_told_in_a_formula_of_several_lines() -> None:
+def test_a_mistake_in_a_formula_of_several_lines_names_its_line() -> None:
     error = refusal("a +\n  b +\n  total_cst")
     assert str(error).startswith("line 3, column 3: unknown name")
     assert error.render().endswith("    total_cst\n    ^^^^^^^^^")

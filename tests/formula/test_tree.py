@@ -23,7 +23,7 @@ def test_printing_a_tree_gives_text_that_parses_to_it(tree: Node) -> None:
 
 @settings(max_examples=examples(300))
 @given(trees(HYPHENS))
-def test_so_it_does_when_names_look_like_subtractions(tree: Node) -> None:
+def test_printing_is_exact_when_names_look_like_subtractions(tree: Node) -> None:
     assume(depth(tree) < 20)
     assert _reparsed(tree, HYPHENS) == tree
 

@@ -172,13 +172,13 @@ def test_agents_do_not_touch_each_others_ratings(log: list[Match]) -> None:
     assert alone.get("alice") == elo.replay(log).get("alice")
 
 
-def test_the_log_itself_tells_which_attempt_was_the_first() -> None:
+def test_the_first_attempt_is_read_from_the_log() -> None:
     win = Match("alice", "maze", "contender", "win", verified=True, memoryless=True)
     bonuses = [change.bonus for _, change in elo.history([win, win])]
     assert bonuses == [1.2, 1.1]
 
 
-def test_the_log_itself_tells_when_30_matches_are_played() -> None:
+def test_the_30_matches_are_counted_in_the_log() -> None:
     log = [Match("alice", "maze", "contender", "draw")] * 31
     assert [change.k for _, change in elo.history(log)] == [32] * 30 + [16]
 

@@ -213,7 +213,7 @@ def test_one_pair_with_a_prior_of_300_on_its_gap(
     assert alice.error == pytest.approx(error, abs=1e-5)
 
 
-def test_a_pair_played_a_thousand_times_tells_little_more_than_its_first_matches() -> None:
+def test_a_pair_played_a_thousand_times_counts_little_more_than_its_first_matches() -> None:
     others = [Pair(name, "heist", 2, 0, 2) for name in ("alice", "bob")]
     once = fit([*others, Pair("alice", "maze", 10)], repeat_correlation=0.5)
     often = fit([*others, Pair("alice", "maze", 1000)], repeat_correlation=0.5)
@@ -319,7 +319,7 @@ def test_every_number_is_finite_and_every_interval_open(given: list[Pair], sd: f
 
 @pytest.mark.parametrize("name", ["wins", "draws", "losses"])
 @pytest.mark.parametrize("number", [-1, math.nan, 1.5, True])
-def test_a_count_that_is_none_is_refused(name: str, number: int) -> None:
+def test_an_impossible_count_is_refused(name: str, number: int) -> None:
     with pytest.raises(InvalidInput, match=f"{name} of agent 'alice' at challenge 'maze'"):
         Pair("alice", "maze", **{name: number})
 
@@ -336,7 +336,7 @@ def test_a_count_that_is_none_is_refused(name: str, number: int) -> None:
         ({"repeat_correlation": math.nan}, "repeat_correlation is nan"),
     ],
 )
-def test_a_prior_that_is_none_is_refused(options: dict[str, float], message: str) -> None:
+def test_an_impossible_prior_is_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         fit([Pair("alice", "maze", 1)], **options)
 

@@ -86,7 +86,7 @@ def test_k_attempts_are_enough_for_k() -> None:
     }
 
 
-def test_rates_that_nobody_has_enough_attempts_for_are_none() -> None:
+def test_rates_without_enough_attempts_are_none() -> None:
     assert attempt_rates(tries("bob", "maze", "dx"), 3) == {
         "bob": AttemptRates(3, 0.0, None, None, 1, 0)
     }

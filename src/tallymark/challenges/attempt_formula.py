@@ -16,7 +16,7 @@ import msgspec
 
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.dimensions import breakdown
-from tallymark.dimensions.exact_numbers import to_fraction
+from tallymark.dimensions.dimension import to_fraction
 from tallymark.errors import FormulaError, Problem, ScorerError
 from tallymark.formula import Formula, Names, Variable
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tallymark.dimensions.exact_numbers import MAX_SCORE, clamp_score
+from tallymark.dimensions.dimension import MAX_SCORE, clamp_score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from tallymark.challenges.attempt_formula import challenge_formula
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.strategies import LikelyPlace
-from tallymark.dimensions.exact_numbers import MAX_SCORE
+from tallymark.dimensions.dimension import MAX_SCORE
 from tallymark.formula.bounds import Analysis
 from tallymark.formula.ranges import Range
 from tallymark.runs.statistics import student_t

@@ -17,7 +17,7 @@ from tallymark.dimensions.dimension import (
     WeightedDimension,
     dims,
 )
-from tallymark.dimensions.speed_and_efficiency import call_efficiency, speed, token_efficiency
+from tallymark.dimensions.primitives import call_efficiency, speed, token_efficiency
 
 __all__ = [
     "CORE",

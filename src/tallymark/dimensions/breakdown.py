@@ -8,8 +8,14 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from tallymark.dimensions.dimension import Dimension, WeightedDimension
-from tallymark.dimensions.exact_numbers import MAX_SCORE, clamp_score, to_fraction, to_json_number
+from tallymark.dimensions.dimension import (
+    MAX_SCORE,
+    Dimension,
+    WeightedDimension,
+    clamp_score,
+    to_fraction,
+    to_json_number,
+)
 from tallymark.errors import InvalidInput, Problem, suggest
 from tallymark.scoring.score import show_value
 
@@ -28,7 +34,7 @@ def result_of(score: int) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionWarning:
-    """What a format check found: an "error" zeroes its dimension, a "warning" is advice."""
+    """Finding of a format check: an "error" zeroes its dimension, a "warning" is advice."""
 
     message: str
     severity: Severity = "warning"
@@ -57,7 +63,7 @@ class Part:
 
     @property
     def weighted(self) -> Fraction:
-        """What it adds to the total, exactly."""
+        """Exact contribution to the total."""
         return self.score * self.weight
 
     def to_dict(self) -> dict[str, int | float]:

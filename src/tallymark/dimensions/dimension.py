@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -9,20 +10,20 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from tallymark.dimensions.exact_numbers import to_fraction, to_json_number
 from tallymark.errors import InvalidInput, Problem, suggest
-from tallymark.scoring.score import show_value
+from tallymark.scoring.score import scalar, show_value
 
+MAX_SCORE = 1000
 FEWEST, MOST = 2, 6
 TOLERANCE = Fraction(1, 1000)
-"""How far from 1 the sum of the weights may lie."""
+"""Largest distance of the sum of the weights from 1."""
 
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What is scored: its key in every file and response, and how pages show it."""
+    """A dimension: its key in every file and response, and its texts and colour on pages."""
 
     key: str
     label: str
@@ -49,7 +50,7 @@ class Dimension:
 
 
 _TEXT_FIELDS = tuple(field.name for field in fields(Dimension) if field.name != "key")
-"""What an override may change."""
+"""The fields that an override may change."""
 
 
 def _make_table(*rows: tuple[str, str, str, str]) -> dict[str, Dimension]:
@@ -94,7 +95,7 @@ def dims(
     """Choose 2 to 6 dimensions with weights that sum to 1, in the order given.
 
     A key is one of `CORE` or `EFFICIENCY`, or a `Dimension` of one's own. `overrides` changes
-    the label, description or color that a dimension has here. All mistakes are told together.
+    the label, description or color that a dimension has here. All mistakes are reported together.
     """
     for name, given in (("weights", weights), ("overrides", overrides or {})):
         if not isinstance(given, Mapping):
@@ -198,3 +199,34 @@ def _override(
     except InvalidInput as error:
         problems += error.problems
         return dimension
+
+
+def to_fraction(value: object) -> Fraction | None:
+    """The number as written, or None for what is no finite number (bools are none)."""
+    value = scalar(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        return None
+    if not isinstance(value, float):
+        return Fraction(value)
+    # The repr of a float is the shortest text for it: what the author wrote.
+    return Fraction(repr(float(value))) if math.isfinite(value) else None
+
+
+def require_number(value: object, name: str, *, above: int | None = None) -> Fraction:
+    """The number that an argument must be, if need be more than `above`; else InvalidInput."""
+    number = to_fraction(value)
+    if number is None:
+        raise InvalidInput(f"{name} must be a finite number, not {show_value(value)}")
+    if above is not None and number <= above:
+        raise InvalidInput(f"{name} must be more than {above}, not {show_value(value)}")
+    return number
+
+
+def clamp_score(score: Fraction) -> Fraction:
+    """Held within 0-1000."""
+    return min(max(score, Fraction(0)), Fraction(MAX_SCORE))
+
+
+def to_json_number(number: Fraction) -> int | float:
+    """For JSON: a whole number as an int, any other as the nearest float."""
+    return int(number) if number.denominator == 1 else float(number)

@@ -3,6 +3,9 @@
 The answer is a competitor's and may be anything: None, or a value of the wrong type, scores 0.
 The truth is the author's: None, or a wrong type, is refused. Values are compared as JSON: 1
 equals 1.0 but not true, and text that differs only in how unicode composes it (NFC) is equal.
+
+Speed and efficiency score the part of the time, tokens and calls that is left over. Only a verified
+attempt has counts that can be believed; the efficiency of any other is 0.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from tallymark.dimensions.exact_numbers import MAX_SCORE, require_number, to_fraction
+from tallymark.dimensions.dimension import MAX_SCORE, clamp_score, require_number, to_fraction
 from tallymark.errors import InvalidInput
 from tallymark.scoring.score import scalar, show_value
 
@@ -21,7 +24,9 @@ ZERO_AT = 5
 """A number this many tolerances away from the truth scores 0."""
 
 _DEEPEST = 64
-"""An answer nested deeper equals nothing; it also keeps a hostile one from ending the process."""
+"""An answer nested deeper equals nothing; the limit also protects the process from such an
+answer.
+"""
 
 _LARGE = 2**60
 """Larger numbers are hashed as text: thousands of them can be chosen to have one hash."""
@@ -199,3 +204,29 @@ def _edit_distance(one: str, other: str) -> int:
         rises = (left << 1 & every) | (every & ~(diagonal | right))
         falls = right & diagonal
     return distance
+
+
+def speed(used: float, limit: float) -> float:
+    """1000 x (1 - used / limit), within 0-1000; both in the same unit, by the server's clock."""
+    share = require_number(used, "the time used") / require_number(limit, "the time limit", above=0)
+    return float(clamp_score(MAX_SCORE * (1 - share)))
+
+
+def token_efficiency(used: float | None, allowed: float, *, verified: bool) -> float:
+    """1000 x max(0, 1 - tokens used / tokens allowed); 0 when not verified."""
+    return _efficiency(used, allowed, "tokens", verified=verified)
+
+
+def call_efficiency(used: float | None, allowed: float, *, verified: bool) -> float:
+    """1000 x max(0, 1 - calls made / calls allowed); 0 when not verified."""
+    return _efficiency(used, allowed, "calls", verified=verified)
+
+
+def _efficiency(used: float | None, allowed: float, what: str, *, verified: bool) -> float:
+    budget = require_number(allowed, f"the number of {what} allowed", above=0)
+    if not verified:
+        return 0.0
+    spent = require_number(used, f"the number of {what} used")
+    if spent < 0:
+        raise InvalidInput(f"the number of {what} used must be 0 or more, not {used}")
+    return float(clamp_score(MAX_SCORE * (1 - spent / budget)))

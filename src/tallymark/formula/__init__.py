@@ -34,6 +34,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Finding", "Lint"):  # loaded by whoever lints: most formulas are only evaluated
+    if name in ("Finding", "Lint"):  # only linting needs them: most formulas are only evaluated
         return getattr(import_module("tallymark.formula.lint"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

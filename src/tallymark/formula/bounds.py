@@ -1,4 +1,4 @@
-"""What can be known of a formula's values before anything runs.
+"""Ranges and directions of a formula's values, found before anything runs.
 
 Walks the tree from the leaves up and finds for each node the range of its values and the
 direction in which each name moves it. Inside `if`, the condition narrows the ranges of what it
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tallymark.formula.formula_names import RUN_METRICS, Names
-from tallymark.formula.function_facts import FUNCTION_FACTS
 from tallymark.formula.ranges import (
     CHAIN_FACTS,
+    FUNCTION_FACTS,
     INF,
     MIRRORED,
     NEGATED,
@@ -29,7 +29,7 @@ from tallymark.formula.ranges import (
     negate,
     require_range,
 )
-from tallymark.formula.steps import step
+from tallymark.formula.row_evaluation import step
 from tallymark.formula.tree import (
     Call,
     Name,
@@ -77,7 +77,7 @@ class Analysis:
             return NEVER
         allowed = self.narrowed.get(node)
         span = fact.range if allowed is None else fact.range.within(allowed)
-        if span is None or span.low == INF or span.high == -INF:  # overflows whatever comes
+        if span is None or span.low == INF or span.high == -INF:  # overflows for every input
             return NEVER
         return Fact(span, {} if span.is_point else fact.directions)
 
@@ -211,7 +211,7 @@ class Analysis:
                 return self._narrow(condition, "!=" if truth else "==", Number(0.0))
 
     def is_never_negative(self, node: Node) -> bool:
-        """Whether no value of a part of the formula is below zero."""
+        """True if no value of a part of the formula is below zero."""
         span = self._find_range(node)
         return span is not None and span.low >= 0.0
 
@@ -238,7 +238,7 @@ class Analysis:
 
 
 _STATISTICS = ("min", "avg", "max", "total")
-"""Of costs and latencies, which are never negative: each is at most the next."""
+"""Statistics of costs and latencies, which are never negative: each is at most the next."""
 
 
 def _compare_statistics(left: Node, right: Node) -> int:
@@ -254,7 +254,7 @@ def _compare_statistics(left: Node, right: Node) -> int:
 
 
 def _find_order(operator: str, left: Node, right: Node) -> Range | None:
-    """What a difference or a quotient of two statistics of one measure can be."""
+    """Range of a difference or a quotient of two statistics of one measure, if one is known."""
     order = _compare_statistics(left, right)
     if order == 0 or operator not in ("-", "/"):
         return None
@@ -270,7 +270,9 @@ def _compare_by_order(node: ValueComparison) -> bool | None:
 
 
 def _list_equal_directions(operator: str, left: Fact, right: Fact) -> Directions:
-    """Of `x == 1` where 1 is the most that x can be: it turns true as x rises."""
+    """Directions of an equality such as `x == 1` where 1 is the largest value of x: true as x
+    rises.
+    """
     moving, fixed = (left, right) if right.directions == {} else (right, left)
     span, point = moving.range, fixed.range
     directions = dict.fromkeys(join_directions(left.directions, right.directions), Direction.EITHER)
@@ -286,7 +288,7 @@ def _list_equal_directions(operator: str, left: Fact, right: Fact) -> Directions
 def _branch_direction(
     condition: Direction, test: Range, branches: list[Fact], name: str
 ) -> Direction:
-    """Of `if` along a name that its condition depends on.
+    """Direction of an `if` along a name that its condition depends on.
 
     Known only where the condition switches once, from one branch to one that lies wholly on
     one side of it, and both branches move that way themselves.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tallymark.formula.steps import NamedValues, Step, as_number
+from tallymark.formula.row_evaluation import NamedValues, Step, as_number
 from tallymark.formula.tree import (
     Call,
     Name,
@@ -40,7 +40,7 @@ class Term:
     contribution: float | None
     """None where it is too large, although the terms together are not."""
     share: float | None
-    """Of the score, from 0 to 1; None when the score is 0 or terms pull in opposite ways."""
+    """Part of the score, from 0 to 1; None when the score is 0 or terms pull in opposite ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Explanation:
 
     @property
     def shown(self) -> str:
-        """The same to be read: with numbers of no more digits than people want."""
+        """The formula with numbers shortened for reading."""
         numbers = {name: as_number(value) for name, value in self.values.items()}
         short = {
             name: None if number is None else float(format_number(number).replace(",", ""))
@@ -80,7 +80,11 @@ class Explanation:
         lines = [f"{self.formula} = {result}", "", *self.lines(reasons=True)]
         if len(self.terms) > 1:
             rows = [
-                (each.text, format_contribution(each.contribution), _format_share(each.share))
+                (
+                    each.text,
+                    format_contribution(each.contribution),
+                    "" if each.share is None else format_percent(100 * each.share),
+                )
                 for each in self.terms
             ]
             lines += ["", "What each term contributes:"]
@@ -109,12 +113,8 @@ class Explanation:
 
 
 def format_contribution(value: float | None) -> str:
-    """What a term adds to the score."""
+    """Format a term's contribution to the score."""
     return "too large" if value is None else format_score(value)
-
-
-def _format_share(share: float | None) -> str:
-    return "" if share is None else format_percent(100 * share)
 
 
 def list_terms(part: Step, total: float) -> Iterator[Term]:
@@ -152,15 +152,14 @@ def _split(part: Step) -> list[tuple[Step, float, str]]:
 def _apply_sign(terms: list[tuple[Step, float, str]], sign: str) -> list[tuple[Step, float, str]]:
     if sign == "+":
         return terms
-    return [(step, -factor, _negate_text(text)) for step, factor, text in terms]
-
-
-def _negate_text(text: str) -> str:
-    return text.removeprefix("-") if text.startswith("-") else f"-{text}"
+    return [
+        (step, -factor, text.removeprefix("-") if text.startswith("-") else f"-{text}")
+        for step, factor, text in terms
+    ]
 
 
 def _split_product(part: Step, signs: tuple[str, ...]) -> list[tuple[Step, float, str]]:
-    """Where exactly one factor is a sum, its terms times the other factors; else one term."""
+    """The terms of the one factor that is a sum, times the other factors; otherwise one term."""
     splits = [_split(each) for each in part.below]
     sums = [i for i, terms in enumerate(splits) if len(terms) > 1]
     # A sum that is divided by cannot be taken apart: 1 / (a + b) has no terms.

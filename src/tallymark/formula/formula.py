@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tallymark.formula.explanation import Explanation, list_terms
 from tallymark.formula.formula_names import Names
 from tallymark.formula.parser import DEFAULT_LIMITS, FormulaLimits, parse
-from tallymark.formula.steps import NamedValues, step
+from tallymark.formula.row_evaluation import NamedValues, step
 from tallymark.formula.tree import Name, Node, to_text, walk
 
 if TYPE_CHECKING:
-    from tallymark.formula.column_code import ColumnProgram, ColumnResult
+    from tallymark.formula.column_evaluation import ColumnProgram, ColumnResult
     from tallymark.formula.lint import Lint
 
 
@@ -34,7 +34,7 @@ class Formula:
         *,
         limits: FormulaLimits = DEFAULT_LIMITS,
     ) -> Formula:
-        """Reads a formula; FormulaError says everything that is wrong with it.
+        """Parse and check a formula; FormulaError lists everything that is wrong with it.
 
         `names` are those it may use: a list, a mapping of names to the (low, high) of their
         values, or `Names.of_run(evals)` for a suite. Without it, the run-wide metrics.
@@ -51,7 +51,7 @@ class Formula:
         return tuple(dict.fromkeys(used))
 
     def evaluate(self, values: NamedValues) -> float | None:
-        """The value of one row, None where it is undefined (`reason` then says why)."""
+        """The value of one row, None where it is undefined (`reason` then gives the cause)."""
         value = step(self.tree, values).value
         return None if value is None else value + 0.0  # -0.0 and 0.0 are one
 
@@ -65,12 +65,12 @@ class Formula:
 
     @cached_property
     def _column_program(self) -> ColumnProgram:
-        from tallymark.formula.column_code import ColumnProgram  # noqa: PLC0415 (numpy is heavy)
+        from tallymark.formula.column_evaluation import ColumnProgram  # noqa: PLC0415 (numpy is heavy)
 
         return ColumnProgram(self.tree)
 
     def lint(self) -> Lint:
-        """What can be said of every possible result, before anything runs."""
+        """Analyse every possible result before anything runs."""
         from tallymark.formula.lint import lint  # noqa: PLC0415 (most formulas are only evaluated)
 
         return lint(self)

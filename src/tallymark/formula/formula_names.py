@@ -22,14 +22,14 @@ INF = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What is known of a name before anything runs."""
+    """A name with the range and the measure known before anything runs."""
 
     name: str
     measure: Measure = "number"
     low: float = -INF
     high: float = INF
     help: str = ""
-    """What it counts, for the docs."""
+    """Description for the docs."""
 
 
 _STATISTICS = {
@@ -71,10 +71,10 @@ MORE_METRICS: Mapping[str, Variable] = {
         Variable("error_pct", "number", 0.0, 100.0, "share of all results that could not run"),
     )
 }
-"""Run-wide metrics whose names are not reserved: an eval or a scorer that has one keeps it."""
+"""Run-wide metrics whose names are not reserved: an eval or a scorer of that name replaces them."""
 
 DERIVED: Mapping[str, Measure] = {"_latency": "latency", "_cost": "cost"}
-"""What an eval's name makes besides itself."""
+"""Endings that make further names from an eval's name."""
 
 WELL_FORMED = re.compile(r"[A-Za-z0-9_-]+")
 # A number, or the beginning of one: `1e` would turn `1e-3` into a subtraction.
@@ -96,7 +96,7 @@ class Names(Mapping[str, Variable]):
 
     @classmethod
     def of(cls, names: Names | Mapping[str, tuple[float, float]] | Iterable[str] | None) -> Names:
-        """What `Formula.parse(names=...)` accepts.
+        """Names from any form that `Formula.parse(names=...)` accepts.
 
         Plain names, or names with the (low, high) that their values keep to; None stands for
         the run-wide metrics.
@@ -109,7 +109,7 @@ class Names(Mapping[str, Variable]):
             raise FormulaError(
                 "names must be a list of names, not one string", hint=f"write names=[{names!r}]"
             )
-        ranges = _read_ranges(names)
+        ranges = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, (-INF, INF))
         problems = [p for name in ranges for p in _find_name_problems(name, "name")]
         if problems:
             raise FormulaError(problems)
@@ -141,12 +141,8 @@ class Names(Mapping[str, Variable]):
         return suggest(wrong, [*self._table, *FUNCTIONS])
 
 
-def _read_ranges(names: Mapping[str, Any] | Iterable[str]) -> dict[str, tuple[float, float]]:
-    return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, (-INF, INF))
-
-
 def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]:
-    """What is wrong with a suite's eval names, each with the index of the eval it concerns."""
+    """Problems of a suite's eval names, each with the index of the eval it concerns."""
     found: list[tuple[int, Problem]] = []
     first: dict[str, int] = {}
     for index, name in enumerate(names):
@@ -170,7 +166,7 @@ def eval_name_problems(names: Sequence[str | None]) -> list[tuple[int, Problem]]
 
 
 def make_name_schema(*, of_eval: bool) -> dict[str, Any]:
-    """What is refused of a single name, as JSON Schema; names next to each other it cannot see."""
+    """JSON Schema of a single name; a schema cannot compare one name with another."""
     reserved = {*FUNCTIONS, *RUN_METRICS}
     if of_eval:
         reserved |= {made.removesuffix(end) for made in RUN_METRICS for end in DERIVED}

@@ -1,7 +1,7 @@
 """The functions of the language, as a table: what is not in it does not exist.
 
 A row says how many arguments a function takes and how one value is computed. The numpy form is
-in `column_code.py`, the ranges and directions in `function_facts.py`; a test checks that each
+in `column_evaluation.py`, the ranges and directions in `ranges.py`; a test checks that each
 table has every row.
 """
 
@@ -25,10 +25,10 @@ class Function:
     most: int | None
     apply: Callable[..., float]
     needs: str = ""
-    """What the argument must be, for the reason that a value is undefined."""
+    """Requirement on the argument, named where a value is undefined."""
     swallows: bool = False
     help: str = ""
-    """What it gives, for the docs."""
+    """Description of the result, for the docs."""
 
 
 def clamp(value: float, low: float, high: float) -> float:

@@ -12,7 +12,7 @@ from tallymark.errors import Place
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where a node stands in the text: from `start` up to, not including, `end`.
+    """Place of a node in the text: from `start` up to, not including, `end`.
 
     Regions do not take part in comparisons: two trees are equal when they mean the same.
     """
@@ -54,7 +54,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The same with * and /."""
+    """A chain of `*` and `/`, built as `Sum` is."""
 
     operands: tuple[Node, ...]
     operators: tuple[str, ...]
@@ -95,7 +95,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuild(node: Node, parts: tuple[Node, ...]) -> Node:
-    """The same node over other parts."""
+    """The same node with other operands."""
     match node:
         case Sum() | Product():
             return replace(node, operands=parts)

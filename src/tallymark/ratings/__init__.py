@@ -7,8 +7,7 @@
 from tallymark.ratings import elo
 from tallymark.ratings.elo import EloChange, EloRating
 from tallymark.ratings.joint_fit import Fit, RatingEstimate, fit
-from tallymark.ratings.match_counts import Counts, Pair
-from tallymark.ratings.match_results import RESULTS, TIERS, Match
+from tallymark.ratings.matches import RESULTS, TIERS, Counts, Match, Pair
 from tallymark.ratings.pass_rates import (
     AttemptRates,
     CurvePoint,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tallymark.ratings.match_results import Match, require_whole, tier_rating, worth
+from tallymark.ratings.matches import Match, require_whole, tier_rating, worth
 
 START = 1000
 FLOOR = 100
@@ -58,7 +58,7 @@ def expected(rating: int, opponent: int) -> float:
 
 
 def k_factor(matches: int) -> int:
-    """K of the next match, after so many."""
+    """K for the next match after this number of matches."""
     played = require_whole(matches, "the number of matches", least=0)
     return PROVISIONAL_K if played < PROVISIONAL_MATCHES else SETTLED_K
 
@@ -121,7 +121,7 @@ def replay(log: Iterable[Match]) -> dict[str, EloRating]:
 
 
 def rate(rating: EloRating, match: Match) -> EloRating:
-    """An agent's rating after one more match, which says itself whether it is a first attempt."""
+    """An agent's rating after one more match, whose `first` tells if it is a first attempt."""
     change = _update_by_match(rating.rating, rating.matches, match, first=bool(match.first))
     return _count(rating, match, change)
 

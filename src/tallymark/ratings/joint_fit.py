@@ -3,11 +3,11 @@
 Draws are half wins. Strengths and difficulties have one Gaussian prior. The results alone tell only
 differences: adding the same number to all changes nothing. The prior settles this, and exactly: at
 the optimum the mean of all strengths and difficulties of a group is its centre. It also keeps an
-agent that won everything finite. It is too wide to pull: who meets only opponents of its own
-strength is known through small gaps, and pulls would add up (docs/decisions/0017). Agents and
+agent that won everything finite. It is too wide to pull: an agent that meets only opponents of its
+own strength is known through small gaps, and pulls would add up (docs/decisions/0017). Agents and
 challenges that no chain of matches joins are in different groups, and values of different groups
 cannot be compared. Matches of one pair are alike, and count for less the more there are
-(`repeated_matches.py`).
+(`weigh_repeats`).
 
 Errors say how sure a value is relative to its group's mean: the variance that the prior leaves to
 that mean, a convention and not a finding, is taken out. `error`, and the interval with it, comes
@@ -23,16 +23,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tallymark.errors import InvalidInput
-from tallymark.ratings.match_counts import Counts, Pair
-from tallymark.ratings.match_results import Match
+from tallymark.ratings.matches import Counts, Match, Pair
 
 if TYPE_CHECKING:
-    from tallymark.ratings.floors import FloorTerm, Meetings
+    from tallymark.ratings.joint_fit_solver import FloorTerm, Meetings
 
 SCALE = 400 / math.log(10)
 """Elo points to one unit of the logistic function: 173.7."""
 Z95 = 1.959963984540054
-"""Between minus and plus so many errors lie 95 % of a Gaussian."""
+"""Errors to either side of a Gaussian's mean that hold 95 % of it."""
 PRIOR_SD = 2000.0
 SURE_WITHIN = 200.0
 """Half of an interval that is under this is no longer provisional."""
@@ -66,11 +65,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Where an agent stands among those with whom it can be compared."""
+    """An agent's place among the agents with which it can be compared."""
 
     place: int
     tied: bool
-    """Another has the same place: nothing tells the two apart."""
+    """Another agent has the same place."""
     group: int
     """1 is the largest."""
     group_size: int
@@ -84,13 +83,13 @@ class Fit:
     difficulties: Mapping[str, RatingEstimate]
     groups: tuple[Group, ...]
     repeat_correlation: float | None = None
-    """How far repeated matches of a pair are alike; None where there was no match."""
+    """Correlation of repeated matches of a pair; None where there was no match."""
     met: Meetings | None = field(default=None, repr=False, compare=False)
-    """Whom agents met, as floors take it, by their numbers in alphabetical order."""
+    """The matches of the agents, numbered in alphabetical order, as the lower bounds need them."""
 
     def list_floor_terms(self, agent: str, centre: float = 1000.0) -> list[FloorTerm]:
-        """What the floor of an agent adds up, by the number of each challenge that it met."""
-        from tallymark.ratings.floors import list_floor_terms  # noqa: PLC0415 - brings in numpy
+        """The terms of an agent's floor, by the number of each challenge that it met."""
+        from tallymark.ratings.joint_fit_solver import list_floor_terms  # noqa: PLC0415 - brings in numpy
 
         assert self.met is not None  # noqa: S101 (it has an agent)
         floor = (self.strengths[agent].floor - centre) / SCALE
@@ -98,7 +97,7 @@ class Fit:
 
     @property
     def connected(self) -> bool:
-        """Whether all values can be compared with each other."""
+        """True if all values can be compared with each other."""
         return len(self.groups) <= 1
 
     def order(self, what: Literal["strengths", "difficulties"]) -> list[str]:
@@ -126,14 +125,14 @@ class Fit:
         return found
 
     def _list_groups(self) -> list[Group]:
-        """Those that have agents, the largest first."""
+        """The groups that have agents, the largest first."""
         return sorted(self.groups, key=lambda group: -len(group.agents))
 
     def sort_keys(self, what: Literal["strengths", "difficulties"]) -> dict[str, SortKey]:
-        """By name, what orders a table; the least key goes first.
+        """By name, the key that orders a table; the least key goes first.
 
         Values of different groups cannot be compared; the group of most agents goes first, so that
-        nobody gains by keeping away from the others.
+        no agent gains by avoiding the others.
         """
         estimates: Mapping[str, RatingEstimate] = getattr(self, what)
         found: dict[str, SortKey] = {}
@@ -163,8 +162,8 @@ def fit(
     """Fit a log, pairs or counts; the order of what is given does not matter, to the bit.
 
     `prior_sd` is how far from the centre strengths and difficulties are expected to lie, in Elo
-    points, before any match is seen; `repeat_correlation` how far matches of one pair are alike,
-    from 0 to 1, which the matches tell when nobody says it.
+    points, before any match is seen; `repeat_correlation` is the correlation of matches of one
+    pair, from 0 to 1; None estimates it from the matches.
     """
     if not math.isfinite(centre):
         raise InvalidInput(f"the centre is {centre!r}", hint="give a finite number, such as 1000")
@@ -176,7 +175,7 @@ def fit(
     counts = (log if isinstance(log, Counts) else Counts.of(log)).columns()
     if not counts.rows:
         return Fit({}, {}, ())
-    from tallymark.ratings.newton import MatchTable, solve  # noqa: PLC0415 - brings in numpy
+    from tallymark.ratings.joint_fit_solver import MatchTable, solve  # noqa: PLC0415 - brings in numpy
 
     # In the order of the solver, which sorts so that the order of the log cannot matter.
     agents, challenges = sorted(counts.agents), sorted(counts.challenges)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from tallymark.errors import InvalidInput
 from tallymark.ratings.joint_fit import Z95, RatingEstimate
-from tallymark.ratings.match_counts import Counts
-from tallymark.ratings.match_results import TIERS, Match, require_whole
+from tallymark.ratings.matches import TIERS, Counts, Match, require_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class AttemptRates:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """How often the attempts of one number succeeded, with its 95 % interval (Wilson 1927)."""
+    """Success rate of the attempts of one number, with its 95 % interval (Wilson 1927)."""
 
     attempt: int
     attempts: int

@@ -24,7 +24,7 @@ NUMBERS_AT_ONCE = 300_000
 
 
 class SparseCells:
-    """Where the matrix has values; the values themselves are given to each sum, cell by cell.
+    """The places of the matrix that have values; each sum is given the values, cell by cell.
 
     `rows` must be in order.
     """
@@ -131,6 +131,6 @@ class _FullRows:
 
 
 def _split_rows(ids: Places, each: int) -> list[Places]:
-    """So many rows at a time that the numbers made of them fit."""
+    """Rows in groups small enough that the numbers made of them fit in memory."""
     many = max(1, NUMBERS_AT_ONCE // each)
     return [ids[start : start + many] for start in range(0, len(ids), many)]

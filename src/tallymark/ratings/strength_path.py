@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from tallymark.ratings import elo
 from tallymark.ratings.joint_fit import PRIOR_SD, SCALE, Z95, Fit, RatingEstimate
-from tallymark.ratings.match_counts import Counts, Pair
-from tallymark.ratings.match_results import Match
+from tallymark.ratings.matches import Counts, Match, Pair
 
 _PRECISION = (SCALE / PRIOR_SD) ** 2
 _CLOSE = 1e-9

@@ -20,7 +20,7 @@ from tallymark.errors import NotFound
 from tallymark.ratings import AttemptRates, Counts, Fit, RatingEstimate, attempt_rates, fit
 from tallymark.ratings import elo as elo_rating
 from tallymark.ratings.joint_fit import PRIOR_SD, SCALE, Z95
-from tallymark.ratings.match_results import worth
+from tallymark.ratings.matches import worth
 from tallymark.ratings.pass_rates import suggest_tier
 from tallymark.ratings.strength_path import StrengthPoint, follow_strength
 from tallymark.service.callers import MEMBERS, PUBLIC

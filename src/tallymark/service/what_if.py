@@ -24,7 +24,7 @@ from tallymark.challenges.ranked_columns import find_first_of_owners, rank_by_sc
 from tallymark.challenges.rescore_plan import describe_rule
 from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import SOLO_WIN_THRESHOLD
-from tallymark.dimensions.exact_numbers import to_fraction
+from tallymark.dimensions.dimension import to_fraction
 from tallymark.errors import InvalidInput, NeedsJob, suggest
 from tallymark.scoring.score import show_value
 from tallymark.service.boards import WhatIfBoard

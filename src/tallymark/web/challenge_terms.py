@@ -11,7 +11,7 @@ import msgspec
 from tallymark.challenges.constraints import list_bounds
 from tallymark.challenges.evaluators import find_evaluator
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.ratings.match_results import tier_rating
+from tallymark.ratings.matches import tier_rating
 from tallymark.text import format_count
 from tallymark.web.board_rows import DimensionShare, list_dimensions
 from tallymark.web.rendering import format_duration

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tallymark.ratings import elo
-from tallymark.ratings.match_results import tier_rating, worth
+from tallymark.ratings.matches import tier_rating, worth
 from tallymark.text import format_number
 
 if TYPE_CHECKING:

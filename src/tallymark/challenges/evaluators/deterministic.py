@@ -18,7 +18,7 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 )
 from tallymark.challenges.evaluators.evaluator_options import PASS_AT, TRUTH
 from tallymark.dimensions import primitives
-from tallymark.dimensions.exact_numbers import to_fraction
+from tallymark.dimensions.dimension import to_fraction
 from tallymark.documents.nodes import MappingNode, Node, ScalarNode
 from tallymark.documents.reader import MISSING, Reader
 from tallymark.documents.shapes import (

@@ -16,7 +16,7 @@ from sqlalchemy import case, delete, func, select
 
 from tallymark.challenges.challenge import MatchTerms
 from tallymark.ratings import Counts, EloRating, Match, elo
-from tallymark.ratings.match_results import worth
+from tallymark.ratings.matches import worth
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts, is_own_score
 from tallymark.store.contests.contest_tables import (
     challenges,

@@ -1,10 +1,9 @@
 """The meaning of a formula, one node at a time (decision 0002).
 
-It evaluates single rows, defines what `column_code.py` must agree with, and says in words why a
-value is undefined. A value is undefined where a name has no finite
-value, a division is by zero, a function has no value there, or a result is too large; whatever
-is computed from an undefined value is undefined, except that `if` looks only at the branch that
-it takes.
+It evaluates single rows, defines what `column_evaluation.py` must agree with, and says why a value
+is undefined. A value is undefined where a name has no finite value, a division is by zero, a
+function has no value there, or a result is too large; everything computed from an undefined value
+is undefined, except that `if` looks only at the branch that it takes.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def step(node: Node, values: NamedValues) -> Step:
 
 
 def as_number(value: object) -> float | None:
-    """A finite float, or None for whatever is not one; numbers in other clothes are welcome."""
+    """A finite float from any kind of number, or None."""
     if value is None or isinstance(value, str | bytes):
         return None
     try:
@@ -164,7 +163,7 @@ def _shorten(node: Node) -> str:
 
 
 def find_undefined_constants(tree: Node, source: FormulaText) -> Iterator[Problem]:
-    """Parts without names that have no value: no input can ever mend them."""
+    """Problems of parts without names that have no value: no input can ever give them one."""
     below = [
         problem for part in children(tree) for problem in find_undefined_constants(part, source)
     ]
@@ -176,7 +175,7 @@ def find_undefined_constants(tree: Node, source: FormulaText) -> Iterator[Proble
         )
         yield Problem(f"{message} is always 0", source.place(zero.at), "divide by something else")
     elif is_constant(tree) and (reason := step(tree, {}).reason) is not None:
-        yield Problem(reason, source.place(tree.at), "no values can mend this; remove it")
+        yield Problem(reason, source.place(tree.at), "no values can change this; remove it")
 
 
 def _find_zero_divisor(node: Product) -> Node | None:

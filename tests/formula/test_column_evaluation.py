@@ -1,4 +1,4 @@
-"""Every way to evaluate gives what `steps.py` defines, to the bit and for undefined rows too."""
+"""Every way to evaluate gives what `row_evaluation.py` defines, to the bit, undefined rows too."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.formula.random_formulas import NAMES, rows, trees, wild_rows
 
 from tallymark.errors import FormulaError
 from tallymark.formula import Formula
-from tallymark.formula.column_code import BLOCK, UFUNCS
+from tallymark.formula.column_evaluation import BLOCK, UFUNCS
 from tallymark.formula.functions import COMPARISONS, FUNCTIONS
-from tallymark.formula.steps import step
+from tallymark.formula.row_evaluation import step
 from tallymark.formula.tree import Node
 
 
@@ -120,7 +120,7 @@ def test_a_single_number_beside_columns_goes_into_every_row() -> None:
 
 
 def test_every_table_has_every_function() -> None:
-    from tallymark.formula.function_facts import FUNCTION_FACTS
+    from tallymark.formula.ranges import FUNCTION_FACTS
 
     assert set(UFUNCS) == set(FUNCTIONS) | set(COMPARISONS) | set("+-*/")
     assert set(FUNCTION_FACTS) | {"if"} == set(FUNCTIONS)
@@ -214,7 +214,7 @@ def test_a_value_missing_in_the_other_branch_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("three", [3, 3.0, True + 2, np.float64(3), np.int32(3), Fraction(3)])
-def test_numbers_in_other_clothes_are_welcome(three: Any) -> None:
+def test_numbers_of_other_types_are_accepted(three: Any) -> None:
     formula = Formula.parse("x / 2", ["x"])
     assert [formula.evaluate({"x": three}) for _ in range(3)] == [1.5] * 3
 

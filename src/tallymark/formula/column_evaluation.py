@@ -20,7 +20,7 @@ import numpy as np
 
 from tallymark.errors import FormulaError
 from tallymark.formula.functions import FUNCTIONS
-from tallymark.formula.steps import step
+from tallymark.formula.row_evaluation import step
 from tallymark.formula.tree import (
     Call,
     Name,
@@ -177,7 +177,7 @@ class ColumnProgram:
         return ColumnResult(values, self.tree, given)
 
     def make_slots(self, rows: int) -> list[Any]:
-        """What is the same for every block of so many rows."""
+        """Values that are the same for every block of this many rows."""
         slots = self.slots.copy()
         for slot in self.scratch:
             slots[slot] = np.empty(rows, dtype=np.float64)
@@ -222,7 +222,9 @@ class ColumnProgram:
 
 
 def _expect_finite(operand: Operand) -> None:
-    """The sum is finite only if all are; one that overflows costs a careful pass, no more."""
+    """Check with one sum that all values are finite; a sum that overflows costs only a careful
+    pass.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         total = operand if isinstance(operand, float) else np.add.reduce(operand)
     if not math.isfinite(total):
@@ -332,7 +334,9 @@ def _is_column(value: Any) -> bool:
 
 
 def _count_rows(given: Mapping[str, Any], columns: Mapping[str, Any]) -> int:
-    """How long the columns are; where it uses only single numbers, those that it does not use."""
+    """Number of rows; a formula of single numbers takes it from the columns that it does not
+    use.
+    """
     lengths = {len(each) for each in given.values() if not isinstance(each, float)}
     if not lengths:
         lengths = {len(each) for each in columns.values() if _is_column(each)} or {1}

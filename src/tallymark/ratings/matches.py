@@ -1,17 +1,81 @@
-"""Counts per pair: all that P(win) = logistic(strength - difficulty) needs of a log (Rasch 1960).
+"""Matches, and their counts per pair of agent and challenge.
 
-Wins, draws and losses are sufficient for the fit, so a match is added in constant time, and the fit
-of counts kept up to date equals the fit of the whole log, to the bit.
+S is 1 for a win, 1/2 for a draw, 0 for a loss (Elo 1978, "The Rating of Chessplayers"). The attempt
+log is an ordered iterable of matches, in the order in which they ended. Wins, draws and losses of
+pairs are sufficient for the joint fit (Rasch 1960), so a match is added in constant time, and the
+fit of counts kept up to date equals the fit of the whole log, to the bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple, Self, TypeAlias
+from types import MappingProxyType
+from typing import NamedTuple, Self, TypeAlias, TypeVar
 
-from tallymark.ratings.match_results import Match, require_whole, worth
+from tallymark.errors import InvalidInput, suggest
+
+_Value = TypeVar("_Value")
+
+RESULTS: Mapping[str, float] = MappingProxyType(
+    {"win": 1.0, "draw": 0.5, "loss": 0.0, "expired": 0.0}
+)
+"""Points of each result; a match left to expire is a loss."""
+TIERS: Mapping[str, int] = MappingProxyType(
+    {"newcomer": 800, "contender": 1000, "veteran": 1200, "legendary": 1400}
+)
+"""The rating of the opponent that a challenge of each difficulty is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One finished attempt of an agent at a challenge.
+
+    `tier` is the challenge's difficulty when the match was played, so that a challenge moved to
+    another tier does not rewrite the past.
+    """
+
+    agent: str
+    challenge: str
+    tier: str
+    result: str
+    verified: bool = False
+    memoryless: bool = False
+    first: bool | None = None
+    """True for the agent's first entry to the challenge; None reads it from the log."""
+
+    def __post_init__(self) -> None:
+        worth(self.result)
+        tier_rating(self.tier)
+
+
+def worth(result: str) -> float:
+    """S of a result; an unknown one is refused."""
+    return _look_up(result, RESULTS, "result")
+
+
+def tier_rating(tier: str) -> int:
+    """The opponent's rating of a tier; an unknown one is refused."""
+    return _look_up(tier, TIERS, "difficulty tier")
+
+
+def require_whole(value: object, what: str, *, least: int) -> int:
+    """The value, if it is a whole number of at least `least`."""
+    # True is an int to Python, but it is no count.
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInput(f"{what} is {value!r}", hint=f"give a whole number of at least {least}")
+    return value
+
+
+def _look_up(word: object, table: Mapping[str, _Value], what: str) -> _Value:
+    found = table.get(word) if isinstance(word, str) else None
+    if found is None:
+        close = suggest(word, table) if isinstance(word, str) else None
+        hint = f"did you mean {close!r}?" if close else f"known are {', '.join(table)}"
+        raise InvalidInput(f"{word!r} is not a {what}", hint=hint)
+    return found
+
 
 _Numbered: TypeAlias = tuple[dict[str, int], list[int]]
 """Names with their places, and who is meant, cell by cell."""
@@ -19,7 +83,7 @@ _Numbered: TypeAlias = tuple[dict[str, int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How one agent fared at one challenge."""
+    """Results of one agent at one challenge."""
 
     agent: str
     challenge: str
@@ -45,9 +109,9 @@ class CountColumns(NamedTuple):
 
 
 class Counts:
-    """Wins, draws and losses per agent and challenge, kept up to date one match at a time.
+    """Wins, draws and losses per agent and challenge, updated one match at a time.
 
-    Kept as columns, which a fit of a million pairs takes over as they are.
+    Stored as columns, which a fit of a million pairs takes over as they are.
     """
 
     __slots__ = ("_agents", "_challenges", "_columns", "_places", "_results", "_rows")
@@ -87,7 +151,7 @@ class Counts:
                 column[place] += number
 
     def without(self, *, agent: str | None = None, challenge: str | None = None) -> Counts:
-        """The same without an agent or a challenge, as if it had never been there."""
+        """The same counts as if an agent or a challenge had never been there."""
         gone = self._agents.get(agent or "", -1), self._challenges.get(challenge or "", -1)
         met = zip(self._rows, self._columns, strict=True)
         kept = [row != gone[0] and column != gone[1] for row, column in met]

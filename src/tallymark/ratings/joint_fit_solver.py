@@ -1,36 +1,50 @@
-"""Newton's method on penalised log likelihood: H step = g (Boyd and Vandenberghe 2004, 9.5).
+"""The numerical part of the joint fit: Newton's method, errors, and lower bounds of strengths.
 
-With agents as rows and challenges as columns the Hessian is [[R, -W], [-W', C]], R and C diagonal,
-and W has a value only where the two met. The longer side is eliminated (its Schur complement is
-S = C - W' R^-1 W), so a hundred thousand agents at fifty challenges cost fifty unknowns a step.
+The fit is Newton's method on the penalised log likelihood: H step = g (Boyd and Vandenberghe 2004,
+9.5). With agents as rows and challenges as columns the Hessian is [[R, -W], [-W', C]], R and C
+diagonal, and W has a value only where the two met. The longer side is eliminated (its Schur
+complement is S = C - W' R^-1 W), so a hundred thousand agents at fifty challenges cost fifty
+unknowns a step.
+
+n matches of one pair count as n / (1 + (n - 1) r), because they are alike by a correlation r (Kish
+1965): a pair never counts for more than 1 / r matches. r is estimated by moments over the pairs
+that were played again: how far their shares of wins lie from what is expected, less what their own
+results vary.
+
+The lower bound (floor) of a strength is the least one that its results bear out: s with won - E(s)
+= z sqrt(V(s)) (Wilson 1927). Tables are ordered by it, so it must not reward losing, nor meeting
+only the weak or only the strong. The low end of value - z error does: ten wins of ten have a wide
+interval, and one loss on purpose narrows it. This bound moves up with every win worth having, and
+with no loss. A loss also makes the opponent look stronger, which would give some of it back, so
+each opponent is taken by its results against others, with their doubt: P(win) = logistic(gap /
+sqrt(1 + pi v / 8)) for a variance v (MacKay 1992). Results against opponents that no other agent
+met bear nothing out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from tallymark.errors import WorkFailed
-from tallymark.ratings.floors import Meetings, find_floors
-from tallymark.ratings.match_counts import CountColumns
-from tallymark.ratings.repeated_matches import estimate_correlation, weigh_repeats
+from tallymark.ratings.joint_fit import Z95
+from tallymark.ratings.matches import CountColumns
 from tallymark.ratings.sparse_cells import Array, Places, SparseCells
 
 STEPS = 100
 CLOSE = 1e-9
 """A step so small, in logistic units, ends the search; the error left is about its square."""
 FARTHEST = 5.0
-"""So far, in logistic units, an opponent may be moved by leaving out one pair's results."""
+"""Limit, in logistic units, of an opponent's move when one pair's results are left out."""
 ALIKE_IN_FLOORS = 0.3
-"""How far repeated matches are alike, for floors, where nobody says it."""
+"""Correlation of repeated matches for floors, unless the caller gives one."""
 KNOWN_FROM = 4.0
-"""Against an opponent that others met so often, results count half for a floor; against one that
-nobody else met, not at all."""
-Z95 = 1.959963984540054
-"""Between minus and plus so many errors lie 95 % of a Gaussian."""
+"""Against an opponent that others met this often, results count half for a floor; against one that
+no other agent met, not at all.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +74,23 @@ class MatchTable:
         return cls(cells, *(each[order] for each in results))
 
     def turn(self) -> MatchTable:
-        """The same matches seen by the challenges: what an agent wins, a challenge loses."""
+        """The same matches from the challenges' side: an agent's win is the challenge's loss."""
         cells = self.cells
         results = self.losses, self.draws, self.wins
         return self._sort_cells(cells.columns, cells.rows, cells.shape[::-1], *results)
 
     @property
     def matches(self) -> Array:
-        """How many matches each cell holds."""
+        """Number of matches in each cell."""
         return self.wins + self.draws + self.losses
 
     @property
     def won(self) -> Array:
-        """What the row won of them; a draw is half a win."""
+        """Points that the row won; a draw is half a win."""
         return self.wins + self.draws / 2
 
     def weigh(self, weights: Array) -> MatchTable:
-        """The same results, each cell's counted so many times."""
+        """The same results with each cell multiplied by its weight."""
         return MatchTable(
             self.cells, self.wins * weights, self.draws * weights, self.losses * weights
         )
@@ -97,7 +111,7 @@ class FitSolution:
     robust_errors: Array
     floors: Array
     met: tuple[Meetings, Meetings]
-    """What floors were found by, of rows and of columns."""
+    """Inputs of the floors, of rows and of columns."""
     matches: Array
     groups: Places
     correlation: float
@@ -108,7 +122,7 @@ class FitSolution:
         return zip(*(column.tolist() for column in columns), strict=True)
 
     def turn(self, rows: int) -> FitSolution:
-        """With the columns, which come after so many rows, first."""
+        """The same with the columns first, which now come after this number of rows."""
         return FitSolution(
             np.roll(self.values, -rows),
             np.roll(self.errors, -rows),
@@ -213,7 +227,7 @@ def label_groups(cells: SparseCells) -> Places:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """Where the search stands: how high, and P(win) and P(loss), each exact where it is tiny."""
+    """A point of the search: its height, and P(win) and P(loss), each exact where it is tiny."""
 
     values: Array
     height: float
@@ -285,7 +299,7 @@ def _compute_errors(
     above = 1 / rows + curvature.cells.forms(shares, inverse, shares)
     plain = np.concatenate((above, np.diag(inverse)))
     # A group's mean is an eigenvector of H, so its variance is known: it is taken out. What is
-    # left is at least the bound by Cauchy and Schwarz, whatever rounding does.
+    # left is at least the bound by Cauchy and Schwarz, even after rounding.
     part = 1 / np.bincount(groups)[groups]
     diagonal = np.concatenate((rows, curvature.columns))
     bound = (1 - part) ** 2 / (diagonal - precision * part)
@@ -293,7 +307,7 @@ def _compute_errors(
 
 
 def _leverage(landscape: _Landscape, point: _Point) -> Array:
-    """How far each cell's own results pull its expected result: 0 not at all, 1 all the way."""
+    """Pull of each cell's own results on its expected result: 0 none, 1 complete."""
     curvature = landscape.curvature(point)
     cells, shares = landscape.cells, curvature.shares
     inverse = np.asarray(np.linalg.inv(curvature.schur), dtype=np.float64)
@@ -304,7 +318,7 @@ def _leverage(landscape: _Landscape, point: _Point) -> Array:
 
 
 def _list_meetings(landscape: _Landscape, best: _Point) -> tuple[Meetings, Meetings]:
-    """Of rows and of columns: each opponent as the results of the others tell it."""
+    """The meetings of rows and of columns, each opponent by its results against others."""
     cells, precision = landscape.cells, landscape.precision
     curvature = landscape.curvature(best)
     first, second = np.split(best.values, [cells.shape[0]])
@@ -317,8 +331,8 @@ def _list_meetings(landscape: _Landscape, best: _Point) -> tuple[Meetings, Meeti
         # The opponent without the pair's own results: one Newton step away from the optimum.
         others = np.maximum(known[at] - weights, precision)
         moved = np.clip(sign * surprise / others, -FARTHEST, FARTHEST)
-        # Who chooses opponents can choose those that others hardly met. What such a one is worth
-        # nobody found, and what it counts for depends on no result, so that no loss can raise it.
+        # An agent that chooses opponents can choose ones that others hardly met. Their strength
+        # is unknown, and its weight depends on no result, so that no loss can raise it.
         elsewhere = np.maximum(np.bincount(at, landscape.matches)[at] - landscape.matches, 0)
         part = elsewhere / (elsewhere + KNOWN_FROM)
         counts = landscape.matches * part
@@ -333,7 +347,7 @@ def _list_meetings(landscape: _Landscape, best: _Point) -> tuple[Meetings, Meeti
 def _compute_robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:
     """Errors from the sandwich H^-1 J H^-1; `spread` holds the squared surprises that make J.
 
-    J says nothing of a group's mean, so these are relative to it by themselves.
+    J says nothing of a group's mean, so these are relative to it without further work.
     """
     cells, rows, shares = curvature.cells, curvature.rows, curvature.shares
     ahead = cells.over_rows(spread)
@@ -349,3 +363,117 @@ def _compute_robust_errors(curvature: _Curvature, inverse: Array, spread: Array)
     )
     robust = np.concatenate((above, np.diag(sandwich)))
     return np.asarray(np.sqrt(np.maximum(robust, 0)))
+
+
+_ROUNDS = 80
+_CLOSE = 1e-9
+_FAR = 60.0
+"""Logistic units; no result can separate strengths that far apart."""
+
+
+class Meetings(NamedTuple):
+    """Cells seen from one side: whose they are, what was won, and whom they met."""
+
+    of: Places
+    against: Places
+    won: Array
+    matches: Array
+    opponents: Array
+    doubt: Array
+    """The variance of each opponent."""
+
+
+class FloorTerm(NamedTuple):
+    """One opponent in the sum of a floor: what was won there, and what the floor lets expect."""
+
+    against: int
+    opponent: float
+    """The opponent's strength by its results against others."""
+    counts: float
+    won: float
+    expected: float
+    variance: float
+
+
+def list_floor_terms(met: Meetings, which: int, floor: float) -> list[FloorTerm]:
+    """The terms that `find_floors` adds up for one member of a side, at its floor."""
+    mine = np.flatnonzero(met.of == which)
+    scale = _find_scale(met.doubt[mine])
+    counts = met.matches[mine] * scale
+    p = 0.5 * (1 + np.tanh((floor - met.opponents[mine]) * scale / 2))
+    columns = (
+        met.against[mine],
+        met.opponents[mine],
+        counts,
+        met.won[mine] * scale,
+        counts * p,
+        counts * scale * p * (1 - p),
+    )
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [FloorTerm(*row) for row in rows]
+
+
+def _find_scale(doubt: Array) -> Array:
+    """Factor by which doubt about an opponent shrinks a gap."""
+    return np.asarray(1 / np.sqrt(1 + np.pi / 8 * doubt), dtype=np.float64)
+
+
+def find_floors(met: Meetings, start: Array, *, precision: float, z: float) -> Array:
+    """For each one of a side, the least value that its results bear out."""
+
+    def add(values: Array) -> Array:
+        return np.asarray(np.bincount(met.of, values, len(start)), dtype=np.float64)
+
+    scale = _find_scale(met.doubt)
+    won = add(met.won * scale)
+    low, high = start - _FAR, start + _FAR
+    at = start.copy()
+    for _ in range(_ROUNDS):
+        p = 0.5 * (1 + np.tanh((at[met.of] - met.opponents) * scale / 2))
+        weights = met.matches * p * (1 - p) * scale**2
+        known = add(weights) + precision
+        error = np.sqrt(known)
+        left = won - add(met.matches * p * scale) - precision * at - z * error
+        slope = known + z * add(weights * (1 - 2 * p) * scale) / (2 * error)
+        low, high = np.where(left > 0, at, low), np.where(left > 0, high, at)
+        # Newton's step where it stays between what is known to be too low and too high.
+        step = at + left / np.where(slope > 0, slope, 1)
+        new = np.where((slope > 0) & (step > low) & (step < high), step, (low + high) / 2)
+        moved = float(np.abs(new - at).max())
+        at = new
+        if moved <= _CLOSE:
+            break
+    return at
+
+
+USUAL = 0.5
+"""The value of r where no pair was played again."""
+_USUAL_WEIGHT = 5.0
+"""Weight of the usual value against the evidence."""
+_MOST_LEVERAGE = 0.9
+
+
+def weigh_repeats(matches: Array, correlation: float) -> Array:
+    """Weight of each match of a pair that was played this many times."""
+    return np.asarray(1 / (1 + (matches - 1) * correlation))
+
+
+def estimate_correlation(
+    matches: Array, won: Array, squares: Array, expected: Array, leverage: Array
+) -> float:
+    """The correlation of repeated matches, from 0 to 1.
+
+    `won` counts a draw as half, `squares` as a quarter; `expected` and `leverage` come from a fit
+    that weighed repeats by some fixed correlation.
+    """
+    again = matches > 1
+    n, won, squares, p, leverage = (
+        each[again] for each in (matches, won, squares, expected, leverage)
+    )
+    weights = 1 / ((n - 1) * n * weigh_repeats(n, USUAL))
+    between = n * (n - 1) * (won / n - p) ** 2 / (1 - np.minimum(leverage, _MOST_LEVERAGE))
+    within = squares - won**2 / n
+    alike = float((weights * (between - within)).sum())
+    most = float((weights * n * (n - 1) * p * (1 - p)).sum())
+    found = (alike + _USUAL_WEIGHT * USUAL) / (most + _USUAL_WEIGHT)
+    return min(1.0, max(0.0, found))
