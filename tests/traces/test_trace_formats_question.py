@@ -202,6 +202,55 @@ WRITTEN: dict[str, tuple[str, Any]] = {
             ],
         },
     ),
+    "claude-code": (
+        "claude-code",
+        [
+            {"type": "user", "sessionId": "s", "message": USER},
+            {
+                "type": "assistant",
+                "sessionId": "s",
+                "message": {
+                    "id": "m1",
+                    "content": [{"type": "tool_use", "id": "c", "name": "refund", "input": GIVEN}],
+                },
+            },
+        ],
+    ),
+    "codex": (
+        "codex",
+        [
+            {"type": "event_msg", "payload": {"type": "user_message", "message": ASKED}},
+            {
+                "type": "response_item",
+                "payload": {"type": "function_call", "name": "refund", "arguments": ARGUMENTS},
+            },
+        ],
+    ),
+    "gemini-cli": (
+        "gemini-cli",
+        {
+            "sessionId": "s",
+            "projectHash": "p",
+            "messages": [
+                {"id": "1", "type": "user", "content": ASKED},
+                {"id": "2", "type": "gemini", "toolCalls": [{"name": "refund", "args": GIVEN}]},
+            ],
+        },
+    ),
+    "copilot-cli": (
+        "copilot-cli",
+        [
+            {"type": "user.message", "data": {"content": ASKED}},
+            {"type": "tool.execution_start", "data": {"toolName": "refund", "arguments": GIVEN}},
+        ],
+    ),
+    "openhands": (
+        "openhands",
+        [
+            {"source": "user", "action": "message", "args": {"content": ASKED}},
+            {"id": 1, "source": "agent", "action": "refund", "args": GIVEN},
+        ],
+    ),
     "promptfoo": (
         "promptfoo",
         {

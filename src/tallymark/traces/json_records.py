@@ -83,6 +83,17 @@ class JsonHead:
         return keys
 
 
+def read_first_objects(head: bytes, count: int = 20) -> list[dict[str, Any]]:
+    """The JSON objects among the first lines, to tell formats apart by what their lines say."""
+    found = []
+    for line in head.splitlines()[:count]:
+        with suppress(TraceError):
+            value = decode(line)
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
 def _collect_keys(scanner: JsonScanner, keys: list[str], prefix: str, levels: int) -> None:
     if not levels or scanner.next() != b"{":
         scanner.value(keep=False)

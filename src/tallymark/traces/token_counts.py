@@ -6,7 +6,7 @@ of the output. Some sources report cached tokens beside the input; they are adde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,6 +39,16 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return {name: getattr(self, name) for name in FIELDS}
 
 
+def add_counts(parts: Iterable[TokenCounts]) -> TokenCounts:
+    """The sum of each kind; None where no part knows it."""
+    parts = list(parts)
+    known = {
+        name: [count for each in parts if (count := getattr(each, name)) is not None]
+        for name in FIELDS
+    }
+    return TokenCounts(**{name: sum(each) if each else None for name, each in known.items()})
+
+
 Names = tuple[str, ...]
 _USAGE: dict[str, Names] = {
     "input_tokens": (
@@ -53,12 +63,14 @@ _USAGE: dict[str, Names] = {
         *("cache_read_tokens", "cache_read_input_tokens", "cached_input_tokens", "cached_tokens"),
         *("cachedInputTokens", "cacheReadInputTokens", "input_cached_tokens", "input_cache_read"),
         *("input_tokens_cache_read", "cachedContentTokenCount", "cached_content_token_count"),
+        "cacheReadTokens",
         *("input_token_details.cache_read", "input_tokens_details.cached_tokens"),
         *("prompt_tokens_details.cached_tokens", "inputTokenDetails.cacheReadTokens"),
     ),
     "cache_write_tokens": (
         *("cache_write_tokens", "cache_creation_input_tokens", "cache_write_input_tokens"),
         *("cacheWriteInputTokens", "cacheCreationInputTokens", "input_cache_creation"),
+        "cacheWriteTokens",
         *("input_tokens_cache_write", "cache_creation_tokens"),
         *("input_token_details.cache_creation", "input_tokens_details.cache_write_tokens"),
         *("prompt_tokens_details.cache_write_tokens", "inputTokenDetails.cacheWriteTokens"),

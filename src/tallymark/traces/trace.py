@@ -307,7 +307,7 @@ def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
 
     These are the spans outside of tool calls. Where none of them has an input, the query of a
     retrieval comes nearest, then a model call inside a tool: a server of tools traces its own work
-    below the call that it serves.
+    below the call that it serves. But an agent that calls models itself gave the tool its task.
     """
     # As `_is_tool` has it, which would cost a call for each span of every trace that is scored.
     tools = {
@@ -323,8 +323,10 @@ def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
         tools |= below
     retrievals: list[int] = []
     inside: list[int] = []
+    calls_models = False
     for place, span in enumerate(spans):
         if not _is_tool(span) and not (span.parent_id and span.parent_id in tools):
+            calls_models = calls_models or span.span_type == "generation"
             if span.span_type == "retrieval":
                 retrievals.append(place)
             else:
@@ -332,7 +334,8 @@ def list_question_spans(spans: Sequence[Span]) -> Iterator[int]:
         elif span.span_type == "generation":
             inside.append(place)
     yield from retrievals
-    yield from inside
+    if not calls_models:
+        yield from inside
 
 
 def _is_tool(span: Span) -> bool:

@@ -10,11 +10,16 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from tallymark.errors import CutShort, Place, TraceError, suggest
 from tallymark.traces.dialects import (
     atif,
+    claude_code,
+    codex,
     console,
+    copilot_cli,
+    gemini_cli,
     inspect_log,
     jsonl,
     langsmith,
     mlflow,
+    openhands,
     otlp,
     promptfoo,
     records,
@@ -40,6 +45,11 @@ class _File(NamedTuple):
 FORMATS: dict[str, Dialect] = {
     each.name: each
     for each in (
+        claude_code.DIALECT,
+        codex.DIALECT,
+        copilot_cli.DIALECT,
+        gemini_cli.DIALECT,
+        openhands.DIALECT,
         langsmith.DIALECT,
         mlflow.DIALECT,
         jsonl.DIALECT,
