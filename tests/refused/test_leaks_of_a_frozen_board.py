@@ -18,15 +18,15 @@ FREEZE = 1000.0
 
 def look(store: Store, *, public: bool = True) -> Any:
     """All that the public may read."""
-    found = store.attempts.of("sums", public=public)
+    found = store.attempts.of("sums", as_frozen=public)
     return (
-        store.boards.top("sums", public=public),
-        [store.boards.standing("sums", agent, public=public) for agent in ("alice", "bob")],
-        store.ratings.elo(public=public),
-        [store.ratings.of(agent, public=public) for agent in ("alice", "bob", "charlie")],
-        store.ratings.pairs(public=public),
+        store.boards.top("sums", as_frozen=public),
+        [store.boards.standing("sums", agent, as_frozen=public) for agent in ("alice", "bob")],
+        store.ratings.elo(as_frozen=public),
+        [store.ratings.of(agent, as_frozen=public) for agent in ("alice", "bob", "charlie")],
+        store.ratings.pairs(as_frozen=public),
         [each for each in found if each.outcome is not None],
-        [store.attempts.history(each.id, public=public) for each in found if each.outcome],
+        [store.attempts.history(each.id, as_frozen=public) for each in found if each.outcome],
     )
 
 
@@ -51,12 +51,12 @@ def test_nothing_that_the_public_reads_moves(frozen: Store) -> None:
     entered = frozen.attempts.enter("sums", "bob", at=FREEZE + 3, seed=1)
     frozen.attempts.withdraw(entered.id, "bob", FREEZE + 4)
     assert look(frozen) == before
-    shown = frozen.attempts.get(charlie.id, public=True)
+    shown = frozen.attempts.get(charlie.id, as_frozen=True)
     assert (shown.state, shown.outcome, shown.verified) == ("submitted", None, False)
-    events = [each.event for each in frozen.attempts.audit(charlie.id, public=True)]
+    events = [each.event for each in frozen.attempts.audit(charlie.id, as_frozen=True)]
     assert events == ["entered", "submitted"]
-    assert frozen.attempts.of("sums", state="scored", agent="charlie", public=True) == []
-    live = frozen.ratings.elo(public=False)
+    assert frozen.attempts.of("sums", state="scored", agent="charlie", as_frozen=True) == []
+    live = frozen.ratings.elo(as_frozen=False)
     assert [agent for agent, _ in live] == ["alice", "charlie", "bob"]
     assert frozen.attempts.get(charlie.id).outcome is not None
 

@@ -156,7 +156,7 @@ def ask(store: Store, what_ifs: WhatIfs, text: str, **options: Any) -> WhatIfBoa
 def require_same(store: Store, what_ifs: WhatIfs, text: str, *, public: bool) -> None:
     """The what-if by this formula is the board."""
     found = ask(store, what_ifs, text, public=public)
-    board = store.boards.top("sums", limit=1000, public=public)
+    board = store.boards.top("sums", limit=1000, as_frozen=public)
     assert [(each.rank, each.agent, each.attempt, each.score) for each in found.items] == [
         (each.rank, each.agent, each.attempt, each.score) for each in board
     ]

@@ -204,7 +204,7 @@ class Agents(Resource):
         public = is_public(self.caller, live)
         with self.store.read():
             (found,) = self._describe([self.store.agents.get(handle)], public)
-            standings = self.store.boards.places(handle, public=public)
+            standings = self.store.boards.places(handle, as_frozen=public)
             places = self._list_places(standings, public)
         return msgspec.structs.replace(
             found,
@@ -268,8 +268,8 @@ class Agents(Resource):
         counts: dict[str, dict[Ahead, int]] = {}
         with self.store.read():
             self.store.agents.get(handle)
-            places = boards.places(handle, public=public)[:_BOARDS]
-            rivals = boards.rivals(places, _NEAR, public=public)
+            places = boards.places(handle, as_frozen=public)[:_BOARDS]
+            rivals = boards.rivals(places, _NEAR, as_frozen=public)
         for mine in places:
             near = rivals.get(mine.kept.challenge.name, [])
             for theirs in {each.agent: each for each in near if each.agent != handle}.values():
@@ -298,9 +298,9 @@ class Agents(Resource):
         name = store.agents.get(other).name
         if other == handle:
             raise InvalidInput("an agent has no head to head with itself", hint="name another")
-        standings = store.boards.places(handle, public=public)
+        standings = store.boards.places(handle, as_frozen=public)
         mine = self._list_places(standings, public)
-        theirs = self._list_places(store.boards.places(other, public=public), public)
+        theirs = self._list_places(store.boards.places(other, as_frozen=public), public)
         shared = sorted(mine.keys() & theirs.keys())
         boards = [
             SharedBoard(
@@ -348,7 +348,7 @@ class Agents(Resource):
     ) -> Sequence[AttemptRecord]:
         """List an agent's attempts that have ended, newest first."""
         public = self._check_list(None, live)
-        found = self.store.figures.attempts_of(handle, limit=limit, offset=offset, public=public)
+        found = self.store.figures.attempts_of(handle, limit=limit, offset=offset, as_frozen=public)
         sees = {
             each.challenge: sees_words(self.services, self.caller, each)
             for each in {each.challenge: each for each in found}.values()
@@ -371,7 +371,7 @@ class Agents(Resource):
 
     def _describe(self, records: Sequence[AgentRecord], public: bool) -> Sequence[Agent]:
         handles = [each.handle for each in records]
-        elo = self.store.ratings.current_of(handles, self.now, public=public)
+        elo = self.store.ratings.current_of(handles, self.now, as_frozen=public)
         return [
             Agent(
                 handle=each.handle,
@@ -388,7 +388,7 @@ class Agents(Resource):
         self, standings: Sequence[PlaceOnBoard], public: bool
     ) -> dict[str, AgentPlace]:
         best = [each.standing.attempt for each in standings if each.standing.attempt is not None]
-        numbers = self.store.figures.numbers(best, public=public)
+        numbers = self.store.figures.numbers(best, as_frozen=public)
         return {
             each.kept.challenge.name: _make_place(
                 each.kept.challenge,

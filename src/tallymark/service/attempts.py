@@ -417,7 +417,7 @@ class Attempts(Resource):
     def list_own(self, agent: str, limit: int) -> Sequence[AttemptRecord]:
         """List an agent's own attempts at all challenges, newest first."""
         handle = speak_for(self.caller, agent)
-        found = self.store.figures.newest_attempts(agent=handle, limit=limit, public=False)
+        found = self.store.figures.newest_attempts(agent=handle, limit=limit, as_frozen=False)
         return [describe_attempt(each) for each in found]
 
     def list_open(self, agent: str) -> Sequence[AttemptRecord]:
@@ -431,7 +431,7 @@ class Attempts(Resource):
         """List the newest attempts at any of these challenges, without words on answers."""
         found = self.store.figures.newest_attempts(
             limit=limit,
-            public=is_public(self.caller, live),
+            as_frozen=is_public(self.caller, live),
             at=challenges,
             open_of=visibility.find_open_of(self.caller),
         )
@@ -456,7 +456,7 @@ class Attempts(Resource):
             challenge=stored.challenge,
             is_frozen=view.public and stored.is_frozen(self.now),
             place=find_place(store, stored.challenge, attempt, public=view.public),
-            agents=store.boards.size(attempt.challenge, public=view.public),
+            agents=store.boards.size(attempt.challenge, as_frozen=view.public),
             hides_rating=hides_rating,
             change=None if hides_rating else store.figures.change_by(attempt, only),
         )

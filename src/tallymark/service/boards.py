@@ -161,7 +161,7 @@ class Boards(Resource):
             page = _cut_whole(lines, limit, cursor, around, each)
             return self._make_board(view, page, len(lines))
         with self.store.read():
-            size = self.store.boards.size(name, public=view.public)
+            size = self.store.boards.size(name, as_frozen=view.public)
             if text:
                 found = self._find_matching(view, text, size)
                 page = _cut_whole(found, limit, cursor, around, each)
@@ -199,7 +199,7 @@ class Boards(Resource):
         public = view_challenge(self.services, self.caller, name, live).public
         figures = self.store.figures
         return BoardHistory(
-            values=figures.values(name, public=public), days=figures.days(name, public=public)
+            values=figures.values(name, as_frozen=public), days=figures.days(name, as_frozen=public)
         )
 
     @stream("/challenges/{name}/events")
@@ -251,7 +251,9 @@ class Boards(Resource):
         return [each.stored.challenge.name for each in self._view_active()]
 
     def _view_active(self) -> list[ChallengeView]:
-        found = self.store.challenges.active(_ACTIVE, public=not is_known(self.caller))
+        found = self.store.challenges.active(
+            _ACTIVE, visibility=None if is_known(self.caller) else "public"
+        )
         live = sees_live(self.caller)
         return [
             ChallengeView(stored=each, at=self.now, is_organiser=live, public=not live)
@@ -265,7 +267,9 @@ class Boards(Resource):
             for each in attempts:
                 if not each.ranks:
                     continue
-                standing = self.store.boards.standing(each.challenge, each.agent, public=not live)
+                standing = self.store.boards.standing(
+                    each.challenge, each.agent, as_frozen=not live
+                )
                 if standing is not None and standing.attempt == each.id:
                     found[each.id] = standing.rank
         return found
@@ -278,11 +282,11 @@ class Boards(Resource):
             return []
         solo = [each.stored for each in views if each.stored.challenge.kind != "versus"]
         with self.store.read():
-            tops = self.store.boards.tops(solo, places, public=not live)
+            tops = self.store.boards.tops(solo, places, as_frozen=not live)
             lines = [line for _, top in tops.values() for line in top]
             names = self.store.agents.names({each.agent for each in lines})
             best = [each.attempt for each in lines if each.attempt is not None]
-            numbers = self.store.figures.numbers(best, public=not live) if best else {}
+            numbers = self.store.figures.numbers(best, as_frozen=not live) if best else {}
         found = []
         for view in views:
             name = view.stored.challenge.name
@@ -312,10 +316,10 @@ class Boards(Resource):
     ) -> Page[Standing]:
         boards, name = self.store.boards, view.stored.challenge.name
         if around is not None:
-            return Page(items=boards.around(name, around, each=each, public=view.public))
+            return Page(items=boards.around(name, around, each=each, as_frozen=view.public))
         place = read_cursor(cursor, int)
         first = place[0] if place else 0
-        found = boards.top(name, limit=limit, offset=first, public=view.public)
+        found = boards.top(name, limit=limit, offset=first, as_frozen=view.public)
         end = first + len(found)
         return Page(items=found, next=write_cursor(end) if found and end < size else None)
 
@@ -325,9 +329,9 @@ class Boards(Resource):
         name, public, wanted = view.stored.challenge.name, view.public, text.casefold()
         if size > _SMALL:
             near = self.store.figures.agents(text=text, limit=_MATCHING)
-            found = [boards.standing(name, each.handle, public=public) for each in near]
+            found = [boards.standing(name, each.handle, as_frozen=public) for each in near]
             return sorted((each for each in found if each), key=lambda each: each.rank)
-        lines = boards.top(name, limit=_SMALL, public=public)
+        lines = boards.top(name, limit=_SMALL, as_frozen=public)
         names = agents.names(each.agent for each in lines)
         return [
             each
@@ -339,7 +343,7 @@ class Boards(Resource):
         self, view: ChallengeView, lines: Sequence[Standing], size: int
     ) -> list[Standing]:
         best = [each.attempt for each in lines if each.attempt is not None]
-        numbers = self.store.figures.numbers(best, public=view.public)
+        numbers = self.store.figures.numbers(best, as_frozen=view.public)
         likely = self._find_likely(view, size)
         return [
             msgspec.structs.replace(line, likely=likely[line.agent])

@@ -208,7 +208,7 @@ class Exports(Resource):
 
     def _page_board(self, challenge: str, *, public: bool) -> Iterator[Any]:
         first, boards = 0, self.store.boards
-        while found := boards.top(challenge, limit=_PAGE, offset=first, public=public):
+        while found := boards.top(challenge, limit=_PAGE, offset=first, as_frozen=public):
             yield from found
             first += len(found)
 

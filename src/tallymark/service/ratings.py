@@ -322,8 +322,8 @@ def read_table(
 
     With `only`, of these challenges and their agents, as if there were no others.
     """
-    elo = dict(store.ratings.elo(public=public, only=only))
-    pairs = store.ratings.pairs(public=public)
+    elo = dict(store.ratings.elo(as_frozen=public, only=only))
+    pairs = store.ratings.pairs(as_frozen=public)
     if only is not None:
         pairs = [each for each in pairs if each.challenge in only]
         frozen = [each for each in frozen if each in only]

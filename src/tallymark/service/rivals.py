@@ -64,7 +64,7 @@ def find_place(store: Store, challenge: Challenge, attempt: Attempt, *, public: 
     """
     if attempt.outcome is None:
         return Place(None, None)
-    mine, theirs = store.boards.above(challenge.name, attempt.agent, public=public)
+    mine, theirs = store.boards.above(challenge.name, attempt.agent, as_frozen=public)
     if mine is None or theirs is None or mine.attempt != attempt.id:
         return Place(mine, None)
     known = mine.value is not None and theirs.value is not None
@@ -85,7 +85,7 @@ def _list_leads(
     if not challenge.scoring.dimensions or attempt.outcome is None:
         return []
     best = str(theirs.attempt)
-    found = store.figures.numbers([best], public=public).get(best)
+    found = store.figures.numbers([best], as_frozen=public).get(best)
     if found is None or found.by_earlier_rule:
         return []
     own, other = attempt.outcome.dimensions, found.dimensions

@@ -160,7 +160,7 @@ def _read_track(
 def _find_standings(store: Store, track: Track, *, public: bool) -> list[TrackStanding]:
     boards = store.boards
     found = {
-        name: boards.top(name, limit=max(1, boards.size(name, public=public)), public=public)
+        name: boards.top(name, limit=max(1, boards.size(name, as_frozen=public)), as_frozen=public)
         for name in track.challenges
     }
     return track_standings(track, found)

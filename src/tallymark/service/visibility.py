@@ -185,7 +185,7 @@ def list_attempts(
     own = agent is not None and chosen.get("agent") == agent
     public = is_public(caller, live) and not own
     open_of = find_open_of(caller)
-    found = services.store.attempts.of(challenge, public=public, open_of=open_of, **chosen)
+    found = services.store.attempts.of(challenge, as_frozen=public, open_of=open_of, **chosen)
     if view_challenge(services, caller, challenge).shows_words:
         return found
     return [each if is_own(caller, each) else withhold_words(each) for each in found]
@@ -270,8 +270,8 @@ def view_attempt(
     public, attempts = is_public(caller, live), services.store.attempts
     found = find_attempt(services, caller, identifier, live)
     stands_still = public and not is_own(caller, found)
-    audit = tell_audit(caller, found, attempts.audit(found.id, public=stands_still))
-    history = attempts.history(found.id, public=stands_still)
+    audit = tell_audit(caller, found, attempts.audit(found.id, as_frozen=stands_still))
+    history = attempts.history(found.id, as_frozen=stands_still)
     words = sees_words(services, caller, found)
     if not words:
         found, history = withhold_words(found), withhold_errors(history)
@@ -298,7 +298,7 @@ def find_attempt(
         # Open attempts are visible only to their agent and to organisers.
         raise explain_unknown_attempt(identifier)
     public = is_public(caller, live)
-    return services.store.attempts.get(identifier, public=True) if public else attempt
+    return services.store.attempts.get(identifier, as_frozen=True) if public else attempt
 
 
 def find_submission(

@@ -71,8 +71,8 @@ def _describe_lines(
     store: Store, name: str, public: bool, lines: Sequence[_Line]
 ) -> list[Standing]:
     """Add what the store knows of the attempts, and of the board as it is."""
-    numbers = store.figures.numbers([each.attempt for each in lines], public=public)
-    official = store.figures.lines_of(name, [each.agent for each in lines], public=public)
+    numbers = store.figures.numbers([each.attempt for each in lines], as_frozen=public)
+    official = store.figures.lines_of(name, [each.agent for each in lines], as_frozen=public)
     found = []
     for each in lines:
         own, (value, tries) = numbers[each.attempt], official.get(each.agent, (None, 0))
@@ -142,11 +142,11 @@ class WhatIfs:
         """
         if not 1 <= limit <= MOST_SHOWN:
             raise InvalidInput(f"a limit is from 1 to {MOST_SHOWN:,}, not {limit}")
-        challenge_id, frozen_at, challenge = store.score_columns.view_of(name, public=public)
+        challenge_id, frozen_at, challenge = store.score_columns.view_of(name, as_frozen=public)
         new = change_rule(challenge, rule)  # before anything large is read
         slot = self._find_slot((challenge_id, frozen_at is not None))
         with slot.lock:
-            slot.columns = store.score_columns.refresh(name, slot.columns, public=public)
+            slot.columns = store.score_columns.refresh(name, slot.columns, as_frozen=public)
             slot.nbytes = slot.columns.nbytes
             again = rule.weights is not None
             describe = partial(_describe_lines, store, name, public)

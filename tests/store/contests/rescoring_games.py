@@ -105,7 +105,7 @@ def state(store: Store) -> Any:
     return (
         store.challenges.find("sums"),
         board(store),
-        board(store, public=False),
+        board(store, as_frozen=False),
         outcomes(store),
         [store.attempts.history(each) for each in ids],
         [store.attempts.audit(each) for each in ids],

@@ -235,10 +235,10 @@ class Players:
         """Boards, blocks and ratings are those that follow from the attempts."""
         before = self.dump()
         for name in CHALLENGES:
-            top = self.store.boards.top(name, limit=50, public=False)
-            assert self.store.boards.size(name, public=False) == len(top)
+            top = self.store.boards.top(name, limit=50, as_frozen=False)
+            assert self.store.boards.size(name, as_frozen=False) == len(top)
             for each in top:
-                assert self.store.boards.standing(name, each.agent, public=False) == each
+                assert self.store.boards.standing(name, each.agent, as_frozen=False) == each
         self.store.ratings.rebuild()
         after = self.dump()
         rated = [each for each in before["ratings"] if each["matches"]]
@@ -383,7 +383,7 @@ def test_the_board_is_kept_as_it_was_before_the_freeze(contest: Store) -> None:
     items = [a_report(contest, agent, at, at=at) for at, agent in moments]
     contest.attempts.do_all(items)
     assert [each.agent for each in contest.boards.top("sums")] == ["bob", "alice"]
-    live = contest.boards.top("sums", public=False)
+    live = contest.boards.top("sums", as_frozen=False)
     assert [each.agent for each in live] == ["alice", "charlie", "bob"]
 
 

@@ -153,7 +153,7 @@ def test_a_frozen_board_does_not_move(contests: Any, before: list[Any], after: l
         assert store.boards.top("sums") == public
         for each in public:
             assert store.boards.standing("sums", each.agent) == each
-        assert by_query(store, public=False) == sorted_by_hand(store, "custom")
+        assert by_query(store, as_frozen=False) == sorted_by_hand(store, "custom")
 
 
 def make_anew(store: Store, at: float) -> None:
@@ -345,8 +345,8 @@ def test_the_public_board_stops_at_the_freeze_and_the_live_one_goes_on(contests:
         play(store, "bob", an_outcome(2.0), 50.0)
         play(store, "carol", an_outcome(3.0), 51.0)
         assert agents(store) == ["alice"]
-        assert agents(store, public=False) == ["carol", "bob", "alice"]
-        assert store.boards.size("sums", public=False) == 3
+        assert agents(store, as_frozen=False) == ["carol", "bob", "alice"]
+        assert store.boards.size("sums", as_frozen=False) == 3
         assert store.boards.standing("sums", "bob") is None
         events = [each.event for each in store.challenges.audit("sums")]
         assert events == ["published", "frozen"]
@@ -417,7 +417,7 @@ def test_who_is_resumed_after_the_freeze_moves_no_public_board(contests: Any) ->
             origin=ORIGIN,
             deaths={},
         )
-        live = [each.agent for each in store.boards.top("sums", public=False)]
+        live = [each.agent for each in store.boards.top("sums", as_frozen=False)]
         assert live == ["mallory", "alice"]
         assert [each.agent for each in store.boards.top("sums")] == ["alice"]
 
@@ -446,14 +446,14 @@ def test_many_boards_at_once_are_as_each_is_alone(
         contest.disqualifications.disqualify("bot-9", at=70.0, reason="it copied")
     boards = contest.boards
     kept = [contest.challenges.find(name) for name in ("one", "two", "three", "sums")]
-    assert boards.tops(kept, 3, public=public) == {
-        each: (boards.size(each, public=public), boards.top(each, limit=3, public=public))
+    assert boards.tops(kept, 3, as_frozen=public) == {
+        each: (boards.size(each, as_frozen=public), boards.top(each, limit=3, as_frozen=public))
         for each in ("one", "two", "three", "sums")
     }
     for agent in ("bot-0", "bot-1", "bot-9", "nobody"):
-        places = boards.places(agent, public=public)
+        places = boards.places(agent, as_frozen=public)
         alone = {
-            each: boards.standing(each, agent, public=public) for each in ("one", "three", "two")
+            each: boards.standing(each, agent, as_frozen=public) for each in ("one", "three", "two")
         }
         assert {each.kept.challenge.name: each.standing for each in places} == {
             name: standing for name, standing in alone.items() if standing is not None
@@ -475,8 +475,8 @@ def test_those_of_which_the_log_tells_last_are_found_and_frozen_ones_after_them(
     contest: Store,
 ) -> None:
     fill_boards(contest, "one", "two")
-    names = [each.challenge.name for each in contest.challenges.active(9, public=False)]
+    names = [each.challenge.name for each in contest.challenges.active(9)]
     assert set(names[:2]) == {"two", "sums"}
     assert names[2] == "one"
-    shown = [each.challenge.name for each in contest.challenges.active(9, public=True)]
+    shown = [each.challenge.name for each in contest.challenges.active(9, visibility="public")]
     assert shown == []  # none of them is public

@@ -323,7 +323,7 @@ def test_a_frozen_board_does_not_move(store: Store) -> None:
     before = board(store)
     store.rescorings.apply(plan(store, formula="tokens_total / 2"), at=LATER)
     assert board(store) == before
-    assert board(store, public=False) != before
+    assert board(store, as_frozen=False) != before
 
 
 def test_ratings_follow_results_that_changed(store: Store) -> None:

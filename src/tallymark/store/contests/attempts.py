@@ -242,10 +242,10 @@ class Attempts(TenantRows):
 
     # Reading
 
-    def get(self, identifier: str, *, public: bool = False) -> Attempt:
-        """One attempt; `public` as it was known when the board was frozen, if it is."""
+    def get(self, identifier: str, *, as_frozen: bool = False) -> Attempt:
+        """One attempt; `as_frozen` as it was known when the board was frozen, if it is."""
         found = self.find(identifier)
-        if not public or found.frozen_at is None:
+        if not as_frozen or found.frozen_at is None:
             return found.attempt
         with self._database.read() as connection:
             later = frozen_attempts.read_later_acts(connection, self._tenant)
@@ -271,10 +271,10 @@ class Attempts(TenantRows):
         offset: int = 0,
         before: str | None = None,
         after: str | None = None,
-        public: bool = False,
+        as_frozen: bool = False,
         open_of: str | None = None,
     ) -> list[Attempt]:
-        """The attempts at a challenge, newest first; `public` as `get` says.
+        """The attempts at a challenge, newest first; `as_frozen` as `get` says.
 
         With `before`, those that are older than the attempt of that id. With `after`, those that
         are newer, oldest first; `""` is before all. With `open_of`, open attempts of that agent
@@ -295,7 +295,7 @@ class Attempts(TenantRows):
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             query = query.where(attempts.c.challenge_id == kept.id)
-            frozen_at = kept.frozen_at if public else None
+            frozen_at = kept.frozen_at if as_frozen else None
             if frozen_at is not None and state is not None:
                 query = self._filter_shown(connection, query, kept.id, frozen_at, state)
                 return self._find_shown(connection, query, frozen_at, state, limit, offset)
@@ -382,21 +382,21 @@ class Attempts(TenantRows):
             key = self._find_row(connection, identifier).key
             return attempt_rows.read_evaluation(connection, key)
 
-    def audit(self, identifier: str, *, public: bool = False) -> list[AuditEntry]:
-        """Every change of an attempt, oldest first; `public` as `get` says."""
+    def audit(self, identifier: str, *, as_frozen: bool = False) -> list[AuditEntry]:
+        """Every change of an attempt, oldest first; `as_frozen` as `get` says."""
         with self._database.read() as connection:
             row = self._find_row(connection, identifier)
             found = audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
-            frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
+            frozen_at = read_frozen_at(connection, row.challenge_id) if as_frozen else None
         return frozen_attempts.keep_earlier_entries(found, frozen_at)
 
-    def history(self, identifier: str, *, public: bool = False) -> list[ScoreEntry]:
-        """Every score that an attempt was given, oldest first; `public` as `get` says."""
+    def history(self, identifier: str, *, as_frozen: bool = False) -> list[ScoreEntry]:
+        """Every score that an attempt was given, oldest first; `as_frozen` as `get` says."""
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             row = self._find_row(connection, identifier)
             found = score_rows.read_history(connection, row)
-            frozen_at = read_frozen_at(connection, row.challenge_id) if public else None
+            frozen_at = read_frozen_at(connection, row.challenge_id) if as_frozen else None
         return frozen_attempts.keep_earlier_scores(found, frozen_at)
 
     def _hide_later(self, attempt: Attempt, frozen_at: float, later: LaterActs) -> Attempt:

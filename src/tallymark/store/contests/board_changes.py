@@ -134,7 +134,7 @@ class BoardChanges(TenantRows):
             if kept.frozen_at is None and not played:
                 return newest, live, live
             frozen = kept.frozen_at is not None
-            public = _Side(connection, kept, frozen=frozen, public=True).tell(
+            public = _Side(connection, kept, frozen=frozen, as_frozen=True).tell(
                 newest, entries, absent_changed
             )
         return newest, public, live
@@ -170,13 +170,18 @@ class _Side:
     """What one side, the public or the organisers, is told in a moment."""
 
     def __init__(
-        self, connection: Connection, kept: StoredChallenge, *, frozen: bool, public: bool = False
+        self,
+        connection: Connection,
+        kept: StoredChallenge,
+        *,
+        frozen: bool,
+        as_frozen: bool = False,
     ) -> None:
         self._connection = connection
         self._kept = kept
         self._frozen = frozen
-        self._played_until = kept.freezes_at if public else None
-        self._board = kept.get_board(public=frozen)
+        self._played_until = kept.freezes_at if as_frozen else None
+        self._board = kept.get_board(as_frozen=frozen)
         mine = disqualified.c.tenant == kept.tenant
         query = select(boards.c.agent, *SPOT).where(
             self._board.rows(), boards.c.agent.in_(select(disqualified.c.agent).where(mine))

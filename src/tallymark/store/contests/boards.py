@@ -115,7 +115,7 @@ class PlaceOnBoard(NamedTuple):
 
 
 class Boards(TenantRows):
-    """What `store.boards` is. `public=False` shows the live board while the public's is frozen."""
+    """Reads of boards. `as_frozen=False` reads the live board while the shown one is frozen."""
 
     def top(
         self,
@@ -123,7 +123,7 @@ class Boards(TenantRows):
         *,
         limit: int = 100,
         offset: int = 0,
-        public: bool = True,
+        as_frozen: bool = True,
     ) -> list[Standing]:
         """The standings from the best down, after the first `offset`."""
         if limit < 1 or offset < 0:
@@ -131,13 +131,13 @@ class Boards(TenantRows):
                 f"a limit of {limit} after {offset} would show nothing",
                 hint="give a limit of at least 1, and an offset of at least 0",
             )
-        with self._open(name, public) as board:
+        with self._open(name, as_frozen) as board:
             rows = board.read_page(offset, limit)
         return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
-    def standing(self, name: str, agent: str, *, public: bool = True) -> Standing | None:
+    def standing(self, name: str, agent: str, *, as_frozen: bool = True) -> Standing | None:
         """Where an agent stands; None when it is not on the board."""
-        with self._open(name, public) as board:
+        with self._open(name, as_frozen) as board:
             found = board.find_agent(agent)
             return None if found is None else _make_standing(*found)
 
@@ -147,10 +147,10 @@ class Boards(TenantRows):
         agent: str,
         *,
         each: int = 3,
-        public: bool = True,
+        as_frozen: bool = True,
     ) -> list[Standing]:
         """An agent with up to `each` before and behind it; empty when it is not on the board."""
-        with self._open(name, public) as board:
+        with self._open(name, as_frozen) as board:
             found = board.find_agent(agent)
             if found is None:
                 return []
@@ -162,10 +162,10 @@ class Boards(TenantRows):
         return [_make_standing(nth, row) for nth, row in enumerate(rows, rank - len(before))]
 
     def above(
-        self, name: str, agent: str, *, public: bool = True
+        self, name: str, agent: str, *, as_frozen: bool = True
     ) -> tuple[Standing | None, Standing | None]:
         """Where an agent stands, and who stands directly above; None where nobody does."""
-        with self._open(name, public) as board:
+        with self._open(name, as_frozen) as board:
             found = board.find_agent(agent)
             if found is None:
                 return None, None
@@ -176,13 +176,15 @@ class Boards(TenantRows):
         above = None if before is None else _make_standing(rank - 1, before)
         return _make_standing(rank, row), above
 
-    def places(self, agent: str, *, public: bool = True) -> list[PlaceOnBoard]:
+    def places(self, agent: str, *, as_frozen: bool = True) -> list[PlaceOnBoard]:
         """Where an agent stands on every board that it is on, by the challenge's name."""
-        key = ("places", self._tenant, agent, public)
+        key = ("places", self._tenant, agent, as_frozen)
         with self._database.snapshot() as snapshot:
-            return snapshot.recall(key, lambda: self._read_places(snapshot, agent, public))
+            return snapshot.recall(key, lambda: self._read_places(snapshot, agent, as_frozen))
 
-    def _read_places(self, snapshot: ReadSnapshot, agent: str, public: bool) -> list[PlaceOnBoard]:
+    def _read_places(
+        self, snapshot: ReadSnapshot, agent: str, as_frozen: bool
+    ) -> list[PlaceOnBoard]:
 
         def give_spot(row: Sequence[Any]) -> tuple[Any, ...]:
             return (row[0], *row[:3])
@@ -192,24 +194,24 @@ class Boards(TenantRows):
         mine = {
             key: row
             for key, frozen, *row in rows
-            if frozen == kept[key].get_board(public=public).frozen
+            if frozen == kept[key].get_board(as_frozen=as_frozen).frozen
         }
         plain = [kept[key] for key in mine if kept[key].challenge.one_per != "owner"]
-        sizes = dict(self._read_each(_SIZE, plain, public, lambda _: (-math.inf,)))
-        before = dict(self._read_each(_BEFORE, plain, public, lambda key: give_spot(mine[key])))
+        sizes = dict(self._read_each(_SIZE, plain, as_frozen, lambda _: (-math.inf,)))
+        before = dict(self._read_each(_BEFORE, plain, as_frozen, lambda key: give_spot(mine[key])))
         found = []
         for key, row in mine.items():
             name = kept[key].challenge.name
             if key in sizes:
                 standing, size = _make_standing(before[key] + 1, row), sizes[key]
                 found.append(PlaceOnBoard(kept[key], standing, size, (row[0], row[1], row[2])))
-            elif (shown := self.standing(name, agent, public=public)) is not None:
-                size = self.size(name, public=public)
+            elif (shown := self.standing(name, agent, as_frozen=as_frozen)) is not None:
+                size = self.size(name, as_frozen=as_frozen)
                 found.append(PlaceOnBoard(kept[key], shown, size, (row[0], row[1], row[2])))
         return found
 
     def rivals(
-        self, places: Sequence[PlaceOnBoard], near: int, *, public: bool = True
+        self, places: Sequence[PlaceOnBoard], near: int, *, as_frozen: bool = True
     ) -> dict[str, list[Standing]]:
         """Those near the top of each of these boards, and near the agent, by the board's name."""
         found: dict[str, list[Standing]] = {}
@@ -221,8 +223,8 @@ class Boards(TenantRows):
 
         with self._database.snapshot():
             kept = [each.kept for each in plain.values()]
-            rows = self._read_each(_TOP, kept, public, lambda _: (near,))
-            rows += self._read_each(_AROUND, [each.kept for each in far], public, give_spot)
+            rows = self._read_each(_TOP, kept, as_frozen, lambda _: (near,))
+            rows += self._read_each(_AROUND, [each.kept for each in far], as_frozen, give_spot)
             ranks: dict[tuple[int, int], int] = {}
             rows.sort(key=lambda row: row[2:5])
             above = [row for row in rows if row[1] < 0]
@@ -234,9 +236,9 @@ class Boards(TenantRows):
             for each in places:
                 if each.kept.id not in plain:
                     name = each.kept.challenge.name
-                    found[name] = self.top(name, limit=near, public=public)
+                    found[name] = self.top(name, limit=near, as_frozen=as_frozen)
                     found[name] += self.around(
-                        name, each.standing.agent, each=near // 2, public=public
+                        name, each.standing.agent, each=near // 2, as_frozen=as_frozen
                     )
         return found
 
@@ -244,7 +246,7 @@ class Boards(TenantRows):
         self,
         text: str,
         challenges: Sequence[StoredChallenge],
-        public: bool,
+        as_frozen: bool,
         give: Callable[[int], tuple[Any, ...]],
     ) -> list[tuple[Any, ...]]:
         """The rows of a statement about each of these boards, asked of many boards at once."""
@@ -255,7 +257,7 @@ class Boards(TenantRows):
             )
             for first in range(0, len(challenges), _AT_ONCE):
                 some = challenges[first : first + _AT_ONCE]
-                boards = [each.get_board(public=public) for each in some]
+                boards = [each.get_board(as_frozen=as_frozen) for each in some]
                 parts = [
                     text.format(
                         key=each.challenge_id,
@@ -268,31 +270,31 @@ class Boards(TenantRows):
                 found += snapshot.read(" UNION ALL ".join(parts), *given)
         return found
 
-    def size(self, name: str, *, public: bool = True) -> int:
+    def size(self, name: str, *, as_frozen: bool = True) -> int:
         """How many agents are on the board."""
-        with self._open(name, public) as board:
+        with self._open(name, as_frozen) as board:
             return board.count()
 
     def tops(
-        self, challenges: Sequence[StoredChallenge], limit: int, *, public: bool = True
+        self, challenges: Sequence[StoredChallenge], limit: int, *, as_frozen: bool = True
     ) -> dict[str, tuple[int, list[Standing]]]:
         """How many agents are on each of these boards, and the first of them, by name."""
         plain = {each.id: each for each in challenges if each.challenge.one_per != "owner"}
         kept, lines = list(plain.values()), dict[int, list[Standing]]()
         with self._database.snapshot():
-            sizes = self._read_each(_SIZE, kept, public, lambda _: (-math.inf,))
-            rows = self._read_each(_TOP, kept, public, lambda _: (limit,))
+            sizes = self._read_each(_SIZE, kept, as_frozen, lambda _: (-math.inf,))
+            rows = self._read_each(_TOP, kept, as_frozen, lambda _: (limit,))
             for key, _, *row in sorted(rows, key=lambda row: row[2:5]):
                 mine = lines.setdefault(key, [])
                 mine.append(_make_standing(len(mine) + 1, row))
             found = {plain[key].challenge.name: (size, lines.get(key, [])) for key, size in sizes}
             for name in (each.challenge.name for each in challenges if each.id not in plain):
-                top = self.top(name, limit=limit, public=public)
-                found[name] = (self.size(name, public=public), top)
+                top = self.top(name, limit=limit, as_frozen=as_frozen)
+                found[name] = (self.size(name, as_frozen=as_frozen), top)
         return found
 
     @contextmanager
-    def _open(self, name: str, public: bool) -> Iterator[_ShownBoard]:
+    def _open(self, name: str, as_frozen: bool) -> Iterator[_ShownBoard]:
         """The board, in one read transaction for all that is asked of it."""
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
@@ -300,7 +302,7 @@ class Boards(TenantRows):
                 ("board", self._tenant, name), lambda: self._read_facts(connection, name)
             )
             key, frozen_at, one_per, some_absent = found
-            board = Board(self._tenant, key, frozen=public and frozen_at is not None)
+            board = Board(self._tenant, key, frozen=as_frozen and frozen_at is not None)
             left_out: Select[Any] | CompoundSelect[Any] | None = None
             if some_absent:
                 left_out = _select_disqualified(board)

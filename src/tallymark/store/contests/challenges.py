@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from sqlalchemy import delete, exists, insert, select, update
 
-from tallymark.challenges.challenge import MAX_NAME, Challenge, make_slug
+from tallymark.challenges.challenge import MAX_NAME, Challenge, Visibility, make_slug
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log, board_rows
@@ -53,7 +53,7 @@ _ACTIVE = """
     SELECT id FROM (
         SELECT id, frozen_at IS NOT NULL AS still,
             (SELECT max(seq) FROM contest_audit WHERE challenge_id = challenges.id) AS last
-        FROM challenges WHERE tenant = ?{shown}
+        FROM challenges WHERE tenant = ? AND visibility IN (?, ?)
     ) AS found ORDER BY still, last DESC LIMIT ?
 """
 _NEWEST = f"""
@@ -92,9 +92,9 @@ class StoredChallenge:
         """The copy that the public sees while its board stands still."""
         return Board(self.tenant, self.id, frozen=True)
 
-    def get_board(self, *, public: bool) -> Board:
+    def get_board(self, *, as_frozen: bool) -> Board:
         """The one that the public sees, or that organisers do."""
-        return self.frozen_board if public and self.frozen_at is not None else self.live_board
+        return self.frozen_board if as_frozen and self.frozen_at is not None else self.live_board
 
     @property
     def freezes_at(self) -> float | None:
@@ -352,14 +352,14 @@ class Challenges(TenantRows):
             rows = statements.read(_ALL, self._tenant)
         return list(map(_make_challenge, rows))
 
-    def active(self, limit: int, *, public: bool) -> list[StoredChallenge]:
-        """Those of which the log tells something last; `public` ones alone, if that is asked.
+    def active(self, limit: int, *, visibility: Visibility | None = None) -> list[StoredChallenge]:
+        """The challenges with the newest log entries, of one visibility or of any.
 
         A frozen board comes after the others: when somebody played there must not show.
         """
-        shown = " AND visibility = 'public'" if public else ""
+        shown = (visibility, visibility) if visibility else get_args(Visibility)
         with self._database.statement() as statements:
-            rows = statements.read(_ACTIVE.format(shown=shown), self._tenant, limit)
+            rows = statements.read(_ACTIVE, self._tenant, *shown, limit)
             return read_challenges(statements, [key for (key,) in rows])
 
     def is_public(self, name: str) -> bool:

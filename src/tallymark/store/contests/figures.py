@@ -72,7 +72,7 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(TenantRows):
-    """What `store.figures` is. `public` is as everywhere: not past a freeze."""
+    """What `store.figures` is. `as_frozen` is as everywhere: not past a freeze."""
 
     def count_waiting(self) -> list[tuple[str, int, float]]:
         """Count the attempts that wait for a score by challenge, with the time of the oldest."""
@@ -127,25 +127,25 @@ class Figures(TenantRows):
             found.append(or_(*(place.icontains(text, autoescape=True) for place in places)))
         return found
 
-    def values(self, name: str, *, public: bool = True) -> list[float]:
+    def values(self, name: str, *, as_frozen: bool = True) -> list[float]:
         """What the board of a challenge is ordered by, of every agent that has a value."""
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
             query = select(boards.c.value).where(
-                kept.get_board(public=public).rows(boards),
+                kept.get_board(as_frozen=as_frozen).rows(boards),
                 boards.c.value.is_not(None),
                 is_admitted(self._tenant, boards.c.agent),
             )
             return list(connection.scalars(query))
 
     def lines_of(
-        self, name: str, handles: Iterable[str], *, public: bool = True
+        self, name: str, handles: Iterable[str], *, as_frozen: bool = True
     ) -> dict[str, tuple[float | None, int]]:
         """Values and tries of these agents, of those that are on the board."""
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
             query = select(boards.c.agent, boards.c.value, boards.c.tries).where(
-                kept.get_board(public=public).rows(boards), boards.c.agent.in_(list(handles))
+                kept.get_board(as_frozen=as_frozen).rows(boards), boards.c.agent.in_(list(handles))
             )
             return {row.agent: (row.value, row.tries) for row in connection.execute(query)}
 
@@ -172,7 +172,7 @@ class Figures(TenantRows):
             found.setdefault(agent, []).append(score)
         return found
 
-    def days(self, name: str, *, public: bool = True) -> dict[int, int]:
+    def days(self, name: str, *, as_frozen: bool = True) -> dict[int, int]:
         """How many attempts were submitted on which day, counted from 1970 in UTC."""
         day: Any = cast(func.floor(attempts.c.submitted_at / _A_DAY), BigInteger)
         with self._database.read() as connection:
@@ -180,12 +180,12 @@ class Figures(TenantRows):
             query = select(day, func.count()).where(
                 attempts.c.challenge_id == kept.id, attempts.c.submitted_at.is_not(None)
             )
-            if public and kept.frozen_at is not None:
+            if as_frozen and kept.frozen_at is not None:
                 query = query.where(attempts.c.submitted_at < kept.frozen_at)
             rows = connection.execute(query.group_by(day).order_by(day)).all()
         return {int(row[0]): int(row[1]) for row in rows}
 
-    def numbers(self, identifiers: Iterable[str], *, public: bool) -> dict[str, AttemptNumbers]:
+    def numbers(self, identifiers: Iterable[str], *, as_frozen: bool) -> dict[str, AttemptNumbers]:
         """What rows of a board tell of their attempts, by id."""
         keys = [attempt_key(each) for each in identifiers]
         names = ("key", "challenge_id", "number", "verified", "submitted_at", "trajectory_level")
@@ -201,7 +201,7 @@ class Figures(TenantRows):
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             rows = connection.execute(query).all()
-            frozen = public and any(row.frozen_at is not None for row in rows)
+            frozen = as_frozen and any(row.frozen_at is not None for row in rows)
             rescored = frozen_attempts.read_rescored(connection, self._tenant) if frozen else {}
             earlier = _read_earlier_results(connection, rescored, keys) if rescored else {}
         return {
@@ -221,7 +221,7 @@ class Figures(TenantRows):
         }
 
     def attempts_of(
-        self, agent: str, *, limit: int = 50, offset: int = 0, public: bool = True
+        self, agent: str, *, limit: int = 50, offset: int = 0, as_frozen: bool = True
     ) -> list[Attempt]:
         """An agent's attempts at all challenges that have ended, the last to end first."""
         query = (
@@ -231,7 +231,7 @@ class Figures(TenantRows):
             .limit(limit)
             .offset(offset)
         )
-        return self._read_attempts(query, public)
+        return self._read_attempts(query, as_frozen)
 
     def open_attempts_of(self, agent: str) -> list[Attempt]:
         """What an agent is at now, the one that runs out first at the top."""
@@ -240,14 +240,14 @@ class Figures(TenantRows):
             .where(is_unfinished, attempts.c.agent == agent, attempts.c.state == "entered")
             .order_by(attempts.c.expires_at)
         )
-        return self._read_attempts(query, public=False)
+        return self._read_attempts(query, as_frozen=False)
 
     def newest_attempts(
         self,
         *,
         agent: str | None = None,
         limit: int = 10,
-        public: bool = True,
+        as_frozen: bool = True,
         at: Collection[str] | None = None,
         open_of: str | None = None,
     ) -> list[Attempt]:
@@ -262,21 +262,21 @@ class Figures(TenantRows):
             query = query.where(challenges.c.name.in_(at))
         if open_of is not None:
             query = query.where(is_shown_to(open_of))
-        return self._read_attempts(query, public)
+        return self._read_attempts(query, as_frozen)
 
-    def _read_attempts(self, query: Select[Any], public: bool) -> list[Attempt]:
+    def _read_attempts(self, query: Select[Any], as_frozen: bool) -> list[Attempt]:
         from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
 
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            frozen = public and any(row.frozen_at is not None for row in rows)
+            frozen = as_frozen and any(row.frozen_at is not None for row in rows)
             later = frozen_attempts.LaterActs({})
             if frozen:
                 later = frozen_attempts.read_later_acts(connection, self._tenant)
             return [
                 frozen_attempts.hide_later(
                     to_attempt(row),
-                    row.frozen_at if public else None,
+                    row.frozen_at if as_frozen else None,
                     partial(score_rows.read_history, connection, row),
                     later,
                 )

@@ -76,7 +76,7 @@ class CurrentRating(NamedTuple):
 
 
 class Ratings(TenantRows):
-    """What `store.ratings` is. `public=False` shows what is hidden while a board is frozen."""
+    """What `store.ratings` is. `as_frozen=False` shows what is hidden while a board is frozen."""
 
     _folded: tuple[Any, _PubliclyKnown | None] = (None, None)
     """What was last folded for those who know some challenges alone, and what it was made of."""
@@ -86,7 +86,7 @@ class Ratings(TenantRows):
         *,
         limit: int | None = None,
         offset: int = 0,
-        public: bool = True,
+        as_frozen: bool = True,
         only: Collection[str] | None = None,
     ) -> list[tuple[str, EloRating]]:
         """Agents with their ratings, highest first, equal ones by name.
@@ -101,7 +101,7 @@ class Ratings(TenantRows):
             .order_by(table.c.rating.desc(), table.c.agent)
         )
         with self._database.read() as connection:
-            known = self._read_known(connection, only) if public else None
+            known = self._read_known(connection, only) if as_frozen else None
             if known is None:
                 rows = connection.execute(query.limit(limit).offset(offset))
                 return [(agent, EloRating(*row)) for agent, *row in rows]
@@ -128,16 +128,16 @@ class Ratings(TenantRows):
         with self._database.read() as connection:
             return tuple(_read_newest(repeatable_read(connection), self._tenant))
 
-    def of(self, agent: str, *, public: bool = True) -> EloRating:
+    def of(self, agent: str, *, as_frozen: bool = True) -> EloRating:
         """One agent's rating; that of a newcomer if it has played no match."""
-        return self.current(agent, -math.inf, public=public).elo
+        return self.current(agent, -math.inf, as_frozen=as_frozen).elo
 
-    def current(self, agent: str, at: float, *, public: bool = True) -> CurrentRating:
+    def current(self, agent: str, at: float, *, as_frozen: bool = True) -> CurrentRating:
         """One agent's rating, and whether it is provisional at this time."""
-        return self.current_of([agent], at, public=public)[agent]
+        return self.current_of([agent], at, as_frozen=as_frozen)[agent]
 
     def current_of(
-        self, agents: Sequence[str], at: float, *, public: bool = True
+        self, agents: Sequence[str], at: float, *, as_frozen: bool = True
     ) -> dict[str, CurrentRating]:
         """The same of several agents."""
         names = {make_storable(agent): agent for agent in agents}
@@ -150,7 +150,7 @@ class Ratings(TenantRows):
             )
             for _, name, provisional, *fields in rows
         }
-        if public and rows and rows[0][0]:
+        if as_frozen and rows and rows[0][0]:
             with self._database.read() as connection:
                 known = _read_known(repeatable_read(connection), self._tenant, agents)
             if known is not None:
@@ -159,7 +159,7 @@ class Ratings(TenantRows):
                     found[agent] = found[agent]._replace(elo=rating)
         return found
 
-    def pairs(self, *, public: bool = True) -> list[Pair]:
+    def pairs(self, *, as_frozen: bool = True) -> list[Pair]:
         """How every agent fared at every challenge it tried: what `ratings.fit` works from."""
         counts = rating_pairs.c
         query = (
@@ -169,7 +169,7 @@ class Ratings(TenantRows):
             .order_by(counts.agent, challenges.c.name)
         )
         with self._database.read() as connection:
-            known = _read_known(repeatable_read(connection), self._tenant) if public else None
+            known = _read_known(repeatable_read(connection), self._tenant) if as_frozen else None
             found = [Pair(*row) for row in connection.execute(query)]
         if known is None:
             return found

@@ -102,16 +102,16 @@ class ScoreColumns:
 class ScoreColumnReader(TenantRows):
     """What `store.score_columns` is."""
 
-    def refresh(self, name: str, known: ScoreColumns | None, *, public: bool) -> ScoreColumns:
+    def refresh(self, name: str, known: ScoreColumns | None, *, as_frozen: bool) -> ScoreColumns:
         """The columns as they are now: the known ones brought up to date, or others in their place.
 
-        `public` are those of the frozen board while there is one.
+        `as_frozen` are those of the frozen board while there is one.
         """
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
             if kept.challenge.kind == "versus":
                 raise InvalidInput(f"{name} is played red against blue: no rule scores it")
-            frozen_at = kept.frozen_at if public else None
+            frozen_at = kept.frozen_at if as_frozen else None
             seq = read_newest(connection, kept.id)
             columns = known
             if columns is None or not _bring_up_to_date(connection, kept, columns, frozen_at, seq):
@@ -122,11 +122,11 @@ class ScoreColumnReader(TenantRows):
                 _refresh_owners(connection, columns)
         return columns
 
-    def view_of(self, name: str, *, public: bool) -> tuple[int, float | None, Challenge]:
+    def view_of(self, name: str, *, as_frozen: bool) -> tuple[int, float | None, Challenge]:
         """Which columns a caller is to be shown: the challenge's id and the freeze of its board."""
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
-        return kept.id, kept.frozen_at if public else None, kept.challenge
+        return kept.id, kept.frozen_at if as_frozen else None, kept.challenge
 
 
 def read_newest(connection: Connection, challenge_id: int) -> int:
@@ -188,7 +188,7 @@ def _read_board(
     agents: Sequence[str] | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The rows of a board, or those of some agents."""
-    board = kept.get_board(public=columns.frozen_at is not None)
+    board = kept.get_board(as_frozen=columns.frozen_at is not None)
     query = select(boards.c.agent, *(boards.c[name] for name in _BOARD_COLUMNS)).where(
         board.rows(boards)
     )

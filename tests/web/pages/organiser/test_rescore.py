@@ -56,7 +56,7 @@ def test_ratings_become_what_the_preview_told(own_app: App, organiser: TestClien
 
 
 def read_elo(app: App) -> dict[str, float]:
-    return {agent: each.rating for agent, each in app.store.ratings.elo(public=False)}
+    return {agent: each.rating for agent, each in app.store.ratings.elo(as_frozen=False)}
 
 
 def test_scores_that_would_be_lost_are_told_before(organiser: TestClient) -> None:
