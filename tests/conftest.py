@@ -9,7 +9,6 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
-from tests.compiled_statements import share_compiled_statements
 from tests.effort import USUAL
 from tests.skips import refuse_skip
 
@@ -25,7 +24,6 @@ for number, handler in (
 # Each worker has one core; before numpy is loaded, whose threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-share_compiled_statements()
 
 # Before the options are read: `--hypothesis-profile` takes another.
 settings.load_profile(USUAL)
