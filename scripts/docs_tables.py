@@ -220,10 +220,10 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "reports": ("reports.md", reports),
     "routes": ("api.md", routes),
     "problems": ("api.md", problems),
-    "functions": ("formula-language.md", functions),
-    "run_names": ("formula-language.md", run_names),
-    "formula_limits": ("formula-language.md", formula_limits),
-    "attacks": ("what-the-sandbox-promises.md", attacks),
+    "functions": ("formulas.md", functions),
+    "run_names": ("formulas.md", run_names),
+    "formula_limits": ("formulas.md", formula_limits),
+    "attacks": ("sandbox.md", attacks),
 }
 """By the name in its marks: the page, and what makes it."""
 

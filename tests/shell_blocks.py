@@ -70,7 +70,7 @@ READERS_FILES: dict[str, dict[str, str | Path]] = {
         "exports/monday.jsonl": _TRACES.replace("{", '{"name": "refunds", ', 1),
     },
     "comparing-runs": {"suite.yaml": _SUITE, "cities.csv": _CITIES},
-    "engine": {"traces.jsonl": _TRACES, "suite.yaml": _SUITE, "cities.csv": _CITIES},
+    "jobs": {"traces.jsonl": _TRACES, "suite.yaml": _SUITE, "cities.csv": _CITIES},
     "imports": {
         "promptfooconfig.yaml": _PROMPTFOO,
         "logs/2025-11-02_quiz.eval": ROOT / "tests/fixtures/traces/inspect_sums.eval",

@@ -375,7 +375,7 @@ def test_what_is_told_patches_the_top_of_the_board(contests: Any, moves: list[An
 
 
 def apply(page: list[str], content: dict[str, Any]) -> list[str]:
-    """What a page does with an event: docs/live.md."""
+    """What a page does with an event: docs/api.md, "Server-sent events"."""
     if content.get("top") is not None:
         return [each["agent"] for each in content["top"]]
     changed = content.get("changed", [])

@@ -60,7 +60,7 @@ def test_every_page_begins_with_its_title(tree: DocsTree) -> None:
         ("docs/decisions/0008-sandbox.md", "../sandbox.md", "/docs/sandbox"),
         ("README.md", "docs/formulas.md", "/docs/formulas"),
         ("README.md", "docs/home.png", "/docs/home.png"),
-        ("docs/map.md", "rooms.svg", "/docs/rooms.svg"),
+        ("docs/map.md", "architecture.svg", "/docs/architecture.svg"),
         ("docs/ci.md", "../README.md#install", "/docs/readme#install"),
         ("docs/ci.md", "README.md", "/docs"),
         ("docs/map.md", "decisions/", "/docs/decisions"),

@@ -2,7 +2,7 @@
 
 The index is in memory and made at the first search. A title counts more than a heading, and a
 heading more than text; the last word may be the beginning of one, so that an answer is there while
-it is still being typed; and words of other tools find what is called otherwise here.
+it is still being typed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
 from threading import Lock
 
 import msgspec
@@ -19,15 +18,12 @@ import msgspec
 from tallymark.web.docs.docs_tree import DECISIONS, DocsTree, load_docs
 
 _MOST_WORDS = 8
-_MOST_ENDING = 3
-"""Letters by which a word may be longer than one that it is a form of: `phases`, `cheating`."""
 _PART = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[^\W_]+(?:[_-][^\W_]+)*")
 _FACTORS = {
     "api-reference": 0.5,
     "changelog": 0.2,
     "cli": 0.5,
-    "compare-": 0.4,
     f"{DECISIONS}/": 0.3,
     "map": 0.2,
 }
@@ -36,41 +32,6 @@ _STOP_WORDS = (
     " a an and are as at by can do does for from get how i in is it me my of on or set that the to "
     "use what when where which who why with "
 )
-_ELSEWHERE = {
-    "arena": "rating",
-    "assert assertion": "check",
-    "auth authentication permission rbac role": "key may",
-    "cd pipeline": "ci",
-    "cheat hack": "security",
-    "concurrency parallel": "thread worker",
-    "diff": "compare",
-    "discord email slack": "webhook",
-    "docker helm k8s kubernetes podman": "container",
-    "flaky noise significance variance": "interval luck",
-    "gdpr retention": "removed",
-    "delete": "removed",
-    "getting quickstart started": "install",
-    "glicko trueskill": "rating",
-    "grader metric": "scorer",
-    "hallucination toxicity": "rubric",
-    "leaderboard scoreboard": "board",
-    "limit": "budget cap",
-    "ldap oauth oidc saml sso": "sign-on",
-    "migrate": "upgrading import",
-    "monitoring": "watch production",
-    "organization workspace": "tenant",
-    "otel otlp": "opentelemetry",
-    "password": "key login",
-    "phase": "track",
-    "prediction": "submission",
-    "repeat trial": "epoch",
-    "retry": "retries again",
-    "sse streaming": "event live",
-    "team": "owner tenant",
-    "upload": "submit",
-}
-"""What other tools call things, and what they are called here."""
-_MEANINGS = {theirs: ours.split() for words, ours in _ELSEWHERE.items() for theirs in words.split()}
 _BEGIN, _END = "\x02", "\x03"
 """Around what was found, in a snippet: `char(2)` and `char(3)` below."""
 _TABLE = """
@@ -156,16 +117,10 @@ def _choose_words(found: list[str]) -> list[str]:
 
 
 def _write_terms(words: list[str]) -> Iterator[str]:
-    """Each word or what it is called here, quoted: nothing in it is syntax of a query."""
+    """Quote each word, so that nothing in it is syntax of a query; the last may be a prefix."""
     for word in words:
-        near = (
-            ours
-            for theirs, ours in _MEANINGS.items()
-            if word.startswith(theirs) and len(word) - len(theirs) <= _MOST_ENDING
-        )
-        choices = [f'"{each}"' for each in (word, *chain(*near))]
-        beginning = [f'"{word}"*'] if word == words[-1] and len(word) > 1 else []
-        yield f"({' OR '.join([*choices, *beginning])})"
+        prefix = word == words[-1] and len(word) > 1
+        yield f'("{word}" OR "{word}"*)' if prefix else f'"{word}"'
 
 
 def _split_snippet(marked: str) -> list[Snippet]:
