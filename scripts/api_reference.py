@@ -22,7 +22,7 @@ _HEAD = """\
 
 Made by `make docs` from what a server gives at `/openapi.json`. What holds for all routes:
 [the API](api.md). Routes stand below `/api/v1`, but for those of health and `/v1/traces`; all that
-is refused is [a problem](api.md#problems). What is sent and has no default is needed.
+is refused is [a problem](api.md#errors). What is sent and has no default is needed.
 """
 _REF = "#/components/schemas/"
 _JSON = "application/json"
