@@ -136,7 +136,7 @@ def parse_answer(data: bytes) -> None:
     """A submission in every form, and an agent's JSON."""
     from tallymark.challenges.challenge import Submission
     from tallymark.challenges.submitted_files import parse_sent
-    from tallymark.documents.agent_json import read_bounded_json, read_json
+    from tallymark.documents.bounded_json import read_bounded_json, read_json
 
     with suppress(ValueError):  # which callers put into their own words
         read_bounded_json(data)

@@ -10,10 +10,10 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tallymark.challenges.challenge_format import EVALUATOR, JUDGE, challenge_schema
-from tallymark.documents.nodes import make_nodes
 from tallymark.documents.reader import MISSING, Reader, read_plain
 from tallymark.documents.shapes import TypedShape
 from tallymark.documents.source import Source
+from tallymark.documents.yaml_parser import make_nodes
 from tallymark.errors import InvalidInput
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "challenges").glob("*/challenge.*"))

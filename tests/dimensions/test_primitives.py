@@ -16,6 +16,7 @@ from tallymark.dimensions.primitives import (
     exact_match,
     exact_match_ratio,
     fuzzy_string,
+    levenshtein,
     numeric_tolerance,
     precision,
     recall,
@@ -275,3 +276,34 @@ def test_efficiency_refuses(
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
         efficiency(used, allowed, verified=True)
+
+
+FEW = st.text("abß🎉", max_size=80)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "distance"),
+    [
+        ("", "", 0),
+        ("", "abc", 3),
+        ("kitten", "sitting", 3),
+        ("flaw", "lawn", 2),
+        ("intention", "execution", 5),
+        ("abc", "abc", 0),
+        ("ab", "ba", 2),
+        ("東京都", "京都", 1),
+        ("a" * 1000, "b" * 1001, 1001),
+    ],
+)
+def test_known_edit_distances(first: str, second: str, distance: int) -> None:
+    assert levenshtein(first, second) == levenshtein(second, first) == distance
+
+
+@given(FEW, FEW)
+def test_the_edit_distance_is_that_of_the_textbook_s_table(first: str, second: str) -> None:
+    row = list(range(len(second) + 1))
+    for i, one in enumerate(first, start=1):
+        before, row = row, [i]
+        for j, other in enumerate(second, start=1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (one != other)))
+    assert levenshtein(first, second) == row[-1]

@@ -58,7 +58,7 @@ def test_the_hint_mends_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["*4*", "@home", "`code`", "%d", "{{var('x')}}", "[INST] hi"])
-def test_an_item_of_a_list_is_read_so_too(text: str) -> None:
+def test_an_unquoted_item_of_a_list_is_read_as_text(text: str) -> None:
     found, reader = read(f"- {text}\n- b\n")
     assert (found, len(reader.warnings)) == ([text, "b"], 1)
 
@@ -99,7 +99,7 @@ def test_only_suites_are_read_so() -> None:
         open_document(Source("name: a: b", "f"), "challenge")
 
 
-def test_what_stops_the_reading_elsewhere_is_still_told() -> None:
+def test_other_syntax_errors_are_still_reported() -> None:
     with pytest.raises(InvalidInput, match="f:2:4: the quote that opens here is never closed"):
         read('a: b: c\nd: "x')
 

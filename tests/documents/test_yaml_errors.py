@@ -39,7 +39,7 @@ def problem_of(text: str) -> str:
         ("prompt: {{var('x')}}", "prompt: \"{{var('x')}}\""),
     ],
 )
-def test_where_quotes_mend_it_the_mended_line_is_shown(line: str, mended: str) -> None:
+def test_a_line_that_lacks_quotes_is_shown_with_quotes(line: str, mended: str) -> None:
     said = problem_of(line)
     assert said.startswith("f:1:")
     assert said.endswith(f"put the text in quotes: {mended}")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tallymark.scoring import EvalContext, Score, load_scorer
-from tallymark.scoring.scorer_reference import import_scorer
+from tallymark.scoring.scorer_registry import import_scorer
 
 FILE = str(Path(__file__).parents[2] / "examples" / "trace_scorers.py")
 

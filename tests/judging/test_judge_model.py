@@ -56,7 +56,7 @@ def ask(judge: JudgeModel, times: int = 1, **options: Any) -> list[str]:
     return [each.output for each in asyncio.run(all_of_them())]
 
 
-def test_a_judge_is_told_and_set_as_asked() -> None:
+def test_a_judge_gets_its_instructions_and_settings() -> None:
     model = Watched()
     assert ask(JudgeModel(model), settings={"temperature": 0}) == ["It."]
     assert model.asked == [Request(messages=ASKED, settings={"temperature": 0})]
@@ -71,7 +71,7 @@ class Slow(Watched):
         self.loaded += 1
 
 
-def test_all_judges_that_somebody_holds_are_loaded() -> None:
+def test_all_open_judges_are_loaded() -> None:
     slow, plain, gone = Slow(), Watched(), Slow()
     judges = [JudgeModel(slow), JudgeModel(plain), JudgeModel(gone)]
     del judges[2]

@@ -76,7 +76,7 @@ def test_a_failed_score_has_it_too(tmp_path: object) -> None:
     assert find_spending(score) == JudgeSpending("tiny", 2, 14, 6, 0.5)
 
 
-def test_what_a_request_without_an_answer_cost_is_not_known(tmp_path: object) -> None:
+def test_the_cost_of_a_request_without_an_answer_is_unknown(tmp_path: object) -> None:
     path = f"{tmp_path}/once.py"
     with open(path, "w") as file:  # noqa: PTH123
         file.write(

@@ -24,7 +24,7 @@ def test_each_part_stands_between_its_own_fences() -> None:
         ("input", "(empty)"),
     ],
 )
-def test_what_is_not_there_is_said(part: ShownPart, shown: str) -> None:
+def test_missing_evidence_is_reported(part: ShownPart, shown: str) -> None:
     assert f"\n{shown}\n" in collect_material(NOTHING, [part]).text
 
 
@@ -37,7 +37,7 @@ def test_what_is_not_there_is_said(part: ShownPart, shown: str) -> None:
         ("tools", "the trace has no model call and no tool"),
     ],
 )
-def test_what_a_rubric_cannot_do_without(part: ShownPart, words: str) -> None:
+def test_required_keys_of_a_rubric(part: ShownPart, words: str) -> None:
     with pytest.raises(WorkFailed, match=words):
         collect_material(NOTHING, [part])
 

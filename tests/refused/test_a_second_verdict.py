@@ -15,7 +15,7 @@ from tests.store.contest_samples import quick_store
 
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.evaluators.judge import make_rating_task
-from tallymark.judging.fence import fence
+from tallymark.judging.judge_dialogue import fence
 from tallymark.service import competition as competition_module
 from tallymark.service.competition import Competition
 

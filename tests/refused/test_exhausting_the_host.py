@@ -12,7 +12,7 @@ from tests.sandbox.backends import SAFE
 from tests.sandbox.sample_plugins import plugin
 
 from tallymark.challenges.plugins import find_plugin
-from tallymark.documents.agent_json import read_bounded_json
+from tallymark.documents.bounded_json import read_bounded_json
 from tallymark.errors import ScorerError
 from tallymark.sandbox import PluginCode, Policy, Sandbox
 

@@ -132,6 +132,6 @@ def test_options_are_checked(reference: str, words: str) -> None:
         load_scorer(reference)
 
 
-def test_a_key_that_is_not_set_is_said_before_anything_is_scored() -> None:
+def test_a_missing_key_is_reported_before_anything_is_scored() -> None:
     with pytest.raises(WorkFailed, match="environment variable NO_SUCH_KEY is not set"):
         fact_check("http://facts.example", api_key_env="NO_SUCH_KEY")

@@ -38,7 +38,7 @@ def test_valid_or_not(output: str, value: float, reason: str) -> None:
     assert (score.value, score.reason) == (value, reason)
 
 
-def test_only_the_first_errors_are_told_each_cut_to_a_line() -> None:
+def test_only_the_first_errors_are_listed_each_cut_to_a_line() -> None:
     long = json_schema({"maxLength": 1}).score(said(f'"{"x" * 999}"'))
     assert long.reason == f"$: '{'x' * 116}..."
     three = "; ".join(f"$[{n}]: {n} is not of type 'null'" for n in range(3))
@@ -71,7 +71,7 @@ def test_the_specification_s_own_schemas_can_be_referred_to() -> None:
     assert json_schema(schema).score(said('{"type": 1}')).value == 0.0
 
 
-def test_what_is_referred_to_and_not_there_is_no_zero() -> None:
+def test_a_reference_to_a_missing_schema_is_not_scored_0() -> None:
     score = json_schema({"$ref": "#/$defs/gone"}).score(said("1"))
     assert score.value is None
     assert score.error == "json_schema: the schema refers to '/$defs/gone', which it does not have"

@@ -380,12 +380,12 @@ class TestWithAnAddress:
         server.will(completion(CORRECT, model="gpt-4o"))
         assert self.judged(server).metadata["cost"] is None
 
-    def test_a_cost_that_is_told_is_taken(self, server: LocalServer) -> None:
+    def test_a_reported_cost_is_used(self, server: LocalServer) -> None:
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         server.will(completion(CORRECT, usage={**usage, "cost": 0.25}))
         assert self.judged(server).metadata["cost"] == 0.25
 
-    def test_usage_that_is_not_told_is_counted_here(self, server: LocalServer) -> None:
+    def test_unreported_usage_is_counted_here(self, server: LocalServer) -> None:
         server.will(completion(CORRECT, usage=None))
         metadata = self.judged(server).metadata
         assert metadata["input_tokens"] > metadata["output_tokens"] > 5

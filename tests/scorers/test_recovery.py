@@ -56,7 +56,7 @@ def test_where_nothing_failed_there_is_nothing_to_measure(ctx: EvalContext) -> N
 
 
 @pytest.mark.parametrize("ctx", NO_CALLS)
-def test_without_any_call_nobody_knows_whether_one_would_have_failed(ctx: EvalContext) -> None:
+def test_without_any_call_the_score_fails(ctx: EvalContext) -> None:
     assert recovery(no_errors=1).score(ctx).value is None
 
 

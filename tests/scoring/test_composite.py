@@ -201,7 +201,7 @@ def test_composites_nest() -> None:
     assert len(score.metadata["breakdown"][0]["metadata"]["breakdown"]) == 2
 
 
-def test_the_origin_tells_parts_weights_and_their_code() -> None:
+def test_the_origin_has_parts_weights_and_code_hash() -> None:
     first = composite([(A, 1), (B, 3)], threshold=0.9)
     assert first.threshold == 0.9
     assert first.origin.config == {

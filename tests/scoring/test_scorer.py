@@ -3,16 +3,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import gc
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
 from tallymark.errors import ScorerError
-from tallymark.scoring import EvalContext, Score, Scorer, composite, scorer
+from tallymark.scoring import EvalContext, Score, Scorer, composite, configurable, scorer
+from tallymark.scoring.scorer import code_hash
 from tallymark.testing import mock_context
 from tallymark.traces import Trace
 
@@ -52,7 +56,7 @@ FAILURES = [
 @pytest.mark.parametrize("kind", ["inline", "thread", "async"])
 @pytest.mark.parametrize(("error", "message"), FAILURES)
 @pytest.mark.parametrize("timeout", [None, 30])
-def test_whatever_a_scorer_raises_is_its_own_failed_score(
+def test_any_exception_of_a_scorer_is_a_failed_score(
     error: BaseException, message: str, kind: str, timeout: float | None
 ) -> None:
     scorer = _raises(error, kind=kind)
@@ -132,7 +136,7 @@ def test_score_of_an_async_scorer_inside_a_loop_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(("blocking", "same"), [(None, False), (True, False), (False, True)])
-def test_only_a_scorer_said_not_to_block_runs_in_the_loops_thread(
+def test_only_a_scorer_declared_non_blocking_runs_in_the_loops_thread(
     blocking: bool | None, same: bool
 ) -> None:
     seen = []
@@ -211,7 +215,7 @@ def change_all(ctx: Any) -> bool:
     return True
 
 
-def test_what_a_scorer_changes_reaches_nobody_else() -> None:
+def test_changes_of_a_scorer_do_not_reach_other_scorers() -> None:
     ctx = mock_context(
         "Hello",
         expected={"tool_calls": ["a"], "own": ["b"]},
@@ -228,3 +232,172 @@ def test_a_scorer_that_changes_what_it_sees_fails_with_a_sentence() -> None:
     sorts = scorer(name="sorts")(lambda ctx: ctx.expected.tool_calls.sort() or 1.0)
     score = sorts.score(mock_context("x", expected={"tool_calls": ["b", "a"]}))
     assert "what a scorer sees cannot be changed" in (score.error or "")
+
+
+PARIS = mock_context("Paris", input="Capital?", expected={"output": "Paris"}, metadata={"tag": "x"})
+
+
+def of_answer(output: str) -> bool:
+    return output == "Paris"
+
+
+def of_both(output: str, expected: str) -> bool:
+    return output == expected
+
+
+def of_much(*, input: str, metadata: dict[str, Any], trace: Any, spans: Any) -> bool:  # noqa: A002
+    return (input, metadata["tag"], list(trace.spans)) == ("Capital?", "x", list(spans))
+
+
+def with_default(output: str, most: int = 5) -> bool:
+    return len(output) <= most
+
+
+def of_context_too(expected: str, ctx: EvalContext) -> bool:
+    return bool(ctx.output == expected)
+
+
+def of_context(anything: EvalContext, most: int = 5) -> bool:
+    return len(anything.output) <= most
+
+
+class Judge:
+    def evaluate(self, output: str, expected: str) -> bool:
+        return output == expected
+
+
+@pytest.mark.parametrize(
+    "function", [of_answer, of_both, of_much, with_default, of_context_too, of_context]
+)
+def test_a_function_gets_the_arguments_that_it_names(function: Any) -> None:
+    made = scorer(function)
+    assert made.name == function.__name__
+    assert made.score(PARIS).value == 1.0
+    assert made(PARIS) is True
+    assert made.replace(name="again").score(PARIS).value == 1.0
+    assert asyncio.run(made.evaluate(PARIS)).value == 1.0
+
+
+def test_async_functions_classes_and_builders_get_the_arguments_that_they_name() -> None:
+    @scorer
+    async def waits(output: str, expected: str) -> bool:
+        return output == expected
+
+    @configurable
+    def starts(text: str) -> Any:
+        return lambda output: output.startswith(text)
+
+    assert waits.is_async
+    assert asyncio.run(waits.evaluate(PARIS)).value == 1.0
+    judge: Any = scorer(Judge)
+    assert judge().score(PARIS).value == 1.0
+    assert starts("Pa").score(PARIS).value == 1.0
+
+
+def test_a_name_that_no_scorer_is_given_is_refused() -> None:
+    with pytest.raises(ScorerError, match="asks for 'answer', which no scorer is given"):
+        scorer(name="x")(lambda output, answer: True)
+    with pytest.raises(ScorerError, match="asks for 'answer', which no scorer is given"):
+        scorer(name="x")(lambda answer, output: True)
+
+
+def test_retries_repeat_a_scorer_that_raises() -> None:
+    calls = []
+
+    @scorer(retries=2)
+    def flaky(ctx: EvalContext) -> float:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError("down")
+        return 1.0
+
+    assert flaky.score(PARIS).value == 1.0
+    calls.clear()
+    said = flaky.replace(retries=1).score(PARIS).error or ""
+    assert said.startswith("flaky raised ConnectionError: down (at test_scorer.py:")
+    assert len(calls) == 2
+
+
+def test_retries_repeat_an_async_scorer_that_raises() -> None:
+    calls = []
+
+    @scorer(retries=1)
+    async def flaky(output: str) -> float:
+        calls.append(output)
+        if len(calls) < 2:
+            raise ConnectionError("down")
+        return 1.0
+
+    assert asyncio.run(flaky.evaluate(PARIS)).value == 1.0
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, True, "2", None, 1000])
+def test_a_number_of_retries_that_makes_no_sense_is_refused(retries: Any) -> None:
+    with pytest.raises(ScorerError, match="retries is"):
+        scorer(retries=retries)(of_answer)
+
+
+def one(ctx: object) -> float:
+    return 0.5
+
+
+def two(ctx: object) -> float:
+    return 0.6
+
+
+class Callable:
+    def __call__(self, ctx: object) -> float:
+        return 0.5
+
+
+def _without_source(text: str) -> Any:
+    names: dict[str, Any] = {}
+    exec(text, names)
+    return names["f"]
+
+
+def test_the_same_code_has_the_same_hash_and_other_code_another() -> None:
+    assert code_hash([one]) == code_hash([one]) != code_hash([two])
+
+
+@pytest.mark.parametrize("source", [one, Callable, Callable(), partial(one), len, int])
+def test_everything_callable_has_a_hash_of_twelve_digits(source: object) -> None:
+    digest = code_hash([source])
+    assert len(digest) == 12
+    int(digest, 16)
+
+
+def test_code_without_a_source_file_is_hashed_by_its_bytecode() -> None:
+    half = "def f(ctx):\n    return [0.5 for _ in ctx]"
+    assert code_hash([_without_source(half)]) == code_hash([_without_source(half)])
+    assert code_hash([_without_source(half)]) != code_hash(
+        [_without_source(half.replace("0.5", "0.6"))]
+    )
+
+
+def test_a_class_without_a_source_file_is_hashed_by_its_methods() -> None:
+    text = "class f:\n    def evaluate(self, ctx):\n        return 0.5"
+    assert code_hash([_without_source(text)]) == code_hash([_without_source(text)])
+    assert code_hash([_without_source(text)]) != code_hash(
+        [_without_source(text.replace("0.5", "0.6"))]
+    )
+
+
+def test_order_and_number_of_sources_count() -> None:
+    assert len({code_hash([one, two]), code_hash([two, one]), code_hash([one])}) == 3
+
+
+def test_threads_may_hash_at_once() -> None:
+    """The collector runs Python code in the middle of a syntax tree, so that threads change."""
+    expected = code_hash([Scorer])
+    threshold = gc.get_threshold()
+    yield_to_others = lambda phase, info: time.sleep(0.0001)  # noqa: E731
+    gc.callbacks.append(yield_to_others)
+    gc.set_threshold(200)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            hashes = list(pool.map(lambda _: code_hash([Scorer]), range(8)))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(yield_to_others)
+    assert hashes == [expected] * 8

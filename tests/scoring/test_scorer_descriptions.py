@@ -95,9 +95,7 @@ def test_it_scores_traces_and_checks_answers(one_more: WithOneMore) -> None:
         ('polite(words=[], tone="hot")', "the option 'tone' is 'hot'"),
     ],
 )
-def test_what_is_wrong_with_its_options_is_told(
-    one_more: WithOneMore, reference: str, told: str
-) -> None:
+def test_wrong_options_are_reported(one_more: WithOneMore, reference: str, told: str) -> None:
     done = one_more.tally("score", "t.jsonl", "-s", reference)
     assert done.returncode == 2
     assert told in done.stderr
@@ -181,7 +179,5 @@ def test_a_description_that_was_given_counts_before_the_docstring() -> None:
         (ScorerOption(name="a", choices=("y", "z")), '(or "y", "z")'),
     ],
 )
-def test_an_option_says_its_default_and_what_else_it_may_be(
-    option: ScorerOption, values: str
-) -> None:
+def test_an_option_has_its_default_and_its_choices(option: ScorerOption, values: str) -> None:
     assert option.values() == values

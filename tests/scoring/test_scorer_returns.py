@@ -169,7 +169,7 @@ def test_several_scores_of_one_call(raw: Any, gives: tuple[str, ...]) -> None:
         ([], "quality returned [] (list) instead of a number"),
     ],
 )
-def test_several_scores_that_cannot_be_told_apart(raw: Any, error: str) -> None:
+def test_several_scores_need_different_names(raw: Any, error: str) -> None:
     score = to_score(raw, _scorer())
     assert score.value is None
     assert (score.error or "").startswith(error)
@@ -196,4 +196,4 @@ def test_a_score_that_was_announced_and_not_given_has_failed(raw: Any, errors: l
 
 def test_a_score_that_was_not_announced_is_refused() -> None:
     score = to_score({"tune": 0.5}, Scorer(lambda ctx: None, name="quality", gives=("tone",)))
-    assert "gave the score 'tune' which is not among those" in (score.error or "")
+    assert "gave the score 'tune' which is not in its list" in (score.error or "")

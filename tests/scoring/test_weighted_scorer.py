@@ -131,7 +131,7 @@ def test_an_unknown_config_key_is_an_error_with_the_nearest_name() -> None:
         weighted(GOOD, {"time_penlty": 1})
 
 
-def test_an_unknown_config_key_like_no_other_is_told_which_there_are() -> None:
+def test_an_unknown_config_key_is_answered_with_the_known_ones() -> None:
     with pytest.raises(ScorerError, match="it takes success_bonus, rating_weight, time_penalty"):
         weighted(GOOD, {"x": 1})
 

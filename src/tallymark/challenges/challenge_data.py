@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.challenge_folder import find_name_problem
 from tallymark.challenges.organiser_script import call_script
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.documents.reader import read_plain
 from tallymark.errors import InvalidInput, OrganiserFault
 from tallymark.scoring.score import show_value

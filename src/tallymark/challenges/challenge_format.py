@@ -17,14 +17,15 @@ from tallymark.challenges.challenge import (
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
 from tallymark.challenges.evaluators.evaluator_options import METRICS, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,
     ChoiceShape,
+    DurationShape,
     Key,
     KindShape,
     ListShape,
     MapShape,
+    MomentShape,
     NumberShape,
     RecordShape,
     TextShape,
@@ -33,7 +34,7 @@ from tallymark.documents.shapes import (
     one_or_many,
     record_or_short,
 )
-from tallymark.documents.time_shapes import DurationShape, MomentShape
+from tallymark.documents.yaml_parser import MappingNode
 
 COUNT = NumberShape(low=1, high=1_000_000, whole=True)
 AMOUNT = NumberShape(above=0)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.challenge_folder import read_files
-from tallymark.documents.agent_json import MOST_BYTES, MOST_VALUES, read_bounded_json
+from tallymark.documents.bounded_json import MOST_BYTES, MOST_VALUES, read_bounded_json
 from tallymark.errors import InvalidInput
 from tallymark.sandbox import Limits
 from tallymark.text import shorten

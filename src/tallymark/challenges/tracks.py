@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 
 from tallymark.challenges.strategies import Standing
-from tallymark.documents import nodes
+from tallymark.documents import yaml_parser
 from tallymark.documents.reader import Reader, open_document
 from tallymark.documents.shapes import ChoiceShape, Key, ListShape, RecordShape, TextShape
 from tallymark.documents.source import Source
@@ -142,18 +142,18 @@ def _track_order(line: TrackStanding) -> tuple[bool, float, float, str]:
     return (line.value is None, -(line.value or 0.0), line.completed_at, line.agent)
 
 
-def _check_track(node: nodes.MappingNode, reader: Reader) -> None:
+def _check_track(node: yaml_parser.MappingNode, reader: Reader) -> None:
     """Every challenge counts once, and a formula has nothing to skip."""
     listed, missing = node.get("challenges"), node.get("missing")
     seen: set[str] = set()
-    for item in listed.items if isinstance(listed, nodes.SequenceNode) else []:
-        if isinstance(item, nodes.ScalarNode):
+    for item in listed.items if isinstance(listed, yaml_parser.SequenceNode) else []:
+        if isinstance(item, yaml_parser.ScalarNode):
             if item.text in seen:
                 reader.wrong(item, f"challenges: '{item.text}' is here twice", "delete one of them")
             seen.add(item.text)
     combine = node.get("combine")
-    formula = isinstance(combine, nodes.ScalarNode) and combine.text not in _COMBINE
-    if formula and isinstance(missing, nodes.ScalarNode) and missing.text == "skip":
+    formula = isinstance(combine, yaml_parser.ScalarNode) and combine.text not in _COMBINE
+    if formula and isinstance(missing, yaml_parser.ScalarNode) and missing.text == "skip":
         hint = "write zero or last, or combine by sum, mean or min"
         reader.wrong(missing, "missing: a formula cannot skip a challenge", hint)
 

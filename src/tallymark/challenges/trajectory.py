@@ -23,7 +23,7 @@ import msgspec
 from tallymark.challenges.attempt import TrajectoryLevel, reaches
 from tallymark.challenges.claims import Claims, is_same_model, read_claims
 from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
-from tallymark.documents.agent_json import check_json_size
+from tallymark.documents.bounded_json import check_json_size
 from tallymark.errors import TraceError
 from tallymark.scoring.score import show_value
 from tallymark.text import format_beside, format_money, format_seconds

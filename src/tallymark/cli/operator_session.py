@@ -47,7 +47,7 @@ def find_seconds(text: str | None) -> float | None:
 
 def read_duration(text: str) -> float:
     """Seconds of a time as a person writes it."""
-    from tallymark.documents.time_shapes import parse_duration
+    from tallymark.documents.shapes import parse_duration
 
     seconds = parse_duration(text)
     if not seconds:

@@ -77,7 +77,7 @@ def fuzzy_string(answer: object, truth: str) -> float:
         return 0.0
     got, wanted = _fold_text(answer), _fold_text(truth)
     longer = max(len(got), len(wanted))
-    return _ratio(longer - _edit_distance(got, wanted), longer)
+    return _ratio(longer - levenshtein(got, wanted), longer)
 
 
 def set_overlap(answer: object, truth: Iterable[object]) -> float:
@@ -183,8 +183,13 @@ def _fold_text(text: str) -> str:
     return unicodedata.normalize("NFC", " ".join(text.casefold().split()))
 
 
-def _edit_distance(one: str, other: str) -> int:
-    """Levenshtein distance by Hyyrö's bit vectors (2003): a column of the table is two integers."""
+def levenshtein(one: str, other: str) -> int:
+    """The fewest insertions, deletions and replacements of one character between two texts.
+
+    By the bit vectors of Myers (1999) and Hyyrö (2003): a column of the table is two integers.
+    """
+    if one == other:
+        return 0
     short, long = sorted((one, other), key=len)
     if not short:
         return len(long)

@@ -1,1 +1,1 @@
-"""YAML and JSON with places: each value knows its line and column, each mistake says where."""
+"""YAML and JSON documents in which each value has its line and column, for messages."""

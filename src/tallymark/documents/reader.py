@@ -1,4 +1,4 @@
-"""Reading documents into plain data, while every mistake is kept with its place."""
+"""Reads documents into plain data and collects every mistake with its place."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.source import Source, read_source
-from tallymark.documents.text_places import locate_in_source
-from tallymark.documents.yaml_parser import parse_yaml, scalar_value
+from tallymark.documents.yaml_parser import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    parse_yaml,
+    scalar_value,
+)
 from tallymark.errors import InvalidInput, Place, Problem, suggest
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from tallymark.documents.shapes import Shape
+
 
 MAX_PROBLEMS = 100
 MISSING: Any = object()
@@ -24,7 +30,7 @@ MISSING: Any = object()
 
 
 class Reader:
-    """Reads a document, and keeps every mistake with its place and the keys that lead there."""
+    """Reads a document and collects every mistake with its place and the keys that lead there."""
 
     def __init__(
         self,
@@ -37,9 +43,9 @@ class Reader:
         self.root = MappingNode() if root is None else root
         self.problems = list(problems)
         self.warnings = tuple(warnings)
-        """What was read, but should be written otherwise."""
+        """Problems of text that was read but should be written otherwise."""
         self.mistakes = len(self.problems)
-        """How many there are, those included that are too many to tell."""
+        """Number of mistakes, with those beyond the limit of what is reported."""
         self.path: list[str] = []
         self.troubled: set[str] = set()
         """The first keys that led to mistakes while reading; "" for the document's own mapping."""
@@ -72,8 +78,8 @@ class Reader:
 
     @property
     def full(self) -> bool:
-        """True when more mistakes were found than anybody reads."""
-        # More than are told: they are found section by section, and the first in the file count.
+        """True when no more mistakes are collected."""
+        # More than are reported: they are found by sections, and the first in the file are shown.
         return len(self.problems) >= 10 * MAX_PROBLEMS
 
     def check(self) -> None:
@@ -87,7 +93,7 @@ class Reader:
         raise InvalidInput(ordered)
 
     def find(self, *keys: str) -> Node | None:
-        """What stands under the keys; None when it is not there."""
+        """The node under the keys; None when it is not there."""
         node: Node | None = self.root
         for key in keys:
             node = node.get(key) if isinstance(node, MappingNode) else None
@@ -103,7 +109,7 @@ class Reader:
                 yield from self.find_texts(key, *above, each)
 
     def place(self, *keys: str) -> Place:
-        """Of the last of the keys that is there."""
+        """The place of the last of the keys that is there."""
         node, found = self.root, self.root
         for key in keys:
             entry = node.entries.get(key) if isinstance(node, MappingNode) else None
@@ -155,7 +161,7 @@ class Reader:
             yield
         except InvalidInput as error:
             for problem in error.problems:
-                # What already has a place in another file keeps it.
+                # A place in another file stays as it is.
                 foreign = problem.place is not None and problem.place.source is not None
                 self.report(problem) if foreign else tell(problem)
 
@@ -166,7 +172,7 @@ def _position(problem: Problem) -> tuple[int, int]:
 
 
 def describe_node(node: Node) -> str:
-    """What a node is, in words."""
+    """Describe a node for messages: `shown is a number`, `this is a list`."""
     if isinstance(node, MappingNode):
         return "this is a mapping"
     if isinstance(node, SequenceNode):
@@ -202,7 +208,7 @@ def report_unknown_key(
     if elsewhere is not None and (where := elsewhere.get(at.text)) is not None:
         reader.wrong(at, f"unknown key '{at.text}'", f"write it as {where}")
         return
-    # A file with a million wrong keys would spend its time on hints that nobody sees.
+    # A file with a million wrong keys would spend its time on hints that are never shown.
     near = None if reader.full else suggest(at.text.replace("-", "_"), keys)
     hint = f"did you mean '{near}'?" if near else f"the keys here are {', '.join(keys)}"
     reader.wrong(at, f"unknown key '{shorten(at.text, 40)}'", hint)
@@ -232,8 +238,42 @@ def open_document(given: Path | Source, holds: str) -> Reader:
 
 
 def read_plain(path: Path, holds: str) -> Any:
-    """What a file says, as JSON has it."""
+    """The content of a file as JSON values."""
     reader = open_document(path, holds)
     value = to_plain(reader.root, reader)
     reader.check()
     return value
+
+
+def locate_in_source(place: Place | None, written: ScalarNode, source: Source) -> Place:
+    """Convert a place in a formula to the place in the file in which the formula is written.
+
+    Gives the beginning of the formula where the place cannot be found.
+    """
+    start = source.place(written.line, written.column, written.length)
+    if place is None or place.line is None or place.column is None:
+        return start
+    lines = written.text.split("\n")
+    offset = sum(len(line) + 1 for line in lines[: place.line - 1]) + place.column - 1
+    for at, piece, line, column in _split_pieces(written, source):
+        if at <= offset <= at + len(piece):
+            return source.place(line, column + offset - at, place.length)
+    return start
+
+
+def _split_pieces(written: ScalarNode, source: Source) -> Iterator[tuple[int, str, int, int]]:
+    """The formula line by line as it is written: offset in the formula, text, line, column."""
+    quote = 1 if written.style in ("'", '"') else 0
+    block = written.style in ("|", ">")
+    at = 0
+    for line in range(written.line + block, written.end_line + 1):
+        text = source.line(line)
+        if not block and line == written.end_line:
+            text = text[: written.end_column - 1 - quote]
+        skipped = written.column - 1 + quote if line == written.line else 0
+        piece = text[skipped:].strip()
+        found = written.text.find(piece, at)
+        if not piece or found < 0:
+            continue  # an empty line, or one with escapes in it
+        yield found, piece, line, text.index(piece, skipped) + 1
+        at = found + len(piece)

@@ -1,20 +1,29 @@
-"""What may stand where in a document: one table from which files are read and the JSON Schema made.
+"""Shapes of the values in documents: one table reads files and makes their JSON Schema.
 
-A shape reads a node into plain data, reporting every mistake in it, and says the same thing as
-JSON Schema. Whatever the table does not hold does not exist, for the reader and for editors.
+A shape reads a node into plain data, reports every mistake in it, and describes the same as JSON
+Schema. A key that is not in the table does not exist, for the reader and for editors.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.documents.reader import MISSING, Reader, describe_node, report_unknown_key, to_plain
 from tallymark.documents.source import Source
-from tallymark.documents.yaml_parser import ScalarValue, scalar_value
+from tallymark.documents.yaml_parser import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    ScalarValue,
+    SequenceNode,
+    make_nodes,
+    scalar_value,
+)
 from tallymark.errors import suggest
 from tallymark.text import format_digits
 
@@ -25,13 +34,13 @@ def read_scalar(node: Node) -> ScalarValue:
 
 
 class Shape:
-    """What a value may be."""
+    """A kind of value in a document."""
 
     called: str
     """For messages: `expected a whole number above 0`."""
 
     def words(self) -> str:
-        """What it is called, where that is not the same for all of its kind."""
+        """Its name in messages, where that differs within its kind."""
         return self.called
 
     def read(self, node: Node, reader: Reader) -> Any:
@@ -39,7 +48,7 @@ class Shape:
         raise NotImplementedError
 
     def schema(self) -> dict[str, Any]:
-        """The same as JSON Schema, in which its parts still stand as shapes and keys."""
+        """Its JSON Schema, in which parts are still shapes and keys."""
         raise NotImplementedError
 
     def refuse(self, node: Node, reader: Reader) -> Any:
@@ -57,7 +66,7 @@ class TextShape(Shape):
     called: str = "text"
     may_be_empty: bool = False
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """What is asked of it besides, by whoever looks at it later, as JSON Schema."""
+    """JSON Schema of the rules that later code checks."""
 
     def read(self, node: Node, reader: Reader) -> Any:
         if isinstance(node, ScalarNode):
@@ -104,9 +113,9 @@ class NumberShape(Shape):
         )
         if fits:
             return value
-        # What is not finite is told as it stands there.
-        told = format_digits(value) if math.isfinite(value) else repr(value)
-        return reader.wrong(node, f"{told} is not {self.words()}")
+        # A number that is not finite is shown as it is written.
+        shown = format_digits(value) if math.isfinite(value) else repr(value)
+        return reader.wrong(node, f"{shown} is not {self.words()}")
 
     def schema(self) -> dict[str, Any]:
         bounds = {"minimum": self.low, "maximum": self.high, "exclusiveMinimum": self.above}
@@ -153,7 +162,7 @@ class ChoiceShape(Shape):
 
 @dataclass(frozen=True)
 class AnyShape(Shape):
-    """Any data; one kind of node only, where that is said."""
+    """Any data, or any data in one kind of node."""
 
     kind: type[Node] = Node
     called: str = "data"
@@ -272,7 +281,7 @@ class Key:
     help: str
     required: bool = False
     default: Any = None
-    """What counts without it; None where nothing does, or where it depends."""
+    """The value without the key; None if there is none, or if it depends."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +293,7 @@ class RecordShape(Shape):
     also: Callable[[MappingNode, Reader], None] | None = None
     """Reports what is wrong between keys."""
     rules: dict[str, Any] = field(default_factory=dict)
-    """What `also` demands, as JSON Schema, as far as that can say it."""
+    """JSON Schema of the demands of `also`, as far as a schema can express them."""
 
     elsewhere: dict[str, str] = field(default_factory=dict)
     """Keys that people write here, with the place where they belong."""
@@ -335,7 +344,7 @@ class TypedShape(Shape):
 
     names: Iterable[str]
     options: Callable[[str], Mapping[str, Key]]
-    """Of a type by its name, asked for when the type is met: it may have to be imported."""
+    """The options of a type by its name; called only for types in use, which may need an import."""
     called = "a mapping with 'type'"
 
     def read(self, node: Node, reader: Reader) -> Any:
@@ -398,3 +407,56 @@ def _write_schema(part: Any, names: Mapping[int, str]) -> Any:
     if isinstance(part, dict):
         return {key: _write_schema(each, names) for key, each in part.items()}
     return [_write_schema(each, names) for each in part] if isinstance(part, list) else part
+
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_SECONDS = (86_400, 3_600, 60, 1)
+
+
+def parse_duration(text: str) -> float | None:
+    """The seconds of a text such as 90s, 15m, 1h30m, 2d; None where it is no such text."""
+    # The pattern fits nothing at all too.
+    parts = _DURATION.fullmatch(text.replace(" ", "")) if text else None
+    if parts is None:
+        return None
+    return sum(float(part or 0) * size for part, size in zip(parts.groups(), _SECONDS, strict=True))
+
+
+@dataclass(frozen=True)
+class DurationShape(Shape):
+    """Seconds, or a text such as 90s, 15m, 1h30m, 2d."""
+
+    called = "seconds, or a time such as 15m or 1h30m"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = read_scalar(node)
+        if isinstance(value, str) and (seconds := parse_duration(value)) is not None:
+            value = seconds
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return self.refuse(node, reader)
+        if not 0 < value <= 366 * _SECONDS[0]:
+            return reader.wrong(node, "a time lies above 0, and is at most a year")
+        return float(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["number", "string"]}
+
+
+@dataclass(frozen=True)
+class MomentShape(Shape):
+    """A moment as ISO 8601 writes it; without a zone it is UTC."""
+
+    called = "a moment such as 2030-05-01T12:00Z"
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        value = read_scalar(node)
+        if not isinstance(value, str):
+            return self.refuse(node, reader)
+        try:
+            moment = datetime.fromisoformat(value)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return self.refuse(node, reader)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}

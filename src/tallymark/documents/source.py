@@ -20,7 +20,7 @@ class Source:
     text: str
     name: str | None = None
     folder: Path = Path()
-    """Where the paths in the text start."""
+    """Folder in which relative paths of the text start."""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -39,19 +39,19 @@ class Source:
 
 
 def read_source(path: Path | str) -> Source:
-    """The text of a file; InvalidInput says why it cannot be one."""
+    """Read a file; raise InvalidInput with the cause if it cannot be read."""
     path, name = Path(path), str(path)
     try:
         with path.open("rb") as file:
-            # One byte more tells that it is too large; a device or a pipe may have no end.
+            # One byte more shows that it is too large; a device or a pipe may have no end.
             raw = file.read(MAX_SOURCE_BYTES + 1)
     except IsADirectoryError:
         raise InvalidInput(f"{name} is a folder", hint="name the file in it") from None
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {name}", hint="check the path") from None
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput(f"{name} cannot be read: {said}") from None
+        cause = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"{name} cannot be read: {cause}") from None
     if len(raw) > MAX_SOURCE_BYTES:
         raise InvalidInput(
             f"{name} has more than {MAX_SOURCE_BYTES // 1_000_000} MB", hint="split it up"

@@ -16,10 +16,10 @@ from tallymark.errors import InvalidInput, Problem
 from tallymark.text import shorten
 
 if TYPE_CHECKING:
-    from tallymark.documents.nodes import Node
+    from tallymark.documents.yaml_parser import Node
 
 _MOST_PARSED = 20_000_000
-"""Characters: the file is parsed again for each line that is mended."""
+"""Limit in characters: the file is parsed again for each line that is quoted."""
 _LINE = re.compile(r"((\s*(?:- +)*)(?:[\w-]+: +|(?<=- )))(\S.{0,20000}?)((?:\s+#.*)?\s*)")
 _ANCHOR = re.compile(r"(?:^|[\s,\[{])&\w", re.MULTILINE)
 # What is no YAML, by the character it begins with: it cannot mean anything but text.
@@ -59,7 +59,7 @@ def read_unquoted(source: Source, holds: str) -> tuple[Node | None, list[Problem
 
 
 def _parse(source: Source, holds: str) -> tuple[Node | None, list[Problem], InvalidInput | None]:
-    """What the parser finds, and why it stopped where it did."""
+    """Parse, and return the exception if the parser stopped."""
     try:
         return *parse_yaml(source, holds), None
     except InvalidInput as error:
@@ -67,7 +67,7 @@ def _parse(source: Source, holds: str) -> tuple[Node | None, list[Problem], Inva
 
 
 def _quote_line(source: Source, number: int) -> tuple[str, Problem] | None:
-    """The line with its text in quotes, and what to tell; None unless that is plainly meant."""
+    """The line with its text in quotes, and the warning; None unless that is plainly meant."""
     found = _LINE.fullmatch(source.line(number))
     if found is None or _goes_on(source, number, found[2]):
         return None

@@ -1,7 +1,7 @@
-"""Text that is not valid YAML, told in one sentence that helps.
+"""Explains invalid YAML in one sentence that helps.
 
-The parser's own words are about tokens. What people get wrong is quoting, indentation and
-brackets, so the user's line is looked at, and where quotes mend it, the mended line is shown.
+The parser's own messages are about tokens. People make mistakes in quoting, indentation and
+brackets, so the user's line is examined, and where quotes repair it, the repaired line is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CLOSED_WITH = {"{": " with '}'", "[": " with ']'"}
 _OPEN_FLOW = re.compile(r"""\{\s*["']?[\w-]+["']?\s*:\s|\[\s*[{\[]|\[[^]]*,[^]]*$""")
-"""What reads as the beginning of a mapping or a list, and not as a text in brackets."""
+"""The beginning of a mapping or a list, rather than of a text in brackets."""
 _KEYED = re.compile(r"(\s*(?:-\s+)*[\w-]+:\s+)(\S.*)")
 _ITEM = re.compile(r"(\s*-\s+)(\S.*)")
 _LONGEST = 500
@@ -92,7 +92,7 @@ def explain_unquoted_braces(source: Source, line: int, column: int) -> Problem:
 
 
 def suggest_quotes(line: str) -> str | None:
-    """How to write a line whose text lacks its quotes; None where quotes are not what it lacks."""
+    """Suggest how to quote a line whose text lacks its quotes; None where quotes would not help."""
     parts = _split_line(line)
     if parts is None:
         return None
@@ -110,7 +110,7 @@ def _is_flow(text: str) -> bool:
 
 
 def _split_line(line: str) -> tuple[str, str] | None:
-    """What a line begins with, `- key: ` or `- `, and the text after it."""
+    """Split a line into its beginning, `- key: ` or `- `, and the text after it."""
     if len(line) > _LONGEST:
         return None
     found = _KEYED.match(line) or _ITEM.match(line)

@@ -5,10 +5,12 @@ That is by the core schema of YAML 1.2, so `no`, `on` and `12:30` are text.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
+import msgspec
+
 from tallymark.documents.yaml_errors import (
     explain_control_character,
     explain_invalid_yaml,
@@ -21,6 +23,67 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tallymark.documents.source import Source
+
+
+class Node(msgspec.Struct, eq=False):
+    """A part of the file. Line and column count from 1; line 0 means that there is no file."""
+
+    line: int = 0
+    column: int = 0
+    size: int = 1
+    """Number of nodes, this one and all those in it."""
+
+
+class ScalarNode(Node, eq=False):
+    """A text, number or other single value, as it is written."""
+
+    text: str = ""
+    style: str = ""
+    """A quote, `|`, `>`, or empty for plain."""
+    tag: str | None = None
+    end_line: int = 0
+    end_column: int = 0
+
+    @property
+    def length(self) -> int:
+        """Number of characters, if it has only one line; otherwise 1."""
+        return self.end_column - self.column if self.end_line == self.line else 1
+
+
+class SequenceNode(Node, eq=False):
+    """A list."""
+
+    items: list[Node] = msgspec.field(default_factory=list)
+
+
+class MappingNode(Node, eq=False):
+    """Keys, each with its node, and their values."""
+
+    entries: dict[str, tuple[ScalarNode, Node]] = msgspec.field(default_factory=dict)
+
+    def get(self, key: str) -> Node | None:
+        """The value of a key; None when it is not there."""
+        entry = self.entries.get(key)
+        return None if entry is None else entry[1]
+
+
+def make_nodes(value: Any) -> Node:
+    """Plain data as nodes without places, so that a stored suite is read as a file is."""
+    if isinstance(value, dict):
+        entries = value.items()
+        return MappingNode(
+            entries={key: (ScalarNode(text=key, style='"'), make_nodes(v)) for key, v in entries}
+        )
+    if isinstance(value, list):
+        return SequenceNode(items=[make_nodes(each) for each in value])
+    if isinstance(value, str):
+        return ScalarNode(text=value, style='"')  # in quotes: "5" and "true" stay text
+    if isinstance(value, float) and not math.isfinite(value):
+        return ScalarNode(text=f"{value:+}".replace("+nan", ".nan").replace("inf", ".inf"))
+    words = {None: "null", True: "true", False: "false"}
+    plain = words[value] if value is None or isinstance(value, bool) else repr(value)
+    return ScalarNode(text=plain)
+
 
 MAX_LEVELS = 100
 MAX_NODES = 2_000_000
@@ -70,10 +133,10 @@ def parse_yaml(source: Source, holds: str = "suite") -> tuple[Node | None, list[
 
 
 class _NodeBuilder:
-    """Makes the nodes from libyaml's events, without the library's own tree.
+    """Builds the nodes from libyaml's events, without the library's own tree.
 
-    So positions are kept, keys stay text, and what a hostile file could blow up (nesting, aliases)
-    is limited on the way.
+    This preserves positions and keys as text, and limits nesting and aliases, with which a hostile
+    file could exhaust memory.
     """
 
     def __init__(self, source: Source, holds: str) -> None:
@@ -128,7 +191,7 @@ class _NodeBuilder:
         node, anchor = self._open.pop()
         self._keys.pop()
         merges = self._merges.pop()
-        if isinstance(node, MappingNode):  # only now: its own keys win, wherever `<<` stands
+        if isinstance(node, MappingNode):  # only now: its own keys win, even after `<<`
             for key, merged in merges:
                 self._merge(node, key, merged)
         if anchor is not None:
@@ -138,7 +201,7 @@ class _NodeBuilder:
     def _alias(self, event: Any) -> None:
         node = self._anchors.get(event.anchor)
         if node is not None:
-            # The node is shared, but whoever walks the tree meets it again with all that is in it.
+            # The node is shared, but a walk of the tree meets it again with all that is in it.
             self._add(node, event, node.size)
             return
         if any(anchor == event.anchor for _, anchor in self._open):
@@ -226,7 +289,7 @@ class _NodeBuilder:
 
 
 def scalar_value(text: str, style: str, tag: str | None) -> ScalarValue:
-    """The value of a scalar as it is written; whatever is not plain is text."""
+    """The value of a scalar as it is written; one that is quoted or tagged as text is text."""
     if tag in _TEXT_TAGS or (tag is None and style):
         return text
     if text in _NULL:

@@ -20,7 +20,7 @@ import msgspec
 from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tallymark.documents.agent_json import count_json_values
+from tallymark.documents.bounded_json import count_json_values
 from tallymark.errors import Busy, Problem
 from tallymark.http.problems import MEDIA_TYPE, RequestProblem, refuse
 from tallymark.service.limits import BODIES, SMALL_BODY, VALUES, MemoryBudget, name_owner

@@ -1,1 +1,1 @@
-"""Asking a model for a verdict: the judge, what it is asked and shown, its answer, its cost."""
+"""Verdicts from models: the judge, its rubric and evidence, its answer, its cost."""

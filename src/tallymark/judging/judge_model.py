@@ -1,4 +1,4 @@
-"""The model that judges: any that `-m` takes, opened before it is needed, asked from anywhere."""
+"""The model that judges: any model that `-m` accepts, shared by threads and event loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.event_loops import LoopLocal
-from tallymark.judging.kept_answers import JudgeMemory
+from tallymark.judging.judge_dialogue import JudgeMemory
 from tallymark.models import Pace, Request, answer_with_retries
 from tallymark.models.model import Loadable
 from tallymark.models.model_kinds import ModelReference, open_model
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
-    from tallymark.judging.kept_answers import OpenAnswers
+    from tallymark.judging.judge_dialogue import OpenAnswers
     from tallymark.models import Answer, Message, Model
     from tallymark.models.model import Redact
     from tallymark.models.reach import Reach
@@ -38,12 +38,12 @@ class JudgeModel:
     """A model that judges. It may be shared by threads and event loops."""
 
     memory: JudgeMemory | None = None
-    """Where the same question must always have the same verdict: in contests."""
+    """Stored verdicts, for contests, in which the same question must always have the same one."""
     settings: Mapping[str, Any] = MappingProxyType({})
-    """With every request, such as `max_tokens`: those that are given with one count more."""
+    """Settings of every request, such as `max_tokens`; those of a single request override them."""
     careful = False
-    """Where whoever asks counts the money and comes back later: nothing that may have been paid for
-    is asked again here, and no long pause is slept through."""
+    """True for callers that count money and retry later: no request that may have been charged is
+    repeated here, and no long pause is waited for."""
 
     def __init__(self, model: Model, *, at_once: int = _AT_ONCE) -> None:
         self.name = model.name
@@ -60,7 +60,7 @@ class JudgeModel:
         tries: int = 3,
         settings: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """The answer, or a ModelError after so many tries; `seconds` is for each of them."""
+        """The answer, or a ModelError after `tries`; `seconds` is the limit of each try."""
         line = self._lines.get()
         await line.open()
         request = Request(messages=messages, settings={**self.settings, **(settings or {})})
@@ -71,12 +71,12 @@ class JudgeModel:
 
 
 OPEN_JUDGES: WeakSet[JudgeModel] = WeakSet()
-"""All that may be asked in this process, whichever check or scorer holds them."""
+"""All judges of this process."""
 _opening = Lock()
 
 
 def load_judges() -> None:
-    """Load what asking them needs, before anybody's time is measured."""
+    """Load the libraries of all judges before any time is measured."""
     with _opening:
         models = [judge.model for judge in OPEN_JUDGES]
     for model in models:
@@ -85,7 +85,7 @@ def load_judges() -> None:
 
 
 class _JudgeLine:
-    """What one event loop asks through. Nobody has to close it: that happens when the loop ends."""
+    """A judge's connections in one event loop, closed when the loop ends."""
 
     def __init__(self, model: Model, pace: Pace) -> None:
         self.pace = pace
@@ -118,11 +118,11 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     reach: Reach | None = None,
     pricing: Mapping[str, Any] | None = None,
 ) -> JudgeModel:
-    """The judge that a reference names; what cannot be reached is refused here, in one sentence.
+    """Open the judge that a reference names; refuse one that cannot be reached.
 
     The base address of an OpenAI-compatible API may come with the name of its model, and with the
-    environment variable of its key: then no other key is sent there. `reach` says what may be used
-    where somebody else asks, `pricing` what tokens cost where no table knows it.
+    environment variable of its key: then no other key is sent there. `reach` limits what a
+    tenant's judge may use, `pricing` has token prices for models that no table has.
     """
     key = None
     reach = find_reach(reach, reference)
@@ -142,7 +142,9 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
             reach=reach,
             pricing=pricing,
         )
-    except ModelError as error:  # a key or a package: as good as a wrong name, before anything runs
+    except (
+        ModelError
+    ) as error:  # a missing key or package is refused like a wrong name, before anything runs
         raise InvalidInput(error.problems) from error
     return JudgeModel(model, at_once=at_once)
 
@@ -154,7 +156,7 @@ def open_memory(
     version: str,
     settings: Mapping[str, Any] | None = None,
 ) -> JudgeMemory | None:
-    """What a judge has answered before; `version` is that of the files it may be made of."""
+    """Open a judge's earlier verdicts; `version` is that of the files a local model is made of."""
     if open_answers is None:
         return None
     local = ModelReference.parse(reference).kind in _FILE_KINDS
@@ -173,7 +175,7 @@ def accept_judge(model: Any) -> JudgeModel:
 
 
 def _name_model_at(address: str, name: str | None) -> str:
-    """The address as `-m` takes it; only where no name is given may it speak another protocol."""
+    """The address with the model's name as `-m` takes it; without a name, it stays as it is."""
     if name is None:
         return address
     base = address.rstrip("/")

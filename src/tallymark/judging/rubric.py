@@ -1,15 +1,19 @@
 """A rubric: the question a judge answers, its choices and their numbers, read from a TOML file.
 
-TOML because Python reads it without another package, says the line and column of a mistake, and
-keeps a prompt of many lines as it was typed.
+TOML because Python reads it without another package, names the line and column of a mistake, and
+leaves a prompt of many lines as it was typed.
+
+A judge's answer should be JSON and often is only nearly so; `read_verdict` finds its choice.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
@@ -27,11 +31,14 @@ from tallymark.documents.shapes import (
 from tallymark.documents.source import read_source
 from tallymark.errors import InvalidInput, ScorerError, suggest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 _BUILT_IN = Path(__file__).parent / "rubrics"
 _FRAME = Path(__file__).parent / "frame.toml"
 _CRITERIA = Path(__file__).parent / "criteria.toml"
 ShownPart = Literal["input", "output", "expected", "context", "tools"]
-"""What a judge can be shown of a trace."""
+"""Parts of a trace that a judge can see."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -43,7 +50,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Rubric(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge is asked."""
+    """A question with its choices."""
 
     description: str
     question: str
@@ -51,7 +58,7 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True):
     choices: dict[str, Choice]
     """By label, in the file's order."""
     criteria: str = ""
-    """What an answer must meet, in the author's words: shown in place of an expected answer."""
+    """The author's criteria, shown in place of an expected answer."""
 
     def hash(self, frame: str) -> str:
         """Twelve hex digits that change with any word or number of the rubric and its frame."""
@@ -71,7 +78,7 @@ def read_frame() -> str:
 
 
 def load_rubric(name: str) -> Rubric:
-    """A built-in rubric by name, the user's own by the path of its `.toml` file, or in one line."""
+    """Load a built-in rubric by name, a `.toml` file by its path, or make one from a sentence."""
     if name.endswith(".toml"):
         return _read_rubric(Path(name), name)
     built_in = list_built_in_rubrics()
@@ -89,7 +96,7 @@ def load_rubric(name: str) -> Rubric:
 
 
 def make_criteria_rubric(criteria: str) -> Rubric:
-    """The rubric of what was said in a line: is it met, partly met or not met?"""
+    """Make a rubric from criteria in one line: met, partly met or not met."""
     return msgspec.structs.replace(_read_rubric(_CRITERIA, "criteria"), criteria=criteria)
 
 
@@ -109,7 +116,9 @@ def _read_rubric(path: Path, name: str) -> Rubric:
 
 
 def replace_choices(rubric: Rubric, choices: dict[str, Any], where: str) -> Rubric:
-    """The rubric with other labels or numbers; a label that it knows keeps its meaning."""
+    """The rubric with other labels or numbers; a label of the rubric has the same meaning as
+    before.
+    """
     try:
         given = read_value(_CHOICES, choices, f"{where}: choices")
     except InvalidInput as error:
@@ -118,7 +127,7 @@ def replace_choices(rubric: Rubric, choices: dict[str, Any], where: str) -> Rubr
 
 
 def _make_choices(given: dict[str, Any], known: dict[str, Choice], where: str) -> dict[str, Choice]:
-    """The choices; refused are those that a verdict could not be told apart by."""
+    """The choices; labels that a verdict could not distinguish are refused."""
     made = {}
     for label, each in given.items():
         full = each if isinstance(each, dict) else {"value": each}
@@ -155,3 +164,63 @@ RUBRIC = RecordShape(
         "criteria": Key(TextShape(may_be_empty=True), "Shown in place of an expected answer."),
     },
 )
+
+_LONGEST = 20_000
+"""Longest part of an answer that is read, from its end, which has the verdict."""
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_CHOICE = re.compile(r"\bchoice\b[\"'*_`]*\s*[:=]\s*([^\n,}]+)", re.IGNORECASE)
+_BEGINNING = re.compile(r"\{\s*[\"'](?:reasoning|choice)[\"']\s*:", re.IGNORECASE)
+_AROUND = " \t\r\n\"'`*_.,:;!()[]{}<>"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The judge's choice with its reasoning."""
+
+    label: str
+    reasoning: str = ""
+
+
+def read_verdict(text: str, labels: Iterable[str]) -> Verdict | None:
+    """The last choice in an answer; None when there is none, or its label is not known.
+
+    Only the last one counts: a judge may quote what it judges before it decides. A verdict that is
+    no JSON may hold a choice that it quotes, unescaped: then only one that stands alone counts.
+    """
+    known = {_fold_label(label): label for label in labels}
+    # Thoughts are cut out first: a model considers choices in them that it then rejects.
+    answer = _THOUGHT.sub("", text)[-_LONGEST:]
+    found = list(_find_objects(answer))
+    objects = [each for each in found if isinstance(each, dict) and "choice" in each]
+    matches = list(_CHOICE.finditer(answer))
+    if any(isinstance(each, int) and _BEGINNING.match(answer, each) for each in found):
+        choices = {_fold_label(each[1]) for each in matches}
+        if objects or len(choices) != 1:
+            return None
+    if objects:
+        label = known.get(_fold_label(str(objects[-1]["choice"])))
+        reasoning = str(objects[-1].get("reasoning", ""))
+    elif matches:
+        label = known.get(_fold_label(matches[-1][1]))
+        reasoning = answer[: matches[-1].start()].strip(_AROUND)
+    else:
+        label, reasoning = known.get(_fold_label(answer)), ""
+    return None if label is None else Verdict(label, reasoning.strip())
+
+
+def _fold_label(label: str) -> str:
+    return label.strip(_AROUND).casefold()
+
+
+def _find_objects(text: str) -> Iterator[dict[str, Any] | int]:
+    """The JSON objects that stand in a text, keys in lower case; where one is broken, its place."""
+    decoder = json.JSONDecoder(strict=False)  # models leave line ends in their strings
+    at = text.find("{")
+    while at >= 0:
+        try:
+            found, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield at
+            at += 1
+        else:
+            yield {key.lower(): value for key, value in found.items()}
+        at = text.find("{", at)

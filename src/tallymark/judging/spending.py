@@ -1,4 +1,4 @@
-"""What judges cost: tokens and US dollars of one verdict, and of all in a score."""
+"""Cost of judges: tokens and US dollars of one verdict, and of all in a score."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MARK = "rubric_hash"
 
 
 class JudgeSpending(msgspec.Struct, frozen=True):
-    """What asking a judge took. A sum with a part that is not known is not known: None."""
+    """Cost of asking a judge. A sum with an unknown part is unknown: None."""
 
     model: str | None
-    """Who answered, by its own name; None when nobody did, or several."""
+    """The model that answered, by its own name; None for none or several."""
     asked: int
     input_tokens: int | None
     output_tokens: int | None
@@ -32,9 +32,9 @@ class JudgeSpending(msgspec.Struct, frozen=True):
     def of(
         cls, answers: Iterable[Answer], *, unanswered: int = 0, refused: bool = False
     ) -> JudgeSpending:
-        """For the answers that came; what a request without one cost nobody knows.
+        """The cost of these answers; the cost of a request without an answer is unknown.
 
-        One that was `refused` cost nothing.
+        A `refused` request cost nothing.
         """
         nothing: tuple[Any, ...] = (0, 0, 0.0) if refused else (None, None, None)
         lost = cls(None, unanswered, *nothing)
@@ -47,7 +47,7 @@ class JudgeSpending(msgspec.Struct, frozen=True):
 
     @classmethod
     def total(cls, parts: Iterable[JudgeSpending]) -> JudgeSpending:
-        """Of several together."""
+        """Sum of several."""
         listed = list(parts)
         models = {each.model for each in listed}
         return cls(
@@ -59,13 +59,13 @@ class JudgeSpending(msgspec.Struct, frozen=True):
         )
 
     def to_metadata(self) -> dict[str, Any]:
-        """As a judge's score has it among its metadata."""
+        """The entries of a judge's score metadata."""
         facts = msgspec.structs.asdict(self)
         return {"model": facts.pop("model"), "attempts": facts.pop("asked"), **facts}
 
 
 def find_spending(score: Score) -> JudgeSpending | None:
-    """What judges took for a score and for all its parts, failed ones too; None without a judge."""
+    """Cost of judges for a score and all its parts, failed ones too; None without a judge."""
     metadata = score.metadata
     if _MARK not in metadata and "breakdown" not in metadata:
         return None
@@ -83,19 +83,19 @@ def find_spending(score: Score) -> JudgeSpending | None:
 
 
 def is_unavailable(score: Score) -> bool:
-    """Whether a judge did not answer that would not have answered anything else either."""
+    """True if a judge did not answer and would not have answered any other question."""
     return any(each.get("unavailable") is True for each in _walk_metadata(score.metadata))
 
 
 def find_pause(score: Score) -> float:
-    """Seconds for which judges that did not answer ask to be left alone."""
+    """Longest wait in seconds that judges without an answer requested."""
     return max(
         (each.get("retry_after") or 0.0 for each in _walk_metadata(score.metadata)), default=0.0
     )
 
 
 def _walk_metadata(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Those of judges, in a score and in all its parts."""
+    """Metadata of judges, in a score and in all its parts."""
     if _MARK in metadata:
         yield metadata
     for part in metadata.get("breakdown", ()):  # a composite's

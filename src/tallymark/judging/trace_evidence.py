@@ -1,6 +1,6 @@
-"""What a judge, or another library, is shown of a trace.
+"""The parts of a trace that a judge, or another library, sees.
 
-For a judge it is fenced off, since others wrote it: an answer may give orders of its own.
+For a judge they are fenced off, because they are not trusted: an answer may contain instructions.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.errors import WorkFailed
-from tallymark.judging.fence import fence
+from tallymark.judging.judge_dialogue import fence
 from tallymark.scoring.score import make_json_safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tallymark.judging.fence import FencedText
+    from tallymark.judging.judge_dialogue import FencedText
     from tallymark.judging.rubric import ShownPart
     from tallymark.scoring import EvalContext
     from tallymark.traces import Span
@@ -30,7 +30,7 @@ def write_as_text(value: object) -> str:
 
 
 def find_retrieved(ctx: EvalContext) -> list[str]:
-    """What each retrieval of the trace brought, in order."""
+    """Results of the trace's retrievals, in order."""
     found = (
         _choose_first(span.output, span.tool_output) for span in ctx.trace.of_type("retrieval")
     )
@@ -43,7 +43,7 @@ def find_tool_name(span: Span) -> str:
 
 
 def read_tool_arguments(span: Span) -> dict[str, Any]:
-    """The arguments of a tool call; what is not a JSON object stands under `input`."""
+    """The arguments of a tool call; input that is not a JSON object is under the key `input`."""
     text = _choose_first(span.tool_input, span.input)
     if not text:
         return {}
@@ -55,7 +55,7 @@ def read_tool_arguments(span: Span) -> dict[str, Any]:
 
 
 def read_tool_result(span: Span) -> str:
-    """What a tool call gave back."""
+    """The result of a tool call."""
     return _choose_first(span.tool_output, span.output)
 
 

@@ -66,10 +66,10 @@ def read_steps(scorer: str, steps: Steps) -> Steps:
 def describe_bounds(
     target: float | None, limit: float | None, steps: Steps | None, write: Callable[[float], str]
 ) -> str:
-    """What a value was measured by, for its reason."""
+    """Describe the bounds of a value, for its reason."""
     if steps is not None:
-        told = (f"{write(amount)}: {format_value(value)}" for amount, value in sorted(steps))
-        return f"(steps {', '.join(told)})"
+        pairs = (f"{write(amount)}: {format_value(value)}" for amount, value in sorted(steps))
+        return f"(steps {', '.join(pairs)})"
     return (
         "" if target is None or limit is None else f"(target {write(target)}, limit {write(limit)})"
     )

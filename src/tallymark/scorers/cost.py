@@ -20,8 +20,8 @@ def cost(
 ) -> Callable[[EvalContext], Score]:
     """1 up to `target` US dollars, falling linearly to 0 at `limit` US dollars; or by `steps`.
 
-    The cost is the sum over the spans that state one. When none does, or a model call that states
-    its tokens has no price beside others that do, the score is a failed one.
+    The cost is the sum over the spans that state one. The score fails when none does, or when only
+    some of the model calls that state their tokens have a price.
     """
     value = make_budget_score("cost", target, limit, steps)
     bounds = describe_bounds(target, limit, steps, format_money)

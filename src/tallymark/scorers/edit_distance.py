@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tallymark.dimensions.primitives import levenshtein
 from tallymark.scorers.expectations import read_expected_texts
-from tallymark.scorers.sequence_distance import levenshtein
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.scorer_options import demand
 

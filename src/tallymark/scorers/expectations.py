@@ -1,4 +1,4 @@
-"""What a test expects, and what the trace shows; or what is missing to measure by it."""
+"""Expectations of a test and tool calls of a trace, or the failure when they are missing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def read_expected_tools(ctx: EvalContext, scorer: str) -> list[str] | Score:
 
 
 def read_tool_calls(ctx: EvalContext) -> list[Span]:
-    """The tool calls; a trace with neither these nor a model call does not tell whether any."""
+    """The tool calls; refuses a trace with neither these nor a model call, which does not record
+    them.
+    """
     return ctx.trace.tool_calls or _require_generations(ctx)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def is_same(want: Any, got: Any) -> bool:
-    """Whether two values are equal all the way down."""
+    """True if two values are equal at every level."""
     if isinstance(want, bool) or isinstance(got, bool):
         return want is got
     if isinstance(want, dict):
@@ -23,7 +23,7 @@ def is_same(want: Any, got: Any) -> bool:
 
 
 def count_leaves(value: Any) -> int:
-    """How many values that hold no others are in a value; an empty list or object is one."""
+    """Number of values that hold no others; an empty list or object is one."""
     count = 0
     stack = [value]
     while stack:
@@ -36,7 +36,7 @@ def count_leaves(value: Any) -> int:
 
 
 class JsonComparison:
-    """How many leaves of the expected value the other one has, and where it differs."""
+    """Counts the leaves of the expected value that the other one has, and lists the differences."""
 
     def __init__(self, want: Any, got: Any, *, exact_keys: bool) -> None:
         """`exact_keys` counts leaves under keys that were not expected as differences."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.scorers.expectations import make_missing_score
 from tallymark.scorers.json_comparison import JsonComparison
 from tallymark.scoring import Score, configurable

@@ -10,7 +10,7 @@ from tallymark.errors import WorkFailed
 from tallymark.text import format_number
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of an answer; two embeddings of 4,096 numbers take a twentieth of it."""
+"""Largest answer; two embeddings of 4,096 numbers take a twentieth of it."""
 
 
 async def post_json(url: str, body: Any, *, seconds: float, key: str | None = None) -> Any:
@@ -32,8 +32,10 @@ async def post_json(url: str, body: Any, *, seconds: float, key: str | None = No
     except aiohttp.ClientError as error:
         raise WorkFailed(f"{_hide_query(url)} could not be reached: {error}") from None
     if response.status != 200:
-        said = answer[:200].decode(errors="replace").strip()
-        raise WorkFailed(f"{_hide_query(url)} answered {response.status} {response.reason}: {said}")
+        shown = answer[:200].decode(errors="replace").strip()
+        raise WorkFailed(
+            f"{_hide_query(url)} answered {response.status} {response.reason}: {shown}"
+        )
     try:
         return msgspec.json.decode(answer)
     except msgspec.DecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.errors import InvalidInput, ScorerError
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value

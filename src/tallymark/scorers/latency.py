@@ -20,8 +20,7 @@ def latency(
 ) -> Callable[[EvalContext], Score]:
     """1 up to `target` seconds, falling linearly to 0 at `limit` seconds; or by `steps`.
 
-    The time is the trace's duration; a duration of 0 is one that nobody measured, so it is a
-    failed score.
+    The time is the trace's duration; a duration of 0 was not measured, so the score fails.
     """
     value = make_budget_score("latency", target, limit, steps)
     bounds = describe_bounds(target, limit, steps, lambda seconds: f"{format_number(seconds)} s")

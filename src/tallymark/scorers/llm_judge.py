@@ -11,12 +11,24 @@ import msgspec
 
 from tallymark.errors import ModelError, ScorerError, WorkFailed
 from tallymark.importing import is_async
-from tallymark.judging.judge_dialogue import AskJudge, JudgeTask, UnreadableAnswer, ask_judge
+from tallymark.judging.judge_dialogue import (
+    AskJudge,
+    JudgeMemory,
+    JudgeTask,
+    UnreadableAnswer,
+    ask_judge,
+)
 from tallymark.judging.judge_model import JudgeModel, accept_judge, open_judge
-from tallymark.judging.kept_answers import JudgeMemory
-from tallymark.judging.rubric import Choice, Rubric, load_rubric, read_frame, replace_choices
+from tallymark.judging.rubric import (
+    Choice,
+    Rubric,
+    Verdict,
+    load_rubric,
+    read_frame,
+    read_verdict,
+    replace_choices,
+)
 from tallymark.judging.trace_evidence import collect_material
-from tallymark.judging.verdict import Verdict, read_verdict
 from tallymark.models import Answer, Message
 from tallymark.scoring import EvalContext, Expected, Score, Scorer
 from tallymark.scoring.score import show_value
@@ -36,11 +48,10 @@ def llm_judge(  # noqa: PLR0913 (options, all but the first by keyword)
     """The number of the label that a model chooses by a rubric, its reasoning written first.
 
     `rubric` is a built-in's name, the path of a .toml file, or a question such as "Is it polite?";
-    `choices` replaces its labels and numbers. `model` is whatever `tally run -m` takes, a
-    pydantic-ai model, or the base address of an OpenAI-compatible API with its `model_name` and
-    the environment variable of its key in `api_key_env`. `judge` is a function from prompt to
-    answer to use instead. An answer that cannot be read is asked for once more; then the score is a
-    failed one.
+    `choices` replaces its labels and numbers. `model` is any model that `tally run -m` takes, a
+    pydantic-ai model, or the base address of an OpenAI-compatible API with its `model_name` and the
+    environment variable of its key in `api_key_env`. `judge` is a function from prompt to answer to
+    use instead. An answer that cannot be read is requested once more; then the score fails.
     """
     check_seconds(timeout, "llm_judge")
     if (model is None) == (judge is None):
@@ -151,7 +162,7 @@ class _RubricJudging:
 
 
 def _finish_at_once(work: Coroutine[Any, Any, Score]) -> Score:
-    """What a coroutine that waits for nothing returns; it needs no event loop."""
+    """Return the result of a coroutine that waits for nothing, without an event loop."""
     try:
         work.send(None)
     except StopIteration as done:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.errors import NotMeasured
 from tallymark.scorers.expectations import make_missing_score
-from tallymark.scorers.sequence_distance import longest_common
+from tallymark.scorers.longest_common_subsequence import longest_common
 from tallymark.scoring import Score, configurable
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import demand, demand_texts

@@ -1,4 +1,4 @@
-"""JSON Schema for values that strangers send: no value makes a check run long.
+"""JSON Schema for untrusted values: no value makes a check run long.
 
 Every pattern of a schema is searched by an engine that stops, with one time limit for the whole
 check, and `uniqueItems` compares by hash instead of pairwise. Nothing is fetched from the network.
@@ -23,7 +23,7 @@ from tallymark.text import format_number, shorten
 
 MAX_SHOWN = 5
 _OF_SCHEMAS = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-"""Keywords that map names of somebody's choice to schemas."""
+"""Keywords that map names chosen by the author to schemas."""
 _OF_DATA = {"const", "default", "enum", "examples"}
 _MOST_SECONDS = 5.0
 """Processor time for one check; a megabyte of ordinary JSON takes less than that."""
@@ -34,7 +34,7 @@ _left = ContextVar("left", default=0.0)
 
 
 class SchemaValidator:
-    """A JSON Schema, of draft 2020-12 unless it says otherwise; InvalidInput when it is none."""
+    """A JSON Schema, of draft 2020-12 unless it names another; InvalidInput when it is none."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
@@ -48,12 +48,12 @@ class SchemaValidator:
             patterns = value if word == "patternProperties" else [value]
             if word in {"pattern", "patternProperties"}:
                 for pattern in patterns:
-                    compile_regex(pattern)  # refused here, not when somebody submits
+                    compile_regex(pattern)  # refused here, not at a submission
         if {"patternProperties", "unevaluatedProperties"} <= {word for word, _ in words}:
-            # The library matches these together by itself, with an engine that cannot be stopped.
+            # The library matches these together with an engine of its own that cannot be stopped.
             raise InvalidInput(
                 "the schema has both patternProperties and unevaluatedProperties",
-                hint="use additionalProperties beside patternProperties",
+                hint="use additionalProperties instead of unevaluatedProperties",
             )
         safe = kind.VALIDATORS | {
             "pattern": _check_pattern,

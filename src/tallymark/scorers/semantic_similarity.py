@@ -102,7 +102,9 @@ def _load_embedder() -> Any:
     """The model whose weights are in wordllama's own package, loaded once, never downloaded."""
     root = logging.getLogger()
     guard = logging.NullHandler()
-    root.addHandler(guard)  # wordllama sets the program's logging up unless somebody has
+    root.addHandler(
+        guard
+    )  # wordllama configures the program's logging unless it is configured already
     try:
         wordllama = import_module("wordllama")
     finally:

@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.D
 
 
 class Search(Protocol):
-    """Whether a text matches; raises TimeoutError when that takes longer than `seconds`."""
+    """Searches a text; raises TimeoutError when that takes longer than `seconds`."""
 
     def __call__(self, text: str, seconds: float = TIME_LIMIT, /) -> bool: ...
 
@@ -41,13 +41,13 @@ def compile_regex(pattern: str, *, loose: bool = False) -> Search:
         flags = regex.IGNORECASE | regex.DOTALL if loose else 0
         search = regex.compile(pattern, flags).search
     except (regex.error, RecursionError, OverflowError) as error:
-        said = str(error) or "it is nested too deeply"
-        raise InvalidInput(f"this is not a regular expression: {said}") from None
+        cause = str(error) or "it is nested too deeply"
+        raise InvalidInput(f"this is not a regular expression: {cause}") from None
     return lambda text, seconds=TIME_LIMIT, /: search(text, timeout=seconds) is not None
 
 
 def _count_repeated(pattern: str) -> int:
-    """How many characters the pattern has with its counted repeats written out, at least."""
+    """Lower bound of the pattern's characters with its counted repeats written out."""
     groups, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         text = token[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.scorers.expectations import make_missing_score, read_tool_calls
 from tallymark.scorers.json_comparison import is_same
 from tallymark.scoring import Score, configurable

@@ -1,4 +1,4 @@
-"""What the scorers of tool names share: categories of tools, and what a share of them is worth."""
+"""Categories of tools and grades, shared by the scorers of tool names."""
 
 from __future__ import annotations
 

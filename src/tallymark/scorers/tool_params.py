@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.scorers.expectations import read_tool_calls
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some
@@ -22,7 +22,7 @@ def tool_params(required: dict[str, list[str]] | None = None) -> Callable[[EvalC
 
     A call is valid when its input is JSON and has each parameter that `required` names for its
     tool; a parameter that is null, false, 0 or empty text counts as missing, as in JavaScript.
-    Unless told otherwise, `search` needs `query`.
+    By default, `search` needs `query`.
     """
     needs = {"search": ["query"]} if required is None else required
 
@@ -58,5 +58,5 @@ def _find_issues(call: Span, needs: dict[str, list[str]]) -> list[str]:
 
 
 def _is_missing(value: Any) -> bool:
-    """What JavaScript's `!value` says: empty lists and objects are values."""
+    """True for JavaScript's `!value`: empty lists and objects are values."""
     return not value and not isinstance(value, list | dict)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tallymark.scorers.budget_score import Steps
 from tallymark.scorers.expectations import find_unpaired, read_called_tools, read_expected_tools
-from tallymark.scorers.sequence_distance import longest_common
+from tallymark.scorers.longest_common_subsequence import longest_common
 from tallymark.scorers.tool_names import Categories, make_grading, make_naming
 from tallymark.scoring import Score, configurable
 from tallymark.text import list_some

@@ -90,7 +90,7 @@ class _Composite:
         return self.combine_scores(await load_calls().evaluate_all(self.scorers, ctx))
 
     def combine_scores(self, scores: list[Score]) -> Score:
-        """One score of the parts' scores, with the breakdown kept whatever happens."""
+        """Combine the parts' scores into one, with a breakdown even if a part failed."""
         named = {
             each.name: _sum_up_parts(score) if score.parts else score
             for each, score in zip(self.scorers, scores, strict=True)
@@ -248,5 +248,7 @@ def _describe_problem(score: Score) -> str:
 
 
 def _format_two_decimals(value: float) -> str:
-    """As JavaScript's `toFixed(2)`: 0.125 is 0.13, where Python's own formatting gives 0.12."""
+    """Format as JavaScript's `toFixed(2)`: 0.125 is 0.13, where Python's own formatting gives
+    0.12.
+    """
     return str(Decimal(value).quantize(Decimal("0.01"), ROUND_HALF_UP))

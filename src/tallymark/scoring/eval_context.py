@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from msgspec.structs import replace
 
-from tallymark.errors import InvalidInput, NotMeasured, suggest
-from tallymark.scoring.plain_copies import NOTHING, FrozenList, freeze
+from tallymark.errors import InvalidInput, NotMeasured, ScorerError, suggest
 from tallymark.scoring.score import show_value
 from tallymark.traces import Span, Trace
 
@@ -21,14 +20,14 @@ _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
 _NO_CALL = "no answer was seen: the trace has no model call, and no output of its root"
 _NOT_RECORDED = "no answer was seen: the trace does not record what its model calls said"
 _STATED = frozenset({"output", "output_contains", "tool_calls"})
-"""What most expectations state, as the fields call it."""
+"""The fields that most expectations use."""
 _DATA_BEGINS = frozenset('{[-0123456789tfn"')
-"""What JSON begins with; most answers do not, and are told apart quickly."""
+"""First characters of JSON: most answers begin otherwise and need no decoding."""
 _PARTS = ("trace", "expected", "metadata", "config")
 
 
 class _OpenMapping(msgspec.Struct, frozen=True, kw_only=True):
-    """Known keys as attributes, all others kept in `extra`; `get` and `[]` reach both."""
+    """Known keys as attributes, all others in `extra`; `get` and `[]` reach both."""
 
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -64,7 +63,7 @@ class _OpenMapping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(_OpenMapping, frozen=True, kw_only=True):
-    """What the test's author expects; None where nothing was said."""
+    """Expectations of the test's author; None where nothing is expected."""
 
     output: Any = None
     """A text, or the data that a JSON scorer compares with."""
@@ -80,14 +79,14 @@ class Expected(_OpenMapping, frozen=True, kw_only=True):
         if given.__class__ is dict and given.keys() <= _STATED:
             try:
                 return msgspec.convert(given, cls)
-            except msgspec.ValidationError:  # said below, with its place
+            except msgspec.ValidationError:  # reported below, with its place
                 pass
         if given is None or isinstance(given, Mapping):
             return cls.from_dict(given, where)
         return cls(output=given)
 
     def freeze(self) -> Expected:
-        """The same, so that nobody can change it."""
+        """A read-only copy."""
         return Expected(
             extra=freeze(self.extra),
             output=freeze(self.output),
@@ -110,7 +109,7 @@ class Expected(_OpenMapping, frozen=True, kw_only=True):
 
 
 class Config(_OpenMapping, frozen=True, kw_only=True):
-    """What test and suite set: seconds that a scorer may take, and the value that passes."""
+    """Settings of test and suite: seconds that a scorer may take, and the value that passes."""
 
     timeout: float | None = None
     threshold: float | None = None
@@ -173,7 +172,7 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def frozen(self) -> EvalContext:
-        """The same, so that nobody can change it: other scorers and epochs see it too."""
+        """A read-only copy: other scorers and epochs see the same context."""
         trace = self.trace
         try:
             spans = [
@@ -197,9 +196,9 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def output(self) -> Any:
-        """What the agent answered: a text, or JSON values where it returned data.
+        """The agent's answer: a text, or JSON values where it returned data.
 
-        Where no answer was seen, `NotMeasured` is raised.
+        Raises `NotMeasured` where no answer was seen.
         """
         text = self.output_text
         data = text[:1] in _DATA_BEGINS and any(
@@ -209,7 +208,7 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def output_text(self) -> str:
-        """What the agent answered, as text; where no answer was seen, `NotMeasured` is raised.
+        """The agent's answer as text; raises `NotMeasured` where no answer was seen.
 
         See docs/decisions/0030-what-was-not-seen.md.
         """
@@ -220,8 +219,8 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def input(self) -> Any:
-        """What the agent was asked: a text, or JSON values where it was given data; empty when the
-        trace does not tell it.
+        """The agent's input: a text, or JSON values where it was given data; empty when the trace
+        does not record it.
         """
         asked = self.trace.question
         if asked is None:
@@ -230,7 +229,7 @@ class EvalContext(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def input_text(self) -> str:
-        """What the agent was asked, as text; empty when the trace does not tell it."""
+        """The agent's input as text; empty when the trace does not record it."""
         return self.trace.first_input
 
 
@@ -240,3 +239,78 @@ def _check_mapping(given: object, where: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{where} must be a mapping, not {type(given).__name__}")
     return given
+
+
+_ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
+
+
+def copy_plain(given: Any) -> Any:
+    """Mappings and lists copied to the bottom; what is neither, or nested too deep, is shared."""
+    try:
+        return _copy(given)
+    except RecursionError:
+        return given
+
+
+def _copy(given: Any) -> Any:
+    kind = given.__class__
+    if kind in _ATOMS:
+        return given
+    if kind is dict:
+        return {
+            key: value if value.__class__ in _ATOMS else _copy(value)
+            for key, value in given.items()
+        }
+    if kind is list:
+        return [_copy(value) for value in given]
+    return given
+
+
+def freeze(given: Any) -> Any:
+    """A copy of plain data in mappings and lists that refuse changes; other values are shared."""
+    try:
+        return _freeze(given)
+    except RecursionError:
+        return given
+
+
+def _freeze(given: Any) -> Any:
+    kind = given.__class__
+    if kind is dict:
+        return (
+            FrozenDict([(key, _freeze(value)) for key, value in given.items()])
+            if given
+            else NOTHING
+        )
+    return FrozenList([_freeze(value) for value in given]) if kind is list else given
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:  # noqa: ARG001
+    raise ScorerError(
+        "what a scorer sees cannot be changed, because others see it too",
+        hint="change a copy: dict(...), list(...) or copy.deepcopy(...)",
+    )
+
+
+class FrozenDict(dict[Any, Any]):
+    """A mapping that stays as it is; its copies are ordinary ones."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[Any, Any]], tuple[dict[Any, Any]]]:
+        return dict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list that stays as it is; its copies are ordinary ones."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = _refuse
+    pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        return list, (list(self),)
+
+
+NOTHING = FrozenDict()

@@ -19,7 +19,7 @@ class AttemptMetrics(TypedDict, total=False):
     """The metrics of one attempt. One that is not known is left out: read them with `.get`."""
 
     succeeded: bool
-    """Whether the challenge was passed."""
+    """True if the challenge was passed."""
     tokens_total: int | None
     elapsed_ms: int | None
     rating: int | None
@@ -29,7 +29,7 @@ class AttemptMetrics(TypedDict, total=False):
 
 
 class ScoringContext(TypedDict, total=False):
-    """Whose attempt at which challenge it is, and how long scoring it may take."""
+    """The attempt's agent and challenge, and the time that scoring may take."""
 
     tenant_id: str
     app_id: str
@@ -40,14 +40,14 @@ class ScoringContext(TypedDict, total=False):
 
 
 class ScoringResult(TypedDict):
-    """What a plugin gives back."""
+    """The answer of a plugin."""
 
     score: float
     details: NotRequired[dict[str, Any] | None]
 
 
 class ScorerProtocol(Protocol):
-    """What a plugin's class offers. It is made without arguments."""
+    """The class of a plugin, which is made without arguments."""
 
     def score(
         self, metrics: AttemptMetrics, config: dict[str, Any], ctx: ScoringContext
@@ -65,9 +65,9 @@ def require_mapping(what: str, given: object) -> Mapping[str, Any]:
 
 
 def plugin_score(result: object, *, origin: Origin | None) -> Score:
-    """The `Score` that a plugin's answer, as plain data, amounts to; a bad answer is a failed one.
+    """Convert a plugin's answer, as plain data, to a `Score`; a bad answer is a failed one.
 
-    A negative score becomes 0, and `metadata["clamped_from"]` keeps what it was.
+    A negative score becomes 0, and `metadata["clamped_from"]` has the original.
     """
     if not isinstance(result, Mapping):
         return _make_bad_score(
@@ -97,7 +97,7 @@ def plugin_score(result: object, *, origin: Origin | None) -> Score:
 
 
 def _make_plain(details: Mapping[Any, Any]) -> Any:
-    """What any JSON writer takes, whatever the plugin put in."""
+    """Details that any JSON writer takes, for anything that the plugin put in."""
     try:
         return msgspec.json.decode(msgspec.json.encode(details))  # five times as quick
     except (TypeError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """`Score`: the outcome of a scorer, and `Origin`: which scorer, code and config it came from.
 
-Zero means measured as zero. A scorer that failed gives no value and says why in `error`.
+Zero means measured as zero. A scorer that failed has no value, and its `error` has the cause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEEPEST = 32
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a score came from: two scores with equal origins were made by the same rule."""
+    """The origin of a score: two scores with equal origins were made by the same rule."""
 
     scorer: str
     version: str
@@ -38,7 +38,7 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     label: str | None = None
     origin: Origin | None = None
     name: str | None = None
-    """Of one of several scores from one call: how reports and formulas call it."""
+    """Name of one of several scores from one call, in reports and formulas."""
     parts: tuple[Score, ...] = ()
     """The scores of a call that gave several; then there is no value here."""
 
@@ -97,7 +97,7 @@ class Score(msgspec.Struct, frozen=True, gc=False):
         return plain
 
     def made_by(self, origin: Origin, name: str | None = None) -> Score:
-        """The same with its origin, and with its name where it is one of several."""
+        """The same score with its origin, and with its name where it is one of several."""
         # It was checked when it was made, and is not checked again.
         return msgspec.structs.replace(self, origin=origin, name=name)
 

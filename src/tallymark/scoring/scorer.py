@@ -1,33 +1,36 @@
 """`Scorer`: a name and a function of one `EvalContext`, whose every outcome is a `Score`.
 
-A failure stays inside its score: `evaluate` and `score` return one whatever the function does.
+A failure stays inside its score: `evaluate` and `score` return one even if the function fails.
 Only a real Ctrl-C and the cancellation of the caller's own task pass through.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
+import textwrap
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import partial, update_wrapper
+from operator import attrgetter
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tallymark.errors import NotMeasured, ScorerError
-from tallymark.importing import find_raising_line, is_async
-from tallymark.scoring.code_hashes import code_hash
-from tallymark.scoring.named_arguments import pass_named, retry
+from tallymark.importing import find_raising_line, is_async, parse_alone
 from tallymark.scoring.score import Origin, Score, as_number, show_value
 from tallymark.scoring.scorer_returns import SCORE_NAME, to_score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tallymark.scoring.eval_context import EvalContext
 
 DataType = Literal["numeric", "categorical", "boolean"]
 _DATA_TYPES = ("numeric", "categorical", "boolean")
 _PLAIN = frozenset({bool, int, float, str, dict, list, Score, type(None)})
-"""Returns that are certainly not awaitable, told apart quickly."""
+"""Types of returns that are certainly not awaitable, for a quick test."""
 _MOST_RETRIES = 100
 
 
@@ -75,7 +78,7 @@ class Scorer:
         """True for code that leaves its context alone, and gives a new score each time."""
         self.function = function if self.is_ours else pass_named(function, name)
         self.retries = _check_retries(name, retries)
-        """How often a call that raises is made again."""
+        """Number of further calls when one raises."""
         self.gives = _check_gives(name, gives)
         """The names of its scores, where a call gives several; formulas may use them."""
         self._tried = retry(self.function, self.retries) if self.retries else self.function
@@ -152,15 +155,15 @@ class Scorer:
         return self.function(ctx)
 
     def call(self, ctx: EvalContext) -> object:
-        """What the function returns, or a failed score when it raises."""
+        """The function's return, or a failed score when it raises."""
         try:
-            # Whose code this is decides: one's changes must not reach another's scores.
+            # Only our own code gets the context itself: a user's changes must not reach others.
             return self._tried(ctx if self.is_ours else ctx.frozen)
         except BaseException as error:  # noqa: BLE001 (whatever a scorer raises is its own failure)
             return self._explain_raised(ctx, error)
 
     def _explain_raised(self, ctx: EvalContext, error: BaseException) -> Score:
-        if not hasattr(type(ctx), "frozen"):  # nobody's failure but the caller's
+        if not hasattr(type(ctx), "frozen"):  # a mistake of the caller, not of the scorer
             message = f"{self.name} scores an EvalContext, not {show_value(ctx)}"
             hint = "tallymark.testing.mock_context makes one"
             raise ScorerError(message, hint=hint) from None
@@ -186,7 +189,7 @@ class Scorer:
         gives: Sequence[str] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> Scorer:
-        """The same scorer with some of its facts changed."""
+        """The same scorer with some settings changed."""
         return Scorer(
             self.function,
             name=self.name if name is None else name,
@@ -207,7 +210,7 @@ class Scorer:
 
 
 def describe_raised(name: str, error: BaseException) -> str:
-    """What somebody's code raised and where, as a sentence."""
+    """Describe in one sentence what a user's code raised and where."""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 (a user's exception may not even print)
@@ -292,3 +295,119 @@ def _check_from_0_to_1(value: object, what: str) -> float:
     if not 0.0 <= number <= 1.0:
         raise ScorerError(f"{what} is {show_value(value)}; it must be a number from 0 to 1")
     return number
+
+
+def code_hash(sources: Iterable[object]) -> str:
+    """Twelve hex digits over the source of functions, classes or callable objects."""
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(_read_code(source))
+        digest.update(b"\0")  # so that text moved from one source to the next changes the hash
+    return digest.hexdigest()[:12]
+
+
+def _read_code(source: object) -> bytes:
+    if isinstance(source, partial):
+        return _read_code(source.func)
+    named = source if hasattr(source, "__qualname__") else type(source)
+    try:
+        # A class is found by parsing its whole file.
+        text = parse_alone(lambda: inspect.getsource(named))  # type: ignore[arg-type]
+        return textwrap.dedent(text).encode()
+    except (OSError, TypeError, SyntaxError):
+        return _read_bytecode(named)
+
+
+def _read_bytecode(source: object) -> bytes:
+    """The bytecode, for code without a source file: a shell, `exec`, a compiled module."""
+    code = getattr(source, "__code__", None)
+    if code is not None:
+        return _flatten_bytecode(code)
+    if isinstance(source, type):
+        parts = [_read_bytecode(each) for _, each in sorted(vars(source).items()) if callable(each)]
+        return b"\0".join([source.__qualname__.encode(), *parts])
+    return str(getattr(source, "__qualname__", source)).encode()
+
+
+def _flatten_bytecode(code: CodeType) -> bytes:
+    consts = [
+        _flatten_bytecode(const) if isinstance(const, CodeType) else repr(const).encode()
+        for const in code.co_consts
+    ]
+    return b"\0".join([code.co_code, " ".join(code.co_names).encode(), *consts])
+
+
+ContextFunction: TypeAlias = "Callable[[EvalContext], Any]"
+SEEN: dict[str, Callable[[Any], Any]] = {
+    "input": attrgetter("input"),
+    "output": attrgetter("output"),
+    "expected": attrgetter("expected.output"),
+    "metadata": attrgetter("metadata"),
+    "trace": attrgetter("trace"),
+    "spans": attrgetter("spans"),
+    "config": attrgetter("config"),
+    "ctx": lambda ctx: ctx,
+}
+"""Arguments that a function may take by name; `expected` is the expected output."""
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def pass_named(function: Callable[..., Any], name: str) -> ContextFunction:
+    """From `def f(output, expected)` to a function of a context; one that is so is left alone."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return function  # a compiled function without a signature
+    asked = [each.name for each in parameters if each.kind in _BY_NAME and each.name in SEEN]
+    needed = [each for each in parameters if each.default is each.empty and each.kind in _BY_NAME]
+    first = next(iter(parameters), None)
+    if first is None or first.kind not in _BY_NAME or first.name not in SEEN or asked == ["ctx"]:
+        if len(needed) > 1 and asked:
+            other = next(each.name for each in needed if each.name not in SEEN)
+            raise _make_unknown_error(name, other)
+        return function
+    for each in needed:
+        if each.name not in SEEN:
+            raise _make_unknown_error(name, each.name)
+    getters = [(each, SEEN[each]) for each in asked]
+
+    def call(ctx: EvalContext) -> Any:
+        return function(**{each: get(ctx) for each, get in getters})
+
+    async def wait(ctx: EvalContext) -> Any:
+        return await function(**{each: get(ctx) for each, get in getters})
+
+    # It has the name and the words of the function, but arguments of its own.
+    made = update_wrapper(wait if is_async(function) else call, function, updated=())
+    del made.__wrapped__
+    return made
+
+
+def _make_unknown_error(name: str, parameter: str) -> ScorerError:
+    return ScorerError(
+        f"{name} asks for {parameter!r}, which no scorer is given",
+        hint=f"take the context alone, or any of {', '.join(SEEN)}; "
+        "a function of options is made a scorer with @configurable",
+    )
+
+
+def retry(function: ContextFunction, retries: int) -> ContextFunction:
+    """The function, called again up to so often when it raises; the last error comes out."""
+
+    def call(ctx: EvalContext) -> Any:
+        for _ in range(retries):
+            try:
+                return function(ctx)
+            except Exception:  # noqa: BLE001, S112 (what is to be tried again, whatever it is)
+                continue
+        return function(ctx)
+
+    async def wait(ctx: EvalContext) -> Any:
+        for _ in range(retries):
+            try:
+                return await function(ctx)
+            except Exception:  # noqa: BLE001, S112 (what is to be tried again, whatever it is)
+                continue
+        return await function(ctx)
+
+    return wait if is_async(function) else call

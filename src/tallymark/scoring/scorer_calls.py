@@ -28,7 +28,7 @@ _places = LoopLocal(lambda: asyncio.Semaphore(CALLS_AT_ONCE))
 
 
 async def call_blocking(scorer: Scorer, ctx: EvalContext, seconds: float | None) -> object:
-    """What the scorer returns when called in a thread, or a failed score when time is up."""
+    """The scorer's return when called in a thread, or a failed score when time is up."""
     call = partial(scorer.call, ctx)
     try:
         async with _places.get():
@@ -40,7 +40,7 @@ async def call_blocking(scorer: Scorer, ctx: EvalContext, seconds: float | None)
 async def wait_for_return(
     scorer: Scorer, awaitable: Awaitable[object], seconds: float | None
 ) -> object:
-    """What the awaitable gives, or a failed score when it raises or is late."""
+    """The result of an awaitable, or a failed score when it raises or is late."""
     contained = contain(scorer.failure, lambda: awaitable)
     try:
         return await wait_for_task(contained, seconds)
@@ -64,7 +64,7 @@ async def evaluate_all(
 
 
 def run_to_end(scorer: Scorer, awaitable: Awaitable[object]) -> object:
-    """What the awaitable of an async scorer gives, for code that is not async."""
+    """The result of an async scorer's awaitable, for code that is not async."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, overload
 
 from tallymark.errors import ScorerError, suggest
-from tallymark.scoring.named_arguments import pass_named
 from tallymark.scoring.score import show_value
-from tallymark.scoring.scorer import DataType, Scorer
+from tallymark.scoring.scorer import DataType, Scorer, pass_named
 from tallymark.scoring.scorer_options import bind_options, split_shared
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ ScorerFunction = Callable[["EvalContext"], Any]
 
 
 class ScorerFacts(TypedDict, total=False):
-    """What may be said about a scorer where it is defined."""
+    """Settings of a scorer where it is defined."""
 
     name: str
     description: str
@@ -45,7 +44,7 @@ class ScorerFacts(TypedDict, total=False):
 
 
 class ScorerBuilder(Generic[P]):
-    """What builds scorers from options: calling it gives one that remembers them."""
+    """Builds scorers from options; each scorer remembers its options."""
 
     def __init__(
         self, target: Callable[P, ContextEvaluator | ScorerFunction], facts: ScorerFacts
@@ -103,7 +102,7 @@ class ScorerBuilder(Generic[P]):
 
 
 class BuilderDecorator(Protocol):
-    """What `@configurable(...)` gives."""
+    """The type of `@configurable(...)`."""
 
     def __call__(
         self, target: Callable[P, ContextEvaluator | ScorerFunction], /
@@ -112,7 +111,7 @@ class BuilderDecorator(Protocol):
 
 
 class ScorerDecorator(Protocol):
-    """What `@scorer(...)` gives."""
+    """The type of `@scorer(...)`."""
 
     @overload
     def __call__(self, target: ScorerFunction, /) -> Scorer: ...
@@ -135,13 +134,12 @@ def scorer(target: None = None, /, **facts: Unpack[ScorerFacts]) -> ScorerDecora
 def scorer(target: Any = None, /, **facts: Unpack[ScorerFacts]) -> Any:
     """Make a scorer of a sync or async function, or a builder of a class.
 
-    The function takes the `EvalContext`, or by their names some of what is in it:
-    `def f(output, expected)`.
+    The function takes the `EvalContext`, or some of its parts by name: `def f(output, expected)`.
 
     The name is the function's own and the description its docstring's first line, unless given.
-    `blocking=False` says that a sync function returns at once, so it may run without a thread.
-    `retries` is how often a call that raises is made again, `gives` names the scores of a call that
-    gives several.
+    `blocking=False` means that a sync function returns at once, so it may run without a thread.
+    `retries` is the number of further calls when one raises, `gives` names the scores of a call
+    that gives several.
     """
     if target is None:
         return lambda given: _make_scorer(given, facts)

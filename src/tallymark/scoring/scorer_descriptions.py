@@ -1,6 +1,6 @@
-"""What a scorer says of itself: the first line of its docstring, and its options.
+"""Descriptions of scorers, from the first line of their docstrings and their options.
 
-The docs and `tally scorers` show it; a scorer writes it nowhere else.
+The docs and `tally scorers` show them; a scorer has no other description.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import Scorer
 from tallymark.scoring.scorer_decorator import ScorerBuilder
 from tallymark.scoring.scorer_options import list_options, resolve_hints
-from tallymark.scoring.scorer_reference import ScorerReference
-from tallymark.scoring.scorer_registry import Registry, default_registry
+from tallymark.scoring.scorer_registry import Registry, ScorerReference, default_registry
 
 _MOST_CHARACTERS = 80
-"""Of a default that is shown."""
+"""Longest default that is shown."""
 
 
 class ScorerOption(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,22 +41,22 @@ class ScorerOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScorerDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a scorer without building it."""
+    """Facts about a scorer, known without building it."""
 
     name: str
     package: str | None
-    """That offers it; None for one that this process registered itself."""
+    """The package that offers it; None for one that this process registered."""
     value: str = ""
-    """How its value comes about, in a line."""
+    """Its value in one line."""
     about: str = ""
-    """What else its docstring says."""
+    """The rest of its docstring."""
     options: tuple[ScorerOption, ...] = ()
     error: str | None = None
     """Why it cannot be used here."""
 
 
 def describe_scorers(registry: Registry = default_registry) -> Iterator[ScorerDescription]:
-    """All that are registered, by name; one that cannot be imported says so."""
+    """Describe all registered scorers by name; one that cannot be imported has an `error`."""
     for name in registry.names():
         try:
             yield describe_scorer(name, registry)
@@ -77,8 +76,8 @@ def describe_scorer(name: str, registry: Registry = default_registry) -> ScorerD
         raise ScorerError(f"{name} is {show_value(entry)}, not a scorer")
     builder: Any = getattr(entry, "wrapped", entry)
     scorer = isinstance(entry, Scorer)
-    told = inspect.getdoc(entry.function if isinstance(entry, Scorer) else builder) or ""
-    first, _, about = told.partition("\n")
+    doc = inspect.getdoc(entry.function if isinstance(entry, Scorer) else builder) or ""
+    first, _, about = doc.partition("\n")
     own = entry.description if isinstance(entry, Scorer | ScorerBuilder) else ""
     return ScorerDescription(
         name=name,
@@ -112,7 +111,7 @@ def _list_choices(hint: Any) -> Iterator[Any]:
 
 
 def _write_value(value: Any) -> str:
-    """As JSON has it, where that is short; nothing for nothing."""
+    """Write a value as JSON where that is short; empty for None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:.15g}"
     if not isinstance(value, bool | str | list | tuple):

@@ -132,7 +132,7 @@ def demand_texts(scorer: str, option: str, texts: Sequence[str]) -> None:
 
 
 def check_url(url: str, scorer: str) -> None:
-    """Refuse what is no HTTP address, and secrets in one: it is kept in every score's origin."""
+    """Refuse a URL that is not HTTP, or has secrets in it: every score's origin shows the URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ScorerError(f"{scorer}: {url!r} is not an http:// or https:// address")

@@ -91,7 +91,7 @@ def _read_several(named: list[tuple[object, object]], scorer: Scorer) -> Score:
             hint = "give each a name" if name is None else "use letters, digits, '_' and '-'"
             return _make_failed_score(f"gave several scores, one named {name!r}; {hint}", scorer)
         if name in parts or (scorer.gives and name not in scorer.gives):
-            said = "twice" if name in parts else "which is not among those that it says it gives"
+            said = "twice" if name in parts else "which is not in its list `gives`"
             return _make_failed_score(f"gave the score {name!r} {said}", scorer)
         parts[name] = _read_one(each, scorer).made_by(scorer.origin, name)
     for name in scorer.gives:
@@ -131,7 +131,7 @@ def _judge_value(
 
 
 class _Refusal(Exception):
-    """What is wrong with a return, as the end of a sentence that starts with the scorer."""
+    """A problem of a return, as the end of a sentence that starts with the scorer."""
 
 
 def _read_number_and_label(

@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import open_document
 from tallymark.documents.source import Source
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.errors import InvalidInput, suggest
 from tallymark.text import format_count, format_number
 
@@ -95,7 +95,7 @@ class RemoteRules:
         """A scorer as a suite of somebody else may use it."""
         from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
         from tallymark.scoring import load_scorer  # noqa: PLC0415 (settings need none)
-        from tallymark.scoring.scorer_reference import (  # noqa: PLC0415 (as above)
+        from tallymark.scoring.scorer_registry import (  # noqa: PLC0415 (as above)
             ScorerReference,
         )
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.reader import Reader, open_document
 from tallymark.documents.shapes import (
     AnyShape,
@@ -23,8 +22,9 @@ from tallymark.documents.shapes import (
     make_inline_schema,
     read_value,
 )
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.errors import Conflict, InvalidInput
-from tallymark.scoring.scorer_reference import ScorerReference
+from tallymark.scoring.scorer_registry import ScorerReference
 from tallymark.store.traces.rules import RuleDefinition, refuse_name
 from tallymark.traces.trace_query import SCORES, TIMES, parse_query
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from tallymark.documents.time_shapes import parse_duration
+from tallymark.documents.shapes import parse_duration
 from tallymark.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import Reader, report_unknown_key
 from tallymark.documents.shapes import Key, ListShape, RecordShape, Shape, one_or_many
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.suites.checks.check_definition import CheckSpec
 from tallymark.suites.checks.check_types import CHECK_TYPES
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.shapes import (
     AnyShape,
     Key,
@@ -18,6 +17,7 @@ from tallymark.documents.shapes import (
     TextShape,
     one_or_many,
 )
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.formula.formula_names import make_name_schema
 from tallymark.scoring import Expected
 from tallymark.suites.checks.check_definition import CheckSpec

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode, Node, SequenceNode
 from tallymark.documents.shapes import Key, KindShape, ListShape, MapShape, RecordShape, TextShape
+from tallymark.documents.yaml_parser import MappingNode, Node, SequenceNode
 from tallymark.errors import InvalidInput
 from tallymark.suites.suite_definition import Prompt
 from tallymark.suites.templates import fill_templates

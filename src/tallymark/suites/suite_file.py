@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.documents.reader import MISSING, Reader, open_document
 from tallymark.documents.source import Source
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.errors import FormulaError, InvalidInput, Problem, WorkFailed
 from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula, Names, eval_name_problems
 from tallymark.models.token_prices import Pricing

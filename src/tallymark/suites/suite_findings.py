@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import Reader
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.errors import InvalidInput, ModelError, Problem, WorkFailed, suggest
 from tallymark.formula import Finding
 from tallymark.judging.judge_model import open_judge

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.reader import Reader
 from tallymark.documents.shapes import (
     AnyShape,
@@ -20,6 +19,7 @@ from tallymark.documents.shapes import (
     one_or_many,
     record_or_short,
 )
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.suites.checks_format import CHECK, CHECKS
 from tallymark.suites.eval_entries import COUNT, EVAL, SECONDS, TEXTS, THRESHOLD, TURN, VARS
 from tallymark.suites.prompt_entries import PROMPT, PROMPTS

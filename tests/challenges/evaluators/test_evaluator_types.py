@@ -88,9 +88,7 @@ def test_a_new_evaluator_judges_by_its_options_and_their_defaults(one_more: With
         ),
     ],
 )
-def test_what_is_wrong_with_its_options_is_told(
-    one_more: WithOneMore, evaluator: str, told: str
-) -> None:
+def test_wrong_options_are_reported(one_more: WithOneMore, evaluator: str, told: str) -> None:
     wrong = GUESS.replace("{type: telepathy, thought: thought.txt}", evaluator)
     folder_with(one_more.folder / "guess", wrong)
     done = one_more.tally("challenge", "publish", "guess")

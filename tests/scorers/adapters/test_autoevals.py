@@ -178,7 +178,7 @@ def test_two_scorers_with_other_settings_have_other_origins() -> None:
     assert fixed[0].origin.config != fixed[1].origin.config
 
 
-def test_a_judge_is_told_apart_by_its_prompt_and_keeps_its_key_to_itself() -> None:
+def test_a_judge_is_identified_by_its_prompt_and_does_not_reveal_its_key() -> None:
     def judge(prompt: str) -> Any:
         choices = {"yes": 1, "no": 0}
         return autoevals.LLMClassifier("Polite", prompt, choices, api_key="s3cret", model="m")

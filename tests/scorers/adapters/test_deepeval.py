@@ -121,7 +121,7 @@ def test_what_is_no_score_is_a_failed_one(metric: Any, ctx: EvalContext, words: 
     assert words in str(score.error)
 
 
-def test_the_test_case_has_all_that_the_trace_tells() -> None:
+def test_the_test_case_has_all_parts_of_the_trace() -> None:
     trace = Trace(
         name="case 1",
         duration_ms=500,
@@ -145,7 +145,7 @@ def test_the_test_case_has_all_that_the_trace_tells() -> None:
     assert [each.name for each in case.expected_tools or []] == ["search"]
 
 
-def test_what_the_trace_does_not_tell_is_none() -> None:
+def test_parts_that_the_trace_does_not_record_are_none() -> None:
     metric = Looks()
     from_deepeval(metric).score(NOTHING)
     (case,) = metric.seen
@@ -265,7 +265,7 @@ assert type(get_backend()).__name__ == "NoopBackend"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_users_own_word_on_telemetry_is_kept() -> None:
+def test_the_users_own_telemetry_setting_is_respected() -> None:
     code = "import os, tallymark.scorers.adapters; print(os.environ['DEEPEVAL_TELEMETRY_OPT_OUT'])"
     finished = subprocess.run(
         [sys.executable, "-c", code],

@@ -22,7 +22,7 @@ from tallymark.scorers.adapters.library_scorer import (
     wrap_scorer,
 )
 from tallymark.scoring import Score, load_scorer
-from tallymark.scoring.scorer_reference import snake_case
+from tallymark.scoring.scorer_registry import snake_case
 from tallymark.suites.checks.scorer_check import scorer_name
 
 

@@ -217,7 +217,7 @@ def test_what_cannot_be_wrapped_is_refused(given: Any, options: dict[str, Any], 
         from_pydantic_evals(given, **options)
 
 
-def test_the_context_has_what_the_test_and_the_trace_say() -> None:
+def test_the_context_has_the_facts_of_test_and_trace() -> None:
     spans = [model("out", input="in", cost=0.5, input_tokens=10)]
     trace = Trace(name="case 1", duration_ms=250, metadata={"a": 1}, spans=spans)
     seen = make_evaluator_context(EvalContext(trace, metadata={"level": 3}))
@@ -246,6 +246,6 @@ def test_parents_that_form_a_circle_end() -> None:
     ]
 
 
-def test_spans_without_ids_stand_beside_each_other() -> None:
+def test_spans_without_ids_are_siblings() -> None:
     tree = make_span_tree(ran(model("x"), tool("search"), tool("search")).trace)
     assert len(tree.roots) == 3

@@ -6,16 +6,16 @@ from typing import Any
 
 from tests.store.contest_samples import quick_store
 
-from tallymark.judging.kept_answers import KeptAnswer
+from tallymark.judging.judge_dialogue import JudgeAnswer
 from tallymark.store import Store
 
-ODD = KeptAnswer('{"reason": "nul \0, zwölf", "rating": 8}', "tiny")
+ODD = JudgeAnswer('{"reason": "nul \0, zwölf", "rating": 8}', "tiny")
 
 
 def test_the_first_answer_stands(contest: Store) -> None:
     assert contest.judge_answers.find("q") is None
     assert contest.judge_answers.keep("q", ODD) == ODD
-    assert contest.judge_answers.keep("q", KeptAnswer("other", None)) == ODD
+    assert contest.judge_answers.keep("q", JudgeAnswer("other", None)) == ODD
     assert contest.judge_answers.find("q") == ODD
 
 

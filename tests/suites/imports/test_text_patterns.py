@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallymark.scorers.sequence_distance import levenshtein
+from tallymark.dimensions.primitives import levenshtein
 from tallymark.scorers.timed_regex import compile_regex
 from tallymark.suites.imports import text_patterns as patterns
 

@@ -19,7 +19,6 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 from tallymark.challenges.evaluators.evaluator_options import PASS_AT, TRUTH
 from tallymark.dimensions import primitives
 from tallymark.dimensions.dimension import to_fraction
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode
 from tallymark.documents.reader import MISSING, Reader
 from tallymark.documents.shapes import (
     ChoiceShape,
@@ -30,6 +29,7 @@ from tallymark.documents.shapes import (
     RecordShape,
     TextShape,
 )
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode
 from tallymark.errors import InvalidInput, Problem
 from tallymark.scoring.score import show_value
 

@@ -21,7 +21,7 @@ from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
     from tallymark.documents.shapes import Key
-    from tallymark.judging.kept_answers import OpenAnswers
+    from tallymark.judging.judge_dialogue import OpenAnswers
     from tallymark.sandbox import Policy
 
 MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"})

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallymark.challenges.challenge_folder import find_name_problem
-from tallymark.documents.nodes import Node
 from tallymark.documents.reader import MISSING, Reader
-from tallymark.documents.shapes import FlagShape, Key, ListShape, NumberShape, Shape, TextShape
-from tallymark.documents.time_shapes import DurationShape
+from tallymark.documents.shapes import (
+    DurationShape,
+    FlagShape,
+    Key,
+    ListShape,
+    NumberShape,
+    Shape,
+    TextShape,
+)
+from tallymark.documents.yaml_parser import Node
 from tallymark.errors import suggest
 
 _TEXT = TextShape()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.organiser_script import run_limited
-from tallymark.documents.agent_json import read_bounded_json
+from tallymark.documents.bounded_json import read_bounded_json
 from tallymark.sandbox import Limits
 from tallymark.sandbox.programs.program_pipes import Turn
 

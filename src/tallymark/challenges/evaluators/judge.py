@@ -27,16 +27,15 @@ from tallymark.challenges.evaluators.evaluator_kind import (
     own_dimensions,
 )
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, dimension
-from tallymark.documents.shapes import Key, NumberShape, OrNullShape, TextShape
-from tallymark.documents.time_shapes import DurationShape
+from tallymark.documents.shapes import DurationShape, Key, NumberShape, OrNullShape, TextShape
 from tallymark.errors import InvalidInput, ModelError, OrganiserFault, Problem
-from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
     NOT_ANSWERED,
     JudgeFinding,
     JudgeTask,
     UnreadableAnswer,
     ask_judge,
+    fence,
     load_words,
     read_object,
 )
@@ -47,7 +46,7 @@ from tallymark.text import format_number
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
-    from tallymark.judging.kept_answers import OpenAnswers
+    from tallymark.judging.judge_dialogue import OpenAnswers
 
 T = TypeVar("T")
 _WORDS = Path(__file__).with_suffix(".toml")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tallymark.challenges.evaluators.deterministic import PRIMITIVES, compare, find_excess
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.documents.reader import MISSING, Reader, open_document
 from tallymark.documents.shapes import (
     AnyShape,
@@ -21,6 +20,7 @@ from tallymark.documents.shapes import (
     TextShape,
 )
 from tallymark.documents.source import Source
+from tallymark.documents.yaml_parser import MappingNode, Node, ScalarNode, SequenceNode, make_nodes
 from tallymark.errors import InvalidInput
 
 CALL_KEYS = ("kwargs", "value", "primitive", "tolerance")

@@ -25,7 +25,6 @@ from tallymark.challenges.evaluators.evaluator_kind import (
 )
 from tallymark.challenges.evaluators.evaluator_options import TRUTH, FileNameShape, limits
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,
     ChoiceShape,
@@ -40,6 +39,7 @@ from tallymark.documents.shapes import (
     TextShape,
     read_value,
 )
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.errors import InvalidInput, Place, Problem
 from tallymark.sandbox import Limits
 

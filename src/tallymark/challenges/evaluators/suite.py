@@ -29,9 +29,8 @@ from tallymark.challenges.submitted_agents import (
     check_agent,
     open_agent,
 )
-from tallymark.documents.nodes import MappingNode
-from tallymark.documents.shapes import AnyShape, Key, NumberShape
-from tallymark.documents.time_shapes import DurationShape
+from tallymark.documents.shapes import AnyShape, DurationShape, Key, NumberShape
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.errors import InvalidInput, OrganiserFault, Problem, ScorerError
 from tallymark.judging.judge_dialogue import IT_SAID, NOT_ANSWERED
 from tallymark.judging.judge_model import JudgeModel, open_judge, open_memory
@@ -39,12 +38,12 @@ from tallymark.models.model_kinds import ModelReference
 from tallymark.models.reach import find_reach
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
-from tallymark.scoring.scorer_reference import ScorerReference
+from tallymark.scoring.scorer_registry import ScorerReference
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.evaluators.evaluator_kind import EvaluationSetting, Submitted
-    from tallymark.judging.kept_answers import JudgeMemory
+    from tallymark.judging.judge_dialogue import JudgeMemory
     from tallymark.models import Model
     from tallymark.runs.record import CaseResult
     from tallymark.suites.filled_suite import FilledSuite

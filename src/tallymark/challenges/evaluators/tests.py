@@ -35,8 +35,7 @@ from tallymark.challenges.evaluators.function_calls import (
 )
 from tallymark.challenges.evaluators.program_cases import ProgramCase, parse_cases, read_cases
 from tallymark.challenges.organiser_script import add_public_data
-from tallymark.documents.shapes import Key, TextShape
-from tallymark.documents.time_shapes import DurationShape
+from tallymark.documents.shapes import DurationShape, Key, TextShape
 from tallymark.errors import InvalidInput, Problem
 from tallymark.sandbox import Limits
 from tallymark.text import format_seconds

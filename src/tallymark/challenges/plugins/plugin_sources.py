@@ -16,7 +16,7 @@ from typing import Any
 
 from tallymark.challenges.plugins import module_facts
 from tallymark.challenges.plugins.module_facts import read_facts
-from tallymark.documents.agent_json import read_bounded_json
+from tallymark.documents.bounded_json import read_bounded_json
 from tallymark.errors import Place, ScorerError, WorkFailed, suggest
 from tallymark.importing import parse_alone
 from tallymark.sandbox.limits import Limits

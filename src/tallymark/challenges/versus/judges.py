@@ -16,12 +16,12 @@ from tallymark.documents.shapes import Key, NumberShape, TextShape
 from tallymark.errors import InvalidInput, TallymarkError
 from tallymark.judging.trace_evidence import write_as_text
 from tallymark.scoring import EvalContext, Scorer, load_scorer
-from tallymark.scoring.scorer_reference import ScorerReference
+from tallymark.scoring.scorer_registry import ScorerReference
 from tallymark.traces import Span, Trace
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
-    from tallymark.judging.kept_answers import OpenAnswers
+    from tallymark.judging.judge_dialogue import OpenAnswers
     from tallymark.sandbox import Policy
 
 

@@ -26,17 +26,17 @@ from tallymark.challenges.versus.pairings import (
     require_versus,
 )
 from tallymark.errors import InvalidInput
-from tallymark.judging.fence import fence
 from tallymark.judging.judge_dialogue import (
     JudgeTask,
     UnreadableAnswer,
+    fence,
     load_words,
     read_object,
 )
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
-    from tallymark.judging.kept_answers import OpenAnswers
+    from tallymark.judging.judge_dialogue import OpenAnswers
 
 _WORDS = Path(__file__).with_suffix(".toml")
 

@@ -18,7 +18,7 @@ from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_in
 from tallymark.challenges.evaluators.evaluator_options import FileNameShape, limits
 from tallymark.challenges.organiser_script import describe_failure, run_limited
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
-from tallymark.documents.agent_json import read_bounded_json
+from tallymark.documents.bounded_json import read_bounded_json
 from tallymark.documents.shapes import Key
 from tallymark.sandbox import Limits
 from tallymark.sandbox.limits import PAUSE_AFTER

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 from tallymark.judging.trace_evidence import find_retrieved
 from tallymark.scorers.adapters.library_scorer import (
     choose_wrapped,
@@ -60,7 +60,9 @@ def from_autoevals(scorer: Any = None, *, name: str | None = None, **options: An
 
 
 def _choose_methods(thing: Any, base: Any) -> tuple[Any, Any]:
-    """What to call, and what that runs: the async side where a scorer has its own, or the sync."""
+    """Choose the method to call and the one it runs: async where a scorer has its own, else
+    sync.
+    """
     if type(thing)._run_eval_async is not base._run_eval_async:  # noqa: SLF001 (no public sign)
         return thing.eval_async, thing._run_eval_async  # noqa: SLF001
     return thing.eval, thing._run_eval_sync  # noqa: SLF001
@@ -89,7 +91,7 @@ def _read_output(ctx: EvalContext) -> Any:
 
 
 def _make_arguments(ctx: EvalContext, takes: frozenset[str]) -> dict[str, Any]:
-    """What there is to give, as far as it is taken."""
+    """The arguments that a scorer takes."""
     arguments: dict[str, Any] = {}
     if "expected" in takes:
         arguments["expected"] = ctx.expected.output

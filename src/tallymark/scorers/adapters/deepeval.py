@@ -1,7 +1,7 @@
 """`from_deepeval`: a metric of DeepEval (ExactMatchMetric, GEval, ToolCorrectnessMetric, ...).
 
-DeepEval reports its use to its makers and leaves a `.deepeval` folder where it is imported,
-unless it is told not to. Importing this module tells it, so import it before DeepEval.
+DeepEval sends telemetry and leaves a `.deepeval` folder where it is imported, unless a variable of
+the environment forbids it. Importing this module sets that variable, so import it before DeepEval.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def from_deepeval(
     """The score of a DeepEval metric of single turns, measured on a copy of it for each trace.
 
     `metric` is an instance, a class, or a class's name (`"ExactMatchMetric"`) with its options.
-    Its own threshold is the scorer's unless `threshold` is given; whether the metric calls it a
-    success is kept in the metadata. The test case has the trace's tool calls and retrievals, and
+    Its own threshold is the scorer's unless `threshold` is given; the metadata has the
+    metric's own `success`. The test case has the trace's tool calls and retrievals, and
     `context` of the test's metadata.
     """
     given, name = choose_wrapped(metric, name, "from_deepeval")
@@ -65,7 +65,7 @@ def from_deepeval(
     quiet = _make_quiet(thing.a_measure if waits else thing.measure)
 
     def evaluate(ctx: EvalContext) -> Score:
-        one = copy.copy(thing)  # a metric keeps the last score in itself
+        one = copy.copy(thing)  # a metric stores its last score
         one.measure(make_test_case(ctx), **quiet)
         return _read_score(one, thing_name)
 
@@ -86,13 +86,15 @@ def from_deepeval(
 
 
 def _read_settings(metric: Any) -> dict[str, Any]:
-    """What a metric was made with; its other attributes are results, or follow from these."""
+    """The arguments a metric was made with; its other attributes are results, or follow from
+    these.
+    """
     taken = inspect.signature(type(metric).__init__).parameters
     return {key: value for key, value in vars(metric).items() if key in taken}
 
 
 def _make_quiet(measure: Any) -> dict[str, bool]:
-    """What keeps a metric from drawing a progress bar, if it takes that."""
+    """Arguments that prevent a progress bar, if the metric takes them."""
     taken = inspect.signature(measure).parameters
     return {"_show_indicator": False} if "_show_indicator" in taken else {}
 

@@ -43,7 +43,7 @@ def make_test_case(ctx: EvalContext) -> LLMTestCase:
 
 
 def _list_tools_called(ctx: EvalContext) -> list[ToolCall] | None:
-    """None where the trace does not tell: it has no tool call, and no model call either."""
+    """The tools called; None for a trace that does not record them: no tool call, no model call."""
     if not ctx.trace.tool_calls and not ctx.trace.generations:
         return None
     return [

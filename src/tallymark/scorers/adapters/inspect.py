@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tallymark.scoring import EvalContext
 
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""As Inspect's own `value_to_float`, which gives 0 for any other word; here that is refused."""
+"""Inspect's own `value_to_float` gives 0 for any other word; here that is refused."""
 
 
 def from_inspect(

@@ -1,4 +1,4 @@
-"""What every adapter does: find the thing to wrap, make it, name it, and say where it came from."""
+"""Shared parts of the adapters: find the thing to wrap, make it, name it, record its origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallymark.importing import find_version
 from tallymark.installation import explain_install
 from tallymark.scoring import Score, Scorer
 from tallymark.scoring.score import show_value
-from tallymark.scoring.scorer_reference import name_wrapped, snake_case
+from tallymark.scoring.scorer_registry import name_wrapped, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ _SECRET = re.compile(r"api_?key|secret|password|credential|(^|_)token$", re.IGNO
 
 
 def import_library(module: str, package: str) -> Any:
-    """A library's module; when it is not installed, a sentence that says what to install."""
+    """Import a library's module, or raise an error with the command that installs it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -36,7 +36,7 @@ def import_library(module: str, package: str) -> Any:
 
 
 def choose_wrapped(given: Any, name: str | None, adapter: str) -> tuple[Any, str | None]:
-    """What to wrap, and what to call it where that is told; a name alone says what to wrap."""
+    """The thing to wrap and the scorer's name, if given; a name alone names the thing to wrap."""
     if given is None and name is None:
         raise ScorerError(f"{adapter} needs what it should wrap, or its name")
     if given is None:
@@ -65,8 +65,8 @@ def make_instance(given: Any, options: Mapping[str, Any], base: type, what: str)
         try:
             given = given(**options)
         except Exception as error:  # noqa: BLE001 (a library refuses options in its own way)
-            said = f"{type(error).__name__}: {error}"
-            raise ScorerError(f"{given.__name__} cannot be made: {said}") from None
+            cause = f"{type(error).__name__}: {error}"
+            raise ScorerError(f"{given.__name__} cannot be made: {cause}") from None
     elif options:
         raise ScorerError(
             f"options ({', '.join(options)}) were given for {show_value(given)}, which has its own",
@@ -88,7 +88,7 @@ def wrap_scorer(  # noqa: PLR0913 (the facts about a scorer)
     threshold: float | None = None,
     blocking: bool = True,
 ) -> Scorer:
-    """A scorer named after what it wraps, whose origin says which, of which library's version."""
+    """A scorer named after the thing it wraps; its origin has the library's version."""
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
     release = find_version(package) or "unknown"
     return Scorer(
@@ -103,7 +103,7 @@ def wrap_scorer(  # noqa: PLR0913 (the facts about a scorer)
 
 
 def make_plain(value: Any) -> Any:
-    """What an origin can hold: plain values, the names of other objects, and nothing secret."""
+    """Values for an origin: plain values, the names of other objects, and nothing secret."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ def make_plain(value: Any) -> Any:
 
 
 def pick_result(results: Mapping[str, Any], key: str | None, what: str) -> Any:
-    """The one result that is meant; when that is not clear, a failed score that says why."""
+    """Pick one result; when the choice is not clear, a failed score with the reason."""
     if key is None and len(results) == 1:
         return next(iter(results.values()))
     if not results:

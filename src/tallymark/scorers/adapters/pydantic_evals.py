@@ -29,7 +29,8 @@ def from_pydantic_evals(
     labels: dict[str, float] | None = None,
     **options: Any,
 ) -> Scorer:
-    """What an evaluator of pydantic-evals gives: True or False, a number from 0 to 1, or a label.
+    """The result of an evaluator of pydantic-evals: True or False, a number from 0 to 1, or a
+    label.
 
     `evaluator` is an instance, a class, or a class's name (`"Contains"`) with its options. `key`
     picks one of the results of an evaluator that gives several; `labels` gives labels a number.
@@ -80,11 +81,11 @@ def _read_score(
         result = pick_result(result, key, name)
     if isinstance(result, Score):
         return Score.failed(str(result.error), metadata=metadata)
-    said = result.reason if isinstance(result, explained) else None
+    reason = result.reason if isinstance(result, explained) else None
     value = result.value if isinstance(result, explained) else result
     if not isinstance(value, str):
-        return Score(value, said or "", metadata)
+        return Score(value, reason or "", metadata)
     if labels is None or value not in labels:
         error = f"{name} gave the label {show_value(value)}; give it a number with `labels`"
-        return Score.failed(error, reason=said or "", metadata=metadata)
-    return Score(labels[value], said or "", metadata, label=value)
+        return Score.failed(error, reason=reason or "", metadata=metadata)
+    return Score(labels[value], reason or "", metadata, label=value)

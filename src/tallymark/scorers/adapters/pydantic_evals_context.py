@@ -1,4 +1,4 @@
-"""The context that pydantic-evals' evaluators see, made of ours.
+"""The context for pydantic-evals' evaluators, made from a trace and its test.
 
 Imports pydantic-evals, so it is itself imported late.
 """

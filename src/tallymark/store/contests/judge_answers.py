@@ -6,7 +6,7 @@ import time
 
 from sqlalchemy import select
 
-from tallymark.judging.kept_answers import KeptAnswer
+from tallymark.judging.judge_dialogue import JudgeAnswer
 from tallymark.store.contests.contest_tables import judge_answers as table
 from tallymark.store.database import TenantRows
 from tallymark.store.database_dialects import insert_once
@@ -15,16 +15,16 @@ from tallymark.store.database_dialects import insert_once
 class JudgeAnswers(TenantRows):
     """What `store.judge_answers` is; an `AnswerStore`."""
 
-    def find(self, question: str) -> KeptAnswer | None:
+    def find(self, question: str) -> JudgeAnswer | None:
         """What was answered to the question of this hash."""
         query = select(table.c.answer, table.c.model).where(
             table.c.tenant == self._tenant, table.c.question == question
         )
         with self._database.read() as connection:
             row = connection.execute(query).one_or_none()
-        return None if row is None else KeptAnswer(row.answer, row.model)
+        return None if row is None else JudgeAnswer(row.answer, row.model)
 
-    def keep(self, question: str, answer: KeptAnswer) -> KeptAnswer:
+    def keep(self, question: str, answer: JudgeAnswer) -> JudgeAnswer:
         """Keeps an answer unless there is one already; gives back that which stands."""
         row = {"tenant": self._tenant, "question": question, "at": time.time()}
         row |= {"answer": answer.text, "model": answer.model}

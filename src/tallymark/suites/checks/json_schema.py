@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, KindShape, TextShape
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.runs.record import CheckResult
 from tallymark.suites.checks.check_definition import (
     CheckSetting,

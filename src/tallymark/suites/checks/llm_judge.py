@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, KindShape, NumberShape, RecordShape, TextShape
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.errors import InvalidInput
 from tallymark.judging.rubric import make_criteria_rubric
 from tallymark.suites.checks.check_definition import (

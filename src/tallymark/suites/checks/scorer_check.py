@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import (
     AnyShape,
     Key,
@@ -15,10 +14,10 @@ from tallymark.documents.shapes import (
     TextShape,
     record_or_short,
 )
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.errors import TallymarkError
 from tallymark.formula.formula_names import make_name_schema
-from tallymark.scoring.scorer_reference import ScorerReference
-from tallymark.scoring.scorer_registry import is_built_in
+from tallymark.scoring.scorer_registry import ScorerReference, is_built_in
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, NumberShape, TextShape, record_or_short
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.suites.checks.check_definition import (
     CheckSetting,
     CheckType,

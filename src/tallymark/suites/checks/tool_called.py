@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallymark.documents.nodes import MappingNode
 from tallymark.documents.shapes import AnyShape, Key, TextShape, record_or_short
+from tallymark.documents.yaml_parser import MappingNode
 from tallymark.judging.trace_evidence import find_tool_name, read_tool_arguments
 from tallymark.runs.record import CheckResult
 from tallymark.scorers.json_comparison import is_same

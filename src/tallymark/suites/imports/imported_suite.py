@@ -6,9 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tallymark.documents.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tallymark.documents.reader import open_document
-from tallymark.documents.yaml_parser import scalar_value
+from tallymark.documents.yaml_parser import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    scalar_value,
+)
 from tallymark.errors import InvalidInput, Place, Problem
 from tallymark.formula import eval_name_problems
 from tallymark.suites.checks.check_types import CHECK_TYPES

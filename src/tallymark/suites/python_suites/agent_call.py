@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallymark.errors import InvalidInput
 from tallymark.runs.case_verdict import judge_trace, make_result
 from tallymark.scoring import EvalContext
-from tallymark.scoring.plain_copies import copy_plain
+from tallymark.scoring.eval_context import copy_plain
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer import describe_raised
 from tallymark.scoring.scorer_calls import evaluate_all

@@ -12,7 +12,7 @@ from tallymark.errors import InvalidInput, ScorerError, suggest
 from tallymark.runs.case_verdict import DEFAULT_THRESHOLD
 from tallymark.scoring import Expected, Scorer, default_registry, load_scorer
 from tallymark.scoring.score import show_value
-from tallymark.scoring.scorer_reference import ScorerReference
+from tallymark.scoring.scorer_registry import ScorerReference
 
 Agent: TypeAlias = Callable[[Any], Any]
 """What is tested: a sync or async function of a test's input."""

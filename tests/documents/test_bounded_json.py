@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallymark.documents.agent_json import read_json
+from tallymark.documents.bounded_json import read_json
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""JSON as agents write it, and as code writes it that nobody trusts."""
+"""JSON from agents and from code that is not trusted, within limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEEPEST = 64
 # To the end where it is not closed: else each quote in it would be tried as the beginning of one.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _TEXT = re.compile(_STRING, re.DOTALL)
-# Up to the next comma or opening bracket, past a name and a text. It matches wherever it begins,
+# Up to the next comma or opening bracket, past a name and a text. It matches from any place,
 # so that nothing is scanned twice.
 _ONE_VALUE = re.compile(
     rb'[^"\[{,]*+(?:' + _STRING + rb'[^"\[{,]*+){0,2}+(?:[\[{,]|(?=")|\Z)', re.DOTALL
@@ -26,10 +26,11 @@ _FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 
 
 def read_json(text: str, *, fenced: bool = False) -> Any:
-    """The value of a JSON text, or of the first ``` block in it; else a ValueError with words.
+    """The value of a JSON text, or of the first ``` block in it; otherwise a ValueError with the
+    cause.
 
-    The quick decoder is tried first; the other accepts half surrogate pairs, as JavaScript
-    does, and says better what is wrong.
+    The quick decoder is tried first; the other accepts half surrogate pairs, as JavaScript does,
+    and explains mistakes better.
     """
     block = _FENCED.search(text) if fenced else None
     if block is not None:
@@ -59,7 +60,7 @@ def read_bounded_json(
 
 
 def count_json_values(data: bytes, most: int) -> int:
-    """How many values a JSON text may have; `most` + 1 for all that have more.
+    """Number of values that a JSON text may have; `most` + 1 for any text that has more.
 
     Nothing is built of it. Up to `most` it is an estimate from above.
     """
