@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import CutShort, TraceError
-from tallymark.traces.call_price import price
+from tallymark.traces.call_price import cost_fields
 from tallymark.traces.json_records import read_records
 from tallymark.traces.lenient_json import as_mapping
 from tallymark.traces.token_counts import FIELDS, TokenCounts
@@ -18,6 +18,7 @@ from tallymark.traces.trace import Span, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tallymark.traces.call_price import CostFields
     from tallymark.traces.trace_source import TraceSource
 
 
@@ -95,6 +96,7 @@ class AgentSession:
         self.id = f"{prefix}agent"
         self.total_cost: float | None = None
         """US dollars of the whole session; with it, no call has a cost of its own."""
+        self.total_cost_computed = False
         self.totals: TokenCounts | None = None
         """Tokens of all of it, where the transcript says more than about single calls."""
         self.answer: str | None = None
@@ -206,9 +208,9 @@ class AgentSession:
         models = {span.model for span in calls if span.model}
         model = next(iter(models)) if len(models) == 1 else None
         rest = self._count_the_rest(steps)
-        cost = self.total_cost
-        if priced and rest.input_tokens is not None:
-            cost = price(model, self.provider, rest, start_ms=self._first_ms)
+        spent: CostFields = {"cost": self.total_cost, "cost_computed": self.total_cost_computed}
+        if priced:
+            spent = cost_fields(None, model, self.provider, rest, start_ms=self._first_ms)
         yield Span(
             span_id=self.id,
             name=self.name,
@@ -221,7 +223,7 @@ class AgentSession:
             duration_ms=_span_duration(self._first_ms, self._last_ms),
             status="error" if self.error else "ok",
             error=self.error,
-            cost=cost,
+            **spent,
             **rest.as_fields(),
         )
         yield from steps
@@ -241,6 +243,9 @@ class AgentSession:
 
     def _make_call_spans(self, call: ModelCall, priced: bool) -> Iterator[Span]:
         counts = call.counts or TokenCounts()
+        spent: CostFields = {"cost": None, "cost_computed": False}
+        if priced:
+            spent = cost_fields(None, call.model, self.provider, counts, start_ms=call.start_ms)
         metadata = {"reasoning": "\n\n".join(call.reasoning)} if call.reasoning else {}
         yield Span(
             span_id=call.span_id,
@@ -255,9 +260,7 @@ class AgentSession:
             status="error" if call.error else "ok",
             error=call.error,
             **counts.as_fields(),
-            cost=price(call.model, self.provider, counts, start_ms=call.start_ms)
-            if priced
-            else None,
+            **spent,
             metadata=metadata,
         )
         for tool in call.tools:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,13 @@ _SLOT_MS = 1_800_000
 """Half an hour: prices by the time of day change at these."""
 _FAR_MS = 4e12  # beyond it, a start time is not one
 _MILLION = Decimal(1_000_000)
+
+
+class CostFields(TypedDict):
+    """Fields of a span."""
+
+    cost: float | None
+    cost_computed: bool
 
 
 class _Rates(NamedTuple):
@@ -71,6 +78,28 @@ def price(
         + thought * rates.reasoning
     )
     return float(total / _MILLION + tariff.per_request)
+
+
+def cost_fields(
+    reported: float | None,
+    model: str | None,
+    provider: str | None,
+    tokens: TokenCounts | Span,
+    *,
+    start_ms: float | None = None,
+) -> CostFields:
+    """The fields of a span that say what it cost: as reported, else by the price table."""
+    if reported is not None:
+        return {"cost": reported, "cost_computed": False}
+    computed = price(model, provider, tokens, start_ms=start_ms)
+    return {"cost": computed, "cost_computed": computed is not None}
+
+
+def describe_price_table() -> str:
+    """The price table and its version, for those who want to know where a cost comes from."""
+    from importlib.metadata import version  # noqa: PLC0415 (loads zipfile; wanted for a page)
+
+    return f"genai-prices {version('genai-prices')}"
 
 
 @lru_cache(maxsize=8192)

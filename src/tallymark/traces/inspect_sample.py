@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from tallymark.traces.call_price import price
+from tallymark.traces.call_price import cost_fields
 from tallymark.traces.chat_messages import (
     conversation_metadata,
     last_text,
@@ -274,10 +274,9 @@ def _take_from_pool(pool: list[Any], ref: Any) -> list[Any]:
 def _read_usage(usage: dict[str, Any], model: str | None, event: dict[str, Any]) -> dict[str, Any]:
     """Inspect counts cached input apart; here it is part of the input."""
     counts = read_usage(usage, cached_apart=True)
-    cost = as_amount(usage.get("total_cost"))
-    if cost is None:
-        cost = price(model, None, counts, start_ms=to_unix_ms(event.get("timestamp")))
-    return {**counts.as_fields(), "cost": cost}
+    reported = as_amount(usage.get("total_cost"))
+    start = to_unix_ms(event.get("timestamp"))
+    return {**counts.as_fields(), **cost_fields(reported, model, None, counts, start_ms=start)}
 
 
 def _failure_fields(error: str | None) -> dict[str, Any]:

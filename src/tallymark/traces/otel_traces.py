@@ -197,7 +197,7 @@ def _add_price(span: Span) -> Span:
     if span.cost is not None or not _has_usage(span):
         return span
     cost = price(span.model, find_provider(span), span, start_ms=span.start_ms)
-    return span if cost is None else replace(span, cost=cost)
+    return span if cost is None else replace(span, cost=cost, cost_computed=True)
 
 
 def add_requested_tools(spans: list[Span]) -> list[Span]:

@@ -84,6 +84,9 @@ class Span(
     """Of the writes, those that are kept for an hour."""
     reasoning_tokens: Count | None = None
     cost: Amount | None = None
+    """US dollars."""
+    cost_computed: bool = False
+    """True where the cost is computed from tokens by a price table; else the source reports it."""
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
@@ -248,6 +251,14 @@ class Trace(
     def cost(self) -> float | None:
         """US dollars over all spans; None when no span's cost is known."""
         return self.sum_spending().cost
+
+    @property
+    def cost_source(self) -> Literal["reported", "computed", "mixed"] | None:
+        """Where the costs of the spans come from; None when no span's cost is known."""
+        known = {span.cost_computed for span in self.spans if span.cost is not None}
+        if len(known) == 2:
+            return "mixed"
+        return None if not known else "computed" if True in known else "reported"
 
     def sum_spending(self) -> Spending:
         """Cost and tokens over all spans."""

@@ -198,6 +198,7 @@ _SPAN = _make_table(
         "cache_write_1h_tokens": "count",
         "reasoning_tokens": "count",
         "cost": "amount",
+        "cost_computed": "flag",
         "metadata": "metadata",
     },
     parent_span_id="parent_id",

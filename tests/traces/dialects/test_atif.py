@@ -140,3 +140,20 @@ def test_a_document_without_steps_is_refused(traced: Callable[..., list[Trace]])
     with pytest.raises(TraceError, match=r"t\.jsonl:1: not a trajectory: it has no list of steps"):
         traced(broken)
     assert len(traced(broken, 7, trajectory(), skip_broken=True)) == 1
+
+
+def test_the_total_covers_steps_without_a_cost(read: Read, tmp_path: Path) -> None:
+    document = {
+        "schema_version": "ATIF-v1.4",
+        "agent": {"name": "a", "model_name": "gpt-4o-mini"},
+        "steps": [
+            {"step_id": 1, "source": "agent", "message": "x", "metrics": {"cost_usd": 0.01}},
+            {"step_id": 2, "source": "agent", "message": "y", "metrics": {"prompt_tokens": 900}},
+        ],
+        "final_metrics": {"total_cost_usd": 0.0123},
+    }
+    path = tmp_path / "trajectory.json"
+    path.write_text(json.dumps(document))
+    (trace,) = read(path)
+    assert trace.cost == pytest.approx(0.0123)
+    assert trace.cost_source == "reported"

@@ -141,3 +141,17 @@ def test_a_session_without_a_message_is_refused(tmp_path: Path, line: str) -> No
     file.write_text(f"{line}\n")
     with pytest.raises(TraceError, match="no message"):
         list(read_traces(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        (ROLLOUT, "computed"),
+        ("codex/exec.jsonl", None),
+        ("claude_code/stream.jsonl", "reported"),
+        ("copilot_cli/events.jsonl", "computed"),
+        ("openhands/events.jsonl", "reported"),
+    ],
+)
+def test_a_cost_says_where_it_comes_from(name: str, source: str | None) -> None:
+    assert read_one(name).cost_source == source

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tallymark.errors import TraceError
-from tallymark.traces.call_price import price
+from tallymark.text import add_exactly
+from tallymark.traces.call_price import cost_fields
 from tallymark.traces.chat_messages import parse_messages
 from tallymark.traces.dialect import Dialect
 from tallymark.traces.json_records import read_records
@@ -117,7 +118,13 @@ class _Trajectory:
         """The agent as a whole. Totals stand here only where the steps have no numbers."""
         generations = [span for span in steps if span.span_type == "generation"]
         counted = any(span.tokens is not None for span in generations)
-        priced = any(span.cost is not None for span in generations)
+        # Where some steps have no cost, the file's total says what they cost together.
+        costs = [span.cost for span in generations if span.cost is not None]
+        total_cost = as_amount(self._final.get("total_cost_usd"))
+        if costs and len(costs) == len(generations):
+            total_cost = None
+        elif costs and total_cost is not None:
+            total_cost = max(0.0, total_cost - add_exactly(costs))
         total = {
             key: self._final.get(f"total_{key}") for key in ("prompt_tokens", "completion_tokens")
         }
@@ -131,7 +138,7 @@ class _Trajectory:
             start_ms=next((span.start_ms for span in steps), None),
             input_tokens=None if counted else as_count(total["prompt_tokens"]),
             output_tokens=None if counted else as_count(total["completion_tokens"]),
-            cost=None if priced else as_amount(self._final.get("total_cost_usd")),
+            cost=total_cost,
         )
 
     def _list_step_spans(self, step: dict[str, Any], number: int) -> Iterator[Span]:
@@ -159,8 +166,9 @@ class _Trajectory:
         cost = as_amount(metrics.get("cost_usd"))
         model = as_label(step.get("model_name")) or self._model
         # The file's own total, if it has one, is better than prices that we look up.
-        if cost is None and as_amount(self._final.get("total_cost_usd")) is None:
-            cost = price(model, None, counts, start_ms=start)
+        spent = cost_fields(cost, model, None, counts, start_ms=start)
+        if cost is None and as_amount(self._final.get("total_cost_usd")) is not None:
+            spent = {"cost": None, "cost_computed": False}
         reasoning = as_label(step.get("reasoning_content"))
         return Span(
             span_id=span_id,
@@ -172,7 +180,7 @@ class _Trajectory:
             model=model,
             start_ms=start,
             **counts.as_fields(),
-            cost=cost,
+            **spent,
             metadata={"reasoning": reasoning} if reasoning else {},
         )
 

@@ -144,6 +144,7 @@ class _Session:
             costs = [price(model, None, each) for model, each in counts.items()]
             known = [cost for cost in costs if cost is not None]
             self._main.total_cost = sum(known) if len(known) == len(costs) else None
+            self._main.total_cost_computed = self._main.total_cost is not None
 
     def make_trace(self) -> Trace | None:
         return None if self._main.empty else self._main.make_trace(self._id, self._metadata)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import Place, TraceError
 from tallymark.text import clean_line
-from tallymark.traces.call_price import price
+from tallymark.traces.call_price import cost_fields
 from tallymark.traces.chat_messages import ToolCall, last_text, parse_messages, unpack_json
 from tallymark.traces.dialect import Dialect
 from tallymark.traces.json_records import read_records
@@ -129,7 +129,7 @@ def _make_generation(result: dict[str, Any]) -> Span:
         status="ok" if error is None else "error",
         error=error,
         **counts.as_fields(),
-        cost=cost if cost is not None else price(model, provider, counts),
+        **cost_fields(cost, model, provider, counts),
         metadata={"tool_calls": calls} if calls else {},
     )
 
