@@ -325,8 +325,8 @@ def find_places(store: Store) -> dict[str, str]:
     (trace,) = failed_trace.items
     return {
         "judged": store.runs(suite="desk-tone", limit=1)[0].id,
-        "trace": trace.trace_id,
-        "report": max(reports, key=lambda each: each.spans).trace_id,
+        "trace": trace.id,
+        "report": max(reports, key=lambda each: each.spans).id,
         "session": quote(trace.session or "", safe=""),
         "long": LONG,
         "run": worst.id,

@@ -27,10 +27,13 @@ from tallymark.errors import (
     NotAllowed,
     NotFound,
     NotSignedIn,
+    Place,
+    Problem,
     TallymarkError,
     TooMany,
     WorkFailed,
 )
+from tallymark.service.problems import describe_problem
 
 
 @pytest.mark.parametrize(
@@ -51,8 +54,8 @@ from tallymark.errors import (
 def test_a_refusal_is_the_error_that_the_library_raises(
     status: int, code: str, kind: type[TallymarkError]
 ) -> None:
-    part = {"message": "it is wrong", "field": "metrics.rating", "hint": "mend it"}
-    body = msgspec.json.encode({"code": code, "detail": "x", "errors": [part]})
+    wrong = Problem("it is wrong", Place("metrics.rating"), "mend it")
+    body = msgspec.json.encode(describe_problem(status, [wrong], "r-1", code))
     found = read_refusal(status, {"retry-after": "7"}, body)
     assert type(found) is kind
     assert "metrics.rating: it is wrong; mend it" in str(found)

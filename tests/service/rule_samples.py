@@ -114,7 +114,7 @@ class Desk:
         page = self.store.traces.page(TraceQuery(), limit=1000)
         scores = self.store.traces.scores([each.key for each in page.items])
         found = {
-            each.trace_id: score.value
+            each.id: score.value
             for each in page.items
             for score in scores[each.key]
             if score.name == name

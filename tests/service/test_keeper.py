@@ -36,7 +36,7 @@ def load(store: Store, clock: Clock, *numbers: int) -> None:
 
 
 def list_ids(store: Store) -> list[int]:
-    return sorted(int(each.trace_id, 16) for each in store.traces.page(TraceQuery()).items)
+    return sorted(int(each.id, 16) for each in store.traces.page(TraceQuery()).items)
 
 
 def test_what_was_quiet_is_settled_for_all_tenants(app: App) -> None:

@@ -35,6 +35,7 @@ from tallymark.errors import (
     WorkFailed,
 )
 from tallymark.service.operations import Event
+from tallymark.service.problems import ProblemPart
 from tallymark.text import clean_line
 from tallymark.traces import Span
 from tallymark.traces.otlp_document import write_otlp
@@ -172,27 +173,16 @@ def find_wait(answer: Status | None, tries: int, looks: int = 0) -> float | None
     return None if wait > LONGEST_WAIT_S else wait * random.uniform(1.0, 1.25)  # noqa: S311
 
 
-class _Part(msgspec.Struct):
-    """One problem, as a server tells it."""
-
-    message: str
-    field: str | None = None
-    line: int | None = None
-    column: int | None = None
-    text: str | None = None
-    length: int = 1
-    hint: str | None = None
-
-    def read(self) -> Problem:
-        known = any(each is not None for each in (self.field, self.line, self.column))
-        place = Place(self.field, self.line, self.column, self.length, self.text)
-        return Problem(self.message, place if known else None, self.hint)
-
-
 class _Refusal(msgspec.Struct):
     detail: str
     code: str
-    errors: list[_Part]
+    errors: list[ProblemPart]
+
+
+def _read_part(part: ProblemPart) -> Problem:
+    known = any(each is not None for each in (part.field, part.line, part.column))
+    place = Place(part.field, part.line, part.column, part.length, part.text)
+    return Problem(part.message, place if known else None, part.hint)
 
 
 def describe_redirect(address: Address, headers: Mapping[str, str]) -> TallymarkError:
@@ -213,7 +203,7 @@ def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Tallym
         return WorkFailed(
             f"{said} answered {status}, not in our language", hint="check its address"
         )
-    code, parts = told.code, [each.read() for each in told.errors] or [Problem(told.detail)]
+    code, parts = told.code, [_read_part(each) for each in told.errors] or [Problem(told.detail)]
     retry = headers.get("retry-after", "")
     wait = float(retry) if retry.isdigit() else 10.0
     if status == 429 or code == "busy":

@@ -267,7 +267,7 @@ def _read_row(row: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any
 
 def _read_trace(row: dict[str, Any]) -> KeptTrace:
     trace = Trace.from_dict(row.pop("trace"))
-    record = msgspec.convert({**row, "key": 0, "trace_id": row["id"]}, TraceRecord)
+    record = msgspec.convert({**row, "key": 0}, TraceRecord)
     return KeptTrace(record, trace)
 
 
@@ -297,7 +297,7 @@ class _RuleNames:
             number = self._numbers[score.rule].get(score.rule_version)
         return ScoreLine(
             of="trace",
-            trace_id=record.trace_id,
+            trace_id=record.id,
             trace_version=score.version,
             name=score.name,
             author=score.author or None,

@@ -24,6 +24,8 @@ from tallymark.service.rule_definitions import (
     write_rule,
 )
 from tallymark.store.traces.decisions import TRACE_NUMBERS
+from tallymark.store.traces.decisions import Decided as Decided  # noqa: PLC0414 (for callers)
+from tallymark.store.traces.decisions import Decision as Decision  # noqa: PLC0414 (a record here)
 from tallymark.store.traces.rule_days import RuleCounts, find_day
 from tallymark.store.traces.rule_days import RuleDay as RuleDay  # noqa: PLC0414 (a record here)
 from tallymark.store.traces.rule_jobs import SCORE as SCORE_JOB
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from tallymark.store.traces.trace_rows import TraceRecord
 
 Name = Annotated[str, Meta(max_length=60)]
-Decided = Literal["scored", "failed", "filtered", "not_drawn", "capped", "waiting"]
 _SHOWN = 5
 _SAMPLE = 20
 """Traces that the cost of a judge is estimated from while nothing was paid yet."""
@@ -117,21 +118,6 @@ class RuleDetails(Rule, frozen=True, kw_only=True):
     days: list[RuleDay]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcome of a rule for one trace, with the reason."""
-
-    trace: str
-    trace_version: int
-    rule_version: int
-    decision: Decided
-    reason: str
-    at: float
-    due_at: float | None
-    tries: int
-    backfill: int | None
-    cost: float | None
-
-
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """Daily totals of a rule, newest first."""
 
@@ -204,9 +190,7 @@ class Rules(Resource):
         exists = self.store.exists
         newest = self.store.traces.page(TraceQuery(), limit=_NEWEST).items if exists else []
         fits = self.store.traces.choose(query, [each.key for each in newest]) if exists else set()
-        drawn = [
-            each for each in newest if each.key in fits and is_drawn(each.trace_id, definition.rate)
-        ]
+        drawn = [each for each in newest if each.key in fits and is_drawn(each.id, definition.rate)]
         shown = [] if scoring.judges else drawn[:_SHOWN]
         return RuleTrial(
             rule=name or None,
@@ -367,7 +351,7 @@ class Rules(Resource):
             return {}
         if scoring.formula is not None:
             return {
-                each.trace_id: scoring.score_numbers(
+                each.id: scoring.score_numbers(
                     {column: getattr(each, column) for column in TRACE_NUMBERS}
                 )
                 for each in shown

@@ -297,8 +297,8 @@ _FACTS: dict[str, Kind] = {
 
 
 def _tell_trace(kept: KeptTrace) -> dict[str, Any]:
-    told: dict[str, Any] = {name: getattr(kept.record, name) for name in _FACTS}
-    return told | {"trace": _write_json(kept.trace.to_dict())}
+    told = msgspec.structs.asdict(kept.record) | {"trace_id": kept.record.id}
+    return {name: told[name] for name in _FACTS} | {"trace": _write_json(kept.trace.to_dict())}
 
 
 def _read_trace(row: dict[str, Any]) -> Trace:

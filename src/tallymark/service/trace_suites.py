@@ -43,21 +43,21 @@ def make_suite(
     for record, trace, scores in cases:
         asked = _read_question(trace)
         if not asked:
-            left_out.append((record.trace_id, "it does not tell what was asked"))
+            left_out.append((record.id, "it does not tell what was asked"))
             continue
         if any(_TEMPLATE in each for each in _list_texts(asked)):
-            left_out.append((record.trace_id, "its question has {{ in it, which suites fill in"))
+            left_out.append((record.id, "its question has {{ in it, which suites fill in"))
             continue
         question = repr(asked)
         if question in questions:
-            left_out.append((record.trace_id, f"it asks the same as {questions[question]}"))
+            left_out.append((record.id, f"it asks the same as {questions[question]}"))
             continue
-        questions[question] = record.trace_id
+        questions[question] = record.id
         expected = _find_expected(trace, scores)
         entry: dict[str, Any] = {"name": _name_case(record, names), **asked}
         names.append(entry["name"])
         entry |= _write_checks(expected, scorers)
-        entry["metadata"] = {"trace": record.trace_id, "status": record.status}
+        entry["metadata"] = {"trace": record.id, "status": record.status}
         entry["tags"] = ["production", *([record.service] if record.service else [])]
         evals.append(entry)
     return {"metadata": {"name": name}, "evals": evals}, left_out
@@ -126,8 +126,8 @@ def _write_checks(expected: str | None, scorers: Sequence[str]) -> dict[str, Any
 def _name_case(record: TraceRecord, names: list[str]) -> str:
     """By what the trace is called, and where that is taken or no name, by its id too."""
     short = (make_name(record.name) or "trace")[:_LONGEST_NAME].strip("-") or "trace"
-    for length in (0, 8, len(record.trace_id)):
-        tried = f"{short}-{make_name(record.trace_id[:length])}" if length else short
+    for length in (0, 8, len(record.id)):
+        tried = f"{short}-{make_name(record.id[:length])}" if length else short
         if not eval_name_problems([*names, tried]):
             return tried
     return f"trace-{len(names) + 1}"

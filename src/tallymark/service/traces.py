@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -15,11 +15,11 @@ from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.json_lines import Lines, split_lines
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.traces.trace_rows import TraceOverview
 from tallymark.store.traces.trace_scores import StoredScore
 from tallymark.store.traces.trace_settings import TraceSettings as TraceSettings  # noqa: PLC0414
 from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
-from tallymark.traces.span_limits import Lost
 from tallymark.traces.trace import Trace
 from tallymark.traces.trace_query import PEOPLE, SCORE, Term, TraceQuery, parse_query
 from tallymark.traces.trace_sum import TraceSum
@@ -78,40 +78,9 @@ class TraceScore(msgspec.Struct, frozen=True, kw_only=True):
     is_current: bool
 
 
-class TraceItem(msgspec.Struct, frozen=True, kw_only=True):
+class TraceItem(TraceOverview, frozen=True, kw_only=True):
     """A trace without its spans, with the scores that count."""
 
-    id: str
-    version: Annotated[int, Meta(description="Counts how often it was settled; 0 while open.")]
-    state: Literal["open", "settled"]
-    segments: int
-    first_at: float
-    last_at: float
-    settled_at: float | None
-    started_at: Annotated[float, Meta(description="Unix time in seconds, by the agent's clock.")]
-    duration: Annotated[float, Meta(description="Seconds.")]
-    status: str
-    has_root: bool
-    spans: int
-    errors: int
-    model_calls: int
-    tool_calls: int
-    input_tokens: int | None
-    output_tokens: int | None
-    tokens: int | None
-    cost: Annotated[float | None, Meta(description="US dollars.")]
-    name: str
-    service: str | None
-    service_version: str | None
-    session: str | None
-    user: str | None
-    models: tuple[str, ...]
-    tools: tuple[str, ...]
-    tags: tuple[str, ...]
-    error: str | None
-    asked: str | None
-    answered: str | None
-    lost: Annotated[Lost | None, Meta(description="What was cut or refused; null if nothing.")]
     scores: list[TraceScore]
 
 
@@ -597,7 +566,7 @@ def describe_trace(record: TraceRecord) -> dict[str, Any]:
     """Return the fields of a trace without its scores."""
     values = msgspec.structs.asdict(record)
     del values["key"]
-    return {"id": values.pop("trace_id"), **values}
+    return values
 
 
 def _describe_score(score: StoredScore) -> TraceScore:

@@ -50,7 +50,7 @@ class Keeper:
 
     def ids(self, text: str = "") -> list[int]:
         """Their ids as numbers, in the order of time."""
-        return sorted(int(each.trace_id, 16) for each in self.find(text))
+        return sorted(int(each.id, 16) for each in self.find(text))
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def full(keeper: Keeper) -> Keeper:
         service__name="shop",
     )
     keeper.settle()
-    records = {int(each.trace_id, 16): each for each in keeper.find()}
+    records = {int(each.id, 16): each for each in keeper.find()}
     keeper.store.traces.put_scores(
         [
             StoredScore(
@@ -188,7 +188,7 @@ def test_the_worst_come_first_and_a_filter_narrows_them(full: Keeper) -> None:
 
 
 def test_a_rules_filter_chooses_among_keys(full: Keeper) -> None:
-    keys = {int(each.trace_id, 16): each.key for each in full.find()}
+    keys = {int(each.id, 16): each.key for each in full.find()}
     for text, ids in (("service:desk", {1}), ("attr.kind:hard", set()), ("tool:never", set())):
         query = parse_query(text, now=full.now)
         assert full.store.traces.choose(query, [keys[1], keys[3]]) == {keys[each] for each in ids}

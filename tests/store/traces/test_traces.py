@@ -68,7 +68,7 @@ def test_spans_out_of_order_and_twice_come_to_what_they_are(keeper: Keeper) -> N
     keeper.send(*(span(trace=2), model_call(trace=2), tool_call(trace=2)), service__name="desk")
     keeper.settle()
     whole = keeper.store.traces.get(f"{2:032x}")
-    own = {"key", "trace_id", "segments", "first_at", "last_at", "settled_at"}
+    own = {"key", "id", "segments", "first_at", "last_at", "settled_at"}
     assert {k: v for k, v in msgspec.structs.asdict(pieces).items() if k not in own} == {
         k: v for k, v in msgspec.structs.asdict(whole).items() if k not in own
     }

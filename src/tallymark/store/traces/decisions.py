@@ -9,7 +9,7 @@ backfill scores at once never waits: its row is written with the score, where th
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from tallymark.store.database_dialects import lock_traces
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import rule_days
 from tallymark.store.traces.rule_days import find_day
-from tallymark.store.traces.rule_tables import DECIDED
 from tallymark.text import format_number
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 
     from tallymark.store.traces.rules import Rule
 
-DECISIONS = (*DECIDED, "waiting")
+Decided = Literal["scored", "failed", "filtered", "not_drawn", "capped", "waiting"]
+DECISIONS: tuple[Decided, ...] = get_args(Decided)
 TRACE_NUMBERS = (
     *("cost", "duration", "tokens", "input_tokens", "output_tokens"),
     *("spans", "errors", "model_calls", "tool_calls", "status"),
@@ -197,20 +197,25 @@ class Granted(NamedTuple):
     """Those that wait for what others have set aside."""
 
 
-class DecisionEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision as lists show it."""
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of a rule for one trace, with the reason."""
 
     trace: str
     trace_version: int
     rule_version: int
     """Its number among the versions of the rule."""
-    decision: str
+    decision: Decided
     reason: str
     at: float
     due_at: float | None
     tries: int
     backfill: int | None
     cost: float | None
+
+
+class DecisionEntry(Decision, frozen=True, kw_only=True):
+    """A decision with its place in the list."""
+
     place: tuple[float, int, int, int]
     """Where the next page begins."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from tallymark.store.column_types import make_storable
 from tallymark.store.traces.trace_tables import traces
@@ -31,21 +32,18 @@ LISTED = tuple(name for name in ROW_NAMES if name not in ("tenant", "labels", "b
 """What a list reads."""
 
 
-class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace as lists show it: everything but its spans."""
+class TraceOverview(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a trace but its spans and scores."""
 
-    key: int
-    """Of the row: for other tables, and for cursors."""
-    trace_id: str
-    version: int
-    """How often it was settled; 0 while spans still come for the first time."""
+    id: str
+    version: Annotated[int, Meta(description="Counts how often it was settled; 0 while open.")]
     state: Literal["open", "settled"]
     segments: int
     first_at: float
     last_at: float
     settled_at: float | None
-    started_at: float
-    duration: float
+    started_at: Annotated[float, Meta(description="Unix time in seconds, by the agent's clock.")]
+    duration: Annotated[float, Meta(description="Seconds.")]
     status: str
     has_root: bool
     spans: int
@@ -55,7 +53,7 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int | None
     output_tokens: int | None
     tokens: int | None
-    cost: float | None
+    cost: Annotated[float | None, Meta(description="US dollars.")]
     name: str
     service: str | None
     service_version: str | None
@@ -67,8 +65,14 @@ class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     asked: str | None
     answered: str | None
-    lost: Lost | None
-    """What was cut or refused of it; None when it is whole."""
+    lost: Annotated[Lost | None, Meta(description="What was cut or refused; null if nothing.")]
+
+
+class TraceRecord(TraceOverview, frozen=True, kw_only=True):
+    """A stored trace."""
+
+    key: int
+    """Of the row: for other tables, and for cursors."""
 
 
 def write_facts(facts: TraceFacts, at: float) -> tuple[Any, ...]:
@@ -120,6 +124,7 @@ def read_record(row: Sequence[Any]) -> TraceRecord:
     for name in ("models", "tools", "tags"):
         values[name] = _read_list(values[name])
     return TraceRecord(
+        id=values.pop("trace_id"),
         state="settled" if values.pop("due_at") is None else "open",
         lost=read_lost(values.pop("lost")),
         user=values.pop("user_name"),
