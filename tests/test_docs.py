@@ -28,6 +28,7 @@ from tallymark.challenges.challenge_file import load_challenge
 from tallymark.suites.suite_file import load_suite
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "tallymark"
 STRICT = "import sys, warnings; sys.path[0] = ''; warnings.simplefilter('error')\n"
 """As `python -W error -c`."""
 RUN_HERE = {"adapters"}
@@ -183,6 +184,22 @@ def test_troubleshooting_quotes_what_is_said() -> None:
     for quoted in re.findall(r"^\| `([^`]+)`", page, re.MULTILINE):
         words = quoted.partition(" at .tally")[0].rpartition(": ")[0] or quoted.partition(" at ")[0]
         assert words in said, quoted
+
+
+def test_decisions_that_are_named_exist() -> None:
+    known = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md")}
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]:
+        named = re.findall(r"decisions?[/ ](\d{4})", path.read_text(encoding="utf-8"))
+        assert set(named) <= known, path.relative_to(ROOT)
+
+
+def test_paths_on_the_map_exist() -> None:
+    text = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+    found = re.findall(r"`([\w-]+/[\w/.-]*)`", text)
+    assert len(found) > 20
+    for path in found:
+        below = ROOT if path.startswith(("tests/", "bench/", "scripts/", "examples/")) else SOURCE
+        assert (below / path).exists() or (ROOT / path).exists(), path
 
 
 @pytest.mark.parametrize("name", TABLES)

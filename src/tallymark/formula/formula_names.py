@@ -15,7 +15,7 @@ from tallymark.errors import FormulaError, Problem, suggest
 from tallymark.formula.functions import FUNCTIONS
 
 Measure = Literal["success", "eval", "cost", "latency", "number"]
-# Looking for the longest name in text that runs on takes time in proportion to it (decision 0003).
+# Looking for the longest name in text that runs on takes time in proportion to it.
 MAX_NAME = 128
 INF = math.inf
 

@@ -218,7 +218,7 @@ def _list_operands(text: str, at: int, end: int, names: Names) -> Iterator[Token
             yield Token("name", word, Region(at, stop))
         elif word in FUNCTIONS:
             yield Token("function", word, Region(at, stop))
-    # `1e-3` is always a number: no name may be the beginning of one, such as `1e` (decision 0003).
+    # `1e-3` is always a number: no name may be the beginning of one, such as `1e`.
     number = _NUMBER.match(text, at)
     if number and (number.end() >= end or text[number.end()] == "-"):
         yield Token("number", number[0], Region(at, number.end()))

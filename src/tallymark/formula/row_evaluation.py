@@ -1,4 +1,4 @@
-"""The meaning of a formula, one node at a time (decision 0002).
+"""The meaning of a formula, one node at a time (docs/decisions/0002-meaning-is-defined-once.md).
 
 It evaluates single rows, defines what `column_evaluation.py` must agree with, and says why a value
 is undefined. A value is undefined where a name has no finite value, a division is by zero, a

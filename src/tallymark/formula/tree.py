@@ -44,7 +44,7 @@ class Sum:
     """`operands[0] operators[0] operands[1] ...` where the operators are + and -.
 
     A chain such as `a - b + c` is one node, read from left to right, not a ladder of pairs, so
-    that a sum over a thousand evals is one level deep and its terms can be named (decision 0001).
+    that a sum over a thousand evals is one level deep and its terms can be named.
     """
 
     operands: tuple[Node, ...]

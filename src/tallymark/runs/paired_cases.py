@@ -1,6 +1,6 @@
 """Which cases of two versions of a suite are the same: by name or, without one, by what they ask.
 
-So evals may be moved about between two versions of a suite (decision 0025).
+So evals may be moved about between two versions of a suite.
 """
 
 from __future__ import annotations
