@@ -45,7 +45,7 @@ adapters: check
 	@said=$$($(BIN)/pytest -q $(ADAPTERS) 2>&1); status=$$?; echo "$$said"; exit $$status
 
 ordinary-user: adapters
-	@said=$$($(BIN)/python scripts/ordinary_user.py 2>&1); status=$$?; echo "$$said"; exit $$status
+	@said=$$($(BIN)/python scripts/run_tests_unprivileged.py 2>&1); status=$$?; echo "$$said"; exit $$status
 
 # Twice as slow as without, so it is not part of `make test`.
 coverage: $(VENV)/.dev
@@ -66,7 +66,7 @@ check: $(VENV)/.dev
 
 # Does an install beside the newest agent frameworks push one of them back? Needs `uv` and a package index.
 frameworks: $(VENV)/.dev
-	@$(BIN)/python -m scripts.frameworks
+	@$(BIN)/python -m scripts.check_frameworks
 
 # What is published, in dist: wheel, sdist, and what `tallymark[all]` brings as CycloneDX. Fails on a known vulnerability
 # and on a framework that is pushed back.

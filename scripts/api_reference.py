@@ -1,4 +1,4 @@
-"""Writes docs/api-reference.md from the OpenAPI document that servers give at `/openapi.json`.
+"""Write docs/api-reference.md from the OpenAPI document.
 
 Every route with its parameters, what it takes and what it answers, then every shape field by
 field. Run by `make docs`, checked by a test.

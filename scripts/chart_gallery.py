@@ -1,4 +1,4 @@
-"""Every kind of chart with few, many and awkward numbers on one page, to be looked at.
+"""Write a page with every kind of chart, with few, many and awkward numbers.
 
 python -m scripts.chart_gallery OUT.html
 """

@@ -1,4 +1,4 @@
-"""What the package needs, by extra: pinned versions, and what installed ones say of themselves."""
+"""Dependencies by extra: pinned versions, and metadata of installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the tables of formats, evaluators, checks, scorers, traces and reports into docs/.
+"""Write the generated tables into docs/.
 
 Each line comes from the file that it is about. Run by `make docs`, checked by a test.
 """

@@ -1,4 +1,4 @@
-"""What `prove_engine.py` has done: traces, attempts and a suite, always the same."""
+"""Fixed traces, attempts and a suite for the proofs of engines."""
 
 from __future__ import annotations
 

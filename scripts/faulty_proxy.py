@@ -1,4 +1,4 @@
-"""A network that fails, between whoever asks and a server: by a plan, or by a seed.
+"""A TCP proxy that delays, cuts, duplicates or refuses requests, by a plan or a seed.
 
     with FaultyProxy("http://127.0.0.1:8321") as proxy:
         proxy.plan("drop after", "truncate", None)     # what happens to the next three requests

@@ -1,11 +1,10 @@
-"""Tries every parser of strangers' bytes on mutations of its corpus, guided by the code they reach.
+"""Coverage-guided fuzzing of every parser of untrusted bytes, starting from its corpus.
 
     python -m scripts.fuzz [--seconds 30] [NAME ...]
 
-Each parser has a process of its own, in which Atheris mutates and finds inputs that reach code
-which none before did. What breaks the law of `scripts/parsers.py` is kept in `tests/corpus/NAME/`,
-under a name that says how, and fails from then on in `make test` until it is mended. Inputs that
-only reach new code are thrown away.
+Each parser runs in its own process, in which Atheris mutates inputs to reach new code. Inputs that
+violate the law of `scripts/fuzz_parsers.py` are saved in `tests/corpus/NAME/`, named after the
+failure, and fail in `make test` until they are fixed. Inputs that only reach new code are dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scripts.parsers import PARSERS, SECONDS, TREE, LawBroken, Parser
+from scripts.fuzz_parsers import PARSERS, SECONDS, TREE, LawBroken, Parser
 
 _MOST_MB = 3_000
 _LONGEST = 16_384

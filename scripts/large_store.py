@@ -1,4 +1,4 @@
-"""A store as it is after a year: many attempts, agents, challenges and traces, loaded in bulk."""
+"""Fill a store with many attempts, agents, challenges and traces in bulk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small mistakes put into the code on purpose, each of which a test must find.
+"""Mutation testing: apply small mistakes to the code, each of which a test must find.
 
 `tests/mutants.toml` lists them. Each is made in a copy of the package, never in the tree, and the
 tests that it names are run on that copy, without any bytecode from elsewhere. A mutant is killed

@@ -1,4 +1,4 @@
-"""What convinces but takes too long for `make test`; what it found goes to `bench/proof.md`.
+"""Proofs that take too long for `make test`; results go to `bench/proof.md`.
 
 A proof is a function that gives a section, and a row in `PROOFS`.
 
@@ -26,18 +26,18 @@ from scripts.prove_engine import PROOFS as ENGINE_PROOFS
 from scripts.prove_engine import Size as EngineSize
 from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
-from scripts.prove_faults import judge_faults
+from scripts.prove_network_faults import judge_faults
 from scripts.prove_pages import judge_pages
+from scripts.prove_parquet import ENGINES as TABLE_ENGINES
+from scripts.prove_parquet import judge_tables
 from scripts.prove_rules import judge_rules
 from scripts.prove_server import judge_server
-from scripts.prove_tables import ENGINES as TABLE_ENGINES
-from scripts.prove_tables import judge_tables
 from scripts.prove_what_if import judge_what_if
-from scripts.rating_worlds import judge_ratings
 from scripts.record_traces import tell_recordings
-from scripts.score_worlds import tell_alarms, tell_coverage, tell_power
+from scripts.simulate_ratings import judge_ratings
+from scripts.simulate_score_intervals import tell_alarms, tell_coverage, tell_power
+from scripts.simulate_trace_intervals import tell_trace_coverage
 from scripts.soak import AT_LENGTH, DATABASES, judge_soak
-from scripts.trace_worlds import tell_trace_coverage
 
 PAGE = TREE / "bench" / "proof.md"
 _API_TESTS = "tests/test_server.py"
@@ -94,7 +94,7 @@ def prove_api() -> ProofSection:
 def prove_ordinary_user() -> ProofSection:
     """Who is not root has the same walls, warm plugins and commands."""
     said = "Walls, plugins and commands that run strangers' code, for a user who is not root."
-    return _try("Ordinary user", said, "scripts/ordinary_user.py", "--whole")
+    return _try("Ordinary user", said, "scripts/run_tests_unprivileged.py", "--whole")
 
 
 def _try_tests(title: str, said: str, *words: str) -> ProofSection:

@@ -1,4 +1,4 @@
-"""Backups under load come back whole; restores that are killed, and full disks, leave nothing.
+"""Backups under load restore completely; killed restores and full disks leave nothing behind.
 
     python -m scripts.prove_backup [--short] [NAME ...]
 

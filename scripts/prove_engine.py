@@ -1,4 +1,4 @@
-"""Engines: whatever is lost on the way, all of them come to the same.
+"""All engines give the same results, whatever is killed on the way.
 
     python -m scripts.prove_engine [--short] [--attempts N] [NAME ...]
 

@@ -1,4 +1,4 @@
-"""Real exporters, pointed at a server in another process: what they sent is what it shows.
+"""Real OpenTelemetry exporters sending to a server: what they sent is what it shows.
 
     python -m scripts.prove_exporters [NAME ...]
 

@@ -1,4 +1,4 @@
-"""Many listeners on a board while attempts arrive: what each hears, how late, and in what memory.
+"""Many event listeners on a leaderboard: what each receives, how late, and in how much memory.
 
     python -m scripts.prove_live [--listeners 1000] [--rate 100] [--seconds 10]
 

@@ -1,4 +1,4 @@
-"""Rules under ingest while servers, workers and the database are killed: nothing lost or doubled.
+"""Scoring rules under ingestion while servers, workers and the database are killed.
 
     python -m scripts.prove_rules [--short]
 
@@ -26,7 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scripts.house import PATIENCE_S, House, open_crashing_postgres, repeat
+from scripts.server_cluster import PATIENCE_S, House, open_crashing_postgres, repeat
 from scripts.server_process import ADMIN_KEY, require_as_logged, set_up
 
 from tallymark.errors import Busy

@@ -1,4 +1,4 @@
-"""A server that is killed, stopped, doubled and listened to loses nothing and does nothing twice.
+"""A server that is killed, stopped and doubled loses nothing and does nothing twice.
 
     python -m scripts.prove_server [--short] [NAME ...]
 
@@ -26,10 +26,10 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from scripts.prove_isolation import prove_isolation
 from scripts.prove_live import LATEST_S, Trial, prove_server
-from scripts.prove_rolling import prove_rolling
-from scripts.prove_stopping import prove_stopping
+from scripts.prove_rolling_upgrade import prove_rolling
+from scripts.prove_shutdown import prove_stopping
+from scripts.prove_tenant_isolation import prove_isolation
 from scripts.server_process import (
     ADMIN_KEY,
     ServerProcess,

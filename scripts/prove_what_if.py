@@ -1,4 +1,4 @@
-"""From a keystroke in the what-if bar to the first hundred in their new order, in a real browser.
+"""Time from a keystroke in the what-if form to the new order, in a real browser.
 
     python -m scripts.prove_what_if
 

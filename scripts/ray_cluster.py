@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine for proofs, in a process of its own, whose nodes can be killed.
+"""A local Ray cluster for proofs, with nodes that can be killed.
 
     python -m scripts.ray_cluster CPUS [CPUS ...]    a head, and more nodes; says its address
 

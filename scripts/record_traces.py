@@ -1,4 +1,4 @@
-"""Records what tracing libraries write about one small agent, and reads it back.
+"""Record the traces that tracing libraries write about a small agent, and read them back.
 
     python -m scripts.record_traces [NAME ...]    writes tests/fixtures/traces/recorded/
 

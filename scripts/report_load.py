@@ -1,4 +1,4 @@
-"""Many clients that report attempts to servers, each the next one when it has an answer.
+"""Many clients that report attempts, each sending the next one after the response.
 
     python -m scripts.report_load URL [URL ...] --key KEY [--clients 64] [--count 3000]
 

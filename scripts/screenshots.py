@@ -1,4 +1,4 @@
-"""Every page in its main states at five widths, light and dark: `make screenshots`.
+"""Screenshots of every page at five widths, light and dark: `make screenshots`.
 
 A page is a line of `SHOTS`: its name, its address and who looks. They look at the store of `tally
 serve --demo`, while it plays on. What breaks the layout or the policy or does not answer is told
@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
-from scripts.edge_store import LONG, TRACE, fill_edges
+from scripts.edge_case_store import LONG, TRACE, fill_edges
 
 from tallymark.server import make_server, name_hosts
 from tallymark.service.app import App

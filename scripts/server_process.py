@@ -1,4 +1,4 @@
-"""`tally serve` in a process of its own, as benches and proofs use it: started, watched, killed."""
+"""Start, watch and kill `tally serve` in its own process, for benches and proofs."""
 
 from __future__ import annotations
 

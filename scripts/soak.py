@@ -1,4 +1,4 @@
-"""Load on all doors while everything fails at random; in the end nothing is lost and nothing twice.
+"""Load on all interfaces while everything fails at random; then nothing may be lost or duplicated.
 
     python -m scripts.soak [--minutes 30] [--database sqlite|postgres] [--seed 1]
 
@@ -37,15 +37,14 @@ from typing import Any
 
 import msgspec
 from bench.bench_boards import attempts as make_attempts
-from scripts import crowd as crowds
-from scripts import prove_rules
-from scripts.crowd import Crowd
+from scripts import load_clients, prove_rules
+from scripts.clock_skew import ShiftedClock
 from scripts.engine_samples import CHALLENGE, write_attempts, write_traces
 from scripts.faulty_proxy import FaultyProxy
-from scripts.house import PATIENCE_S, House, open_crashing_postgres
+from scripts.load_clients import Crowd
 from scripts.ray_cluster import RayCluster, open_cluster
+from scripts.server_cluster import PATIENCE_S, House, open_crashing_postgres
 from scripts.server_process import ADMIN_KEY, TALLY, set_up
-from scripts.shifted_tally import ShiftedClock
 
 from tallymark.client import Client
 from tallymark.errors import TallymarkError, WorkFailed
@@ -56,7 +55,7 @@ from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.quick_statements import QuickStatements
 
 TREE = Path(__file__).parents[1]
-TALLY_BY_CLOCK = (sys.executable, "-m", "scripts.shifted_tally")
+TALLY_BY_CLOCK = (sys.executable, "-m", "scripts.clock_skew")
 _BUSY = frozenset({409, 429, 502, 503, 504, 507})
 """What a server may answer while something of its own is down, or the same is under way."""
 _LOST = (OSError, http.client.HTTPException)
@@ -303,13 +302,13 @@ def listen(soak: Soak, number: int) -> None:  # noqa: ARG001
 
 def keep_and_report(soak: Soak, number: int) -> None:
     """A run and a report by Python's client."""
-    crowds.keep_and_report(soak.crowd, number)
+    load_clients.keep_and_report(soak.crowd, number)
     soak.acknowledged[f"echo/{number}"] = "storm"
 
 
 def run(soak: Soak, number: int) -> None:
     """`tally run --server`, and `tally leaderboard` by the same."""
-    crowds.run_by_command(soak.crowd, number)
+    load_clients.run_by_command(soak.crowd, number)
     words = [TALLY, "leaderboard", "bench", "--server", soak.crowd.proxy.url]
     env = os.environ | {"TALLY_KEY": ADMIN_KEY}
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
@@ -372,7 +371,7 @@ def compete_by(door: str) -> Callable[[Soak, int], None]:
         if handle not in soak.crowd.agents:
             soak.ended.wait(1.0)
             raise OSError("there are no more agents")
-        crowds.DOORS[door](soak.crowd, handle)
+        load_clients.DOORS[door](soak.crowd, handle)
         soak.done[f"won by {door}"] += 1
         soak.acknowledged[f"won {handle}"] = handle
 
@@ -692,7 +691,7 @@ def load(db: str, admin: Client, count: int) -> None:
 
 def add_agents(crowd: Crowd, admin: Client, count: int) -> None:
     """Keys for so many agents a door, each for one attempt."""
-    for door in crowds.DOORS:
+    for door in load_clients.DOORS:
         for number in range(1, count + 1):
             handle = f"{door}-{number}"
             made = admin.keys.add(handle, "agent", agent=handle, owner=handle)
@@ -720,8 +719,8 @@ def open_soak(place: ExitStack, size: Size, database: str, seed: int) -> Soak:
     place.callback(house.close)
     proxy = place.enter_context(FaultyProxy(house.server.url))
     admin = place.enter_context(Client(house.server.url, ADMIN_KEY))
-    crowds.write_files(folder)
-    crowds.publish(admin, folder)
+    load_clients.write_files(folder)
+    load_clients.publish(admin, folder)
     crowd = Crowd(house.server.url, proxy, folder)
     load(db, admin, size.attempts)
     write_attempts(folder, db, size.bulk, _ROUNDS)

@@ -1,6 +1,6 @@
 """Parsers of strangers' bytes on a corpus that is kept: a value or a sentence, nothing else.
 
-`scripts/parsers.py` says what a parser is; the fuzzer (`make proof`) adds what it finds.
+`scripts/fuzz_parsers.py` says what a parser is; the fuzzer (`make proof`) adds what it finds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import time
 
 import pytest
-from scripts.parsers import CORPUS, PARSERS, SECONDS, LawBroken, Parser
+from scripts.fuzz_parsers import CORPUS, PARSERS, SECONDS, LawBroken, Parser
 
 from tallymark.errors import InvalidInput
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from packaging.version import Version
-from scripts import frameworks
-from scripts.frameworks import Resolved, read_version
+from scripts import check_frameworks
+from scripts.check_frameworks import Resolved, read_version
 
 RESOLVED = """\
 # made by a resolver
@@ -56,7 +56,7 @@ def test_one_that_is_pushed_back_fails(
     def resolve(_: str, *, beside_us: bool) -> tuple[Version, str]:
         return Version(beside if beside_us else "2.0.7"), ""
 
-    monkeypatch.setattr(frameworks, "resolve", resolve)
-    monkeypatch.setattr(frameworks, "find_spec", lambda _: object())
-    assert frameworks.main(["one"]) == status
+    monkeypatch.setattr(check_frameworks, "resolve", resolve)
+    monkeypatch.setattr(check_frameworks, "find_spec", lambda _: object())
+    assert check_frameworks.main(["one"]) == status
     assert capsys.readouterr().out.startswith("one ")

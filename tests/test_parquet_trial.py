@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts.parsers import CORPUS
+from scripts.fuzz_parsers import CORPUS
 
 from tallymark.errors import InvalidInput
 from tallymark.parquet_trial import try_parquet

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from scripts.prove_server import Size, listen_and_stop, prove_kills
-from scripts.prove_stopping import prove_stopping
+from scripts.prove_shutdown import prove_stopping
 from scripts.server_process import ADMIN_KEY, ServerProcess, set_up, start_server
 
 from tallymark.store import open_store

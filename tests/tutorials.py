@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scripts.terminal_picture import draw
+from scripts.terminal_svg import draw
 from tests.golden.stage import environment, shared_zygote
 from tests.golden.zygote import Call
 

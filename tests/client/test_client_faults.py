@@ -1,7 +1,7 @@
 """Clients, commands and tools against a server in another process, over a network that fails.
 
-Whatever is lost, cut off, repeated or turned away on the way: nothing is done twice, nothing is
-lost, and what cannot be had is one sentence. `scripts/prove_faults.py` does it at random, for long.
+Whatever is lost, cut off, repeated or refused on the way: nothing is done twice, nothing is lost,
+and a failure is one sentence. `scripts/prove_network_faults.py` does it at random, for longer.
 """
 
 from __future__ import annotations

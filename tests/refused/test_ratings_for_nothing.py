@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scripts.rating_worlds import World, draw_world
+from scripts.simulate_ratings import World, draw_world
 
 from tallymark.ratings import Fit, Pair, fit
 

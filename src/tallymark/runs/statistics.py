@@ -101,7 +101,9 @@ _NO_SPREAD = 1e-10
 
 
 def estimate_moments(moments: ClusterMoments, *, amounts: bool = False) -> MeanEstimate:
-    """A mean with its 95 % interval; `scripts/trace_worlds.py` shows how often it holds the truth.
+    """Estimate a mean with its 95 % interval.
+
+    `scripts/simulate_trace_intervals.py` measures its coverage.
 
     Values from 0 to 1 have one of shares; amounts, which are never negative and mostly have a
     long tail, one of ratios; others Student's. None where one cluster cannot tell, or where all

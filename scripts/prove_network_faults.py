@@ -1,6 +1,6 @@
-"""Clients, commands and tools over a network that fails at random: nothing doubled, nothing lost.
+"""Clients, commands and tools over a failing network: nothing duplicated, nothing lost.
 
-    python -m scripts.prove_faults [--seconds 60] [--seed 1] [--share 0.3]
+    python -m scripts.prove_network_faults [--seconds 60] [--seed 1] [--share 0.3]
 
 A server runs in a process of its own; between it and those who ask is `faulty_proxy.py`. Each of
 many agents competes, keeps runs, reports and shows spans, by one door after the other; what cannot
@@ -18,7 +18,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from scripts.crowd import (
+from scripts.faulty_proxy import FaultyProxy
+from scripts.load_clients import (
     DOORS,
     Crowd,
     keep_and_report,
@@ -26,7 +27,6 @@ from scripts.crowd import (
     run_by_command,
     write_files,
 )
-from scripts.faulty_proxy import FaultyProxy
 from scripts.server_process import ADMIN_KEY, require_as_logged, serve
 
 from tallymark.client import Client

@@ -1,11 +1,11 @@
-"""Worlds of sessions with known traces: do the intervals of means over them hold the truth?
+"""Simulated sessions with known means: coverage of the intervals over production traces.
 
 A session has one trace, or as many as it happens to (3 on average), which are alike: half of what
 varies lies between sessions. Rates are of errors or of scores that are 0 or 1; marks are scores
 between; costs are lognormal with a long tail, and a longer one. A mean has one interval, and the
 difference of two periods of the same agent, equally or unequally long, another: it should hold 0.
 
-    python -m scripts.trace_worlds [RUNS]
+    python -m scripts.simulate_trace_intervals [RUNS]
 """
 
 from __future__ import annotations

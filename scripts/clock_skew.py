@@ -1,6 +1,6 @@
-"""`tally`, by a clock that is off by as many seconds as a file says, and follows when that changes.
+"""Run `tally` with a clock that is off by the seconds in a file.
 
-TALLY_CLOCK_FILE=shift.txt python -m scripts.shifted_tally serve
+TALLY_CLOCK_FILE=shift.txt python -m scripts.clock_skew serve
 """
 
 from __future__ import annotations

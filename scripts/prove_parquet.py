@@ -1,6 +1,6 @@
-"""Tables of `tally export`, read by DuckDB, Polars and Spark, written by them, and loaded again.
+"""Parquet exports read and written by DuckDB, Polars and Spark, and imported again.
 
-    python -m scripts.prove_tables [--short] [duckdb | polars | spark ...]
+    python -m scripts.prove_parquet [--short] [duckdb | polars | spark ...]
 
 Each engine lives in an environment of its own under `.venv-recorded/`, and is told nothing but a
 path, in another time zone than ours. Every cell that it finds must be the one that our library

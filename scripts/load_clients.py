@@ -1,4 +1,4 @@
-"""Those who come by every door of a server, and what each of them was told.
+"""Clients of every interface of a server, for load tests; they record acknowledged writes.
 
 What cannot be had is asked for again as a person would, with the same key. What was acknowledged is
 remembered, so that somebody can count in the end.

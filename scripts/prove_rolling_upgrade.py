@@ -1,4 +1,4 @@
-"""Two servers on one PostgreSQL are replaced one after the other, and no client loses anything."""
+"""Replace two servers on one PostgreSQL one after the other, without losing a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store at its edges, to be looked at: nothing, one of something, hundreds, and very long names.
+"""A store for screenshots: empty, single and very many items, and very long names.
 
 `scripts.screenshots` shows its pages beside those of the demo.
 """

@@ -1,10 +1,10 @@
-"""Worlds with known agents, to see whether intervals of scores hold the truth and gates cry wolf.
+"""Simulated agents with known scores: coverage of intervals, false alarms and power of gates.
 
 A suite is a sample of cases, of which the first are named evals and always the same. Costs and
 latencies are lognormal, half of their variance lies between cases, and failing costs 1.3 times as
 much. Chances to pass are the same for all cases or, with epochs, differ between them.
 
-    python -m scripts.score_worlds [RUNS]    all tables, which `make proof` also makes
+    python -m scripts.simulate_score_intervals [RUNS]    all tables, which `make proof` also makes
 """
 
 from __future__ import annotations

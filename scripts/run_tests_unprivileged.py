@@ -1,4 +1,4 @@
-"""Runs tests as an ordinary user with a home of its own: `make test`, when root makes it.
+"""Run tests as an ordinary user with its own home; used by `make test` when run as root.
 
 What root may do hides what others may not: files that only root can read, a Python in /root, a
 virtual environment in somebody's home. The user is a number that nobody has, its home is made for

@@ -1,4 +1,4 @@
-"""What a terminal shows, as an SVG that a page can hold: light or dark as its reader likes it."""
+"""Draw terminal output as an SVG with light and dark colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server, its workers and the database, each in processes of their own that can be killed."""
+"""A server, its workers and the database, each in a process that tests can kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every parser of bytes that strangers send, for the corpus of tests and for the fuzzer.
+"""Every parser of untrusted bytes, for the test corpus and the fuzzer.
 
 The one law: bytes become a value, or one of our own errors with a sentence; nothing else is raised,
 and it takes a bounded time. `tests/corpus/NAME/` holds what a parser is tried on, each file named

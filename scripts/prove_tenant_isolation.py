@@ -1,4 +1,4 @@
-"""Tenants whose providers and receivers hang, or whose judges take long, cost no other time."""
+"""Tenants with hanging providers, receivers or judges do not delay other tenants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from scripts.prove_stopping import WAITING
+from scripts.prove_shutdown import WAITING
 from scripts.server_process import ADMIN_KEY, require_as_logged, serve, set_up
 
 from tallymark.service.accounts import AccountService

@@ -1,9 +1,9 @@
-"""Does `pip install tallymark` beside an agent framework push the framework back?
+"""Check that installing Tallymark next to an agent framework does not downgrade the framework.
 
 Each framework is resolved twice, alone and together with our base install, against the package
 index. It fails when the version beside us is of an older minor than the one alone. Needs `uv`.
 
-    python -m scripts.frameworks [NAME ...]
+    python -m scripts.check_frameworks [NAME ...]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SIGTERM under load: who waits is answered, nobody gets a 500, and what was answered is there."""
+"""SIGTERM under load: requests are answered, none with a 500; acknowledged writes exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds with known strengths, to see whether ratings tell the truth: a proof of `make proof`.
+"""Simulated worlds with known strengths: coverage of rating intervals, gain from deliberate losses.
 
 An agent meets challenges at random or near its own strength. In worlds with repeats it meets ten of
 them one to twenty times each, and luck with a challenge lasts: a pair has a chance of its own.
