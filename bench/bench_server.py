@@ -1,6 +1,6 @@
 """One server process on loopback: its CPU for what is asked most, by 64 clients elsewhere.
 
-Reported attempts are answered after their commit and counted afterwards, beside a bare FastAPI
+Reported attempts are answered after their commit and counted afterwards, beside a bare Starlette
 route that inserts rows of one table in groups. Then boards and what-if at a million attempts,
 reports in bulk, and a plugin in its sandbox. What PostgreSQL's own processes use is not in it.
 """
@@ -154,13 +154,13 @@ server.run()
 
 @contextmanager
 def reports_on_sqlite(size: int) -> Iterator[Sides]:
-    """Ours beside a FastAPI route that only inserts."""
+    """Ours beside a Starlette route that only inserts."""
     with tempfile.TemporaryDirectory(prefix="tally-bench-") as folder:
         bare = ServerProcess([sys.executable, "-c", BARE, f"{folder}/bare.db"])
         try:
             with reports_on(f"{folder}/reports.db", size) as sides:
                 work = lambda number: send_reports(bare.url, number, size)  # noqa: E731
-                yield {**sides, "a bare FastAPI route": meter(bare, size, work)}
+                yield {**sides, "a bare Starlette route": meter(bare, size, work)}
         finally:
             bare.kill()
 
@@ -371,11 +371,11 @@ BENCHES = (
     Bench(
         "reports, SQLite",
         f"A reported attempt of {CLIENTS} clients, answered after its commit: 0.8 ms of the "
-        "server's CPU, and two and a half times a bare FastAPI route with a grouped insert.",
+        "server's CPU, and two and a half times a bare Starlette route with a grouped insert.",
         reports_on_sqlite,
         (30, 300, 3_000),
         "reports",
-        (Promise(0.8e-3), Promise(2.5, "a bare FastAPI route")),
+        (Promise(0.8e-3), Promise(2.5, "a bare Starlette route")),
         each="report",
         rounds=5,
         seconds=15,

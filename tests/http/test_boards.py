@@ -164,7 +164,6 @@ def test_a_track_has_a_name_that_an_address_can_have(server: Server) -> None:
 
 QUICK = ("", "?limit=2", "?around=bob")
 SLOW = ("?limit=200&side=red", "?around=bob&limit=7")
-"""By FastAPI, or by a thread of its own."""
 
 
 def read(server: Server, query: str, etag: str | None = None) -> Any:
