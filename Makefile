@@ -1,4 +1,4 @@
-# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | frameworks | release | proof | soak | bench | screenshots | docs | client | lock | clean
+# make setup | demo | tour | quick | test | coverage | golden | golden-update | check | format | frameworks | release | proof | soak | bench | screenshots | docs | client | lock | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ PROMPTFOO := 0.121.20
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
-.PHONY: setup demo tour quick test tests adapters ordinary-user coverage golden golden-update check frameworks release proof soak bench screenshots docs client lock clean
+.PHONY: setup demo tour quick test tests adapters ordinary-user coverage golden golden-update check format frameworks release proof soak bench screenshots docs client lock clean
 
 setup: $(VENV)/.dev
 
@@ -59,10 +59,20 @@ golden: $(VENV)/.dev
 golden-update: $(VENV)/.dev
 	@$(BIN)/python -m tests.golden.update
 
+TEMPLATES := src/tallymark/web/templates src/tallymark/runs/reports/page
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/djangofmt --quiet --check $(TEMPLATES)
 	$(BIN)/mypy
+
+# Biome formats style and script; it needs Node, so `make check` leaves it out.
+BIOME := npx --yes @biomejs/biome@2.6.8
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/djangofmt --quiet $(TEMPLATES)
+	@! command -v npx >/dev/null || $(BIOME) format --write src
 
 # Does an install beside the newest agent frameworks push one of them back? Needs `uv` and a package index.
 frameworks: $(VENV)/.dev

@@ -6,6 +6,7 @@ writing around: names, answers and traces are written by anybody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import jinja2
+from jinja2.ext import Extension
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
@@ -36,7 +38,15 @@ if TYPE_CHECKING:
 
 _COLOURS = ("emerald", "gold", "coral", "purple", "sky", "teal", "indigo", "rose")
 """Of dimensions, as documents name them; any other is drawn in grey."""
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
+
+
+class _Unindent(Extension):
+    """Drop the indentation of templates, which would be half of a page of many rows."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return _INDENT.sub("", source)
 
 
 class Renderer:
@@ -48,8 +58,7 @@ class Renderer:
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             finalize=_clean,
-            trim_blocks=True,
-            lstrip_blocks=True,
+            extensions=[_Unindent],
             auto_reload=False,
         )
         self._jinja.filters |= _FILTERS

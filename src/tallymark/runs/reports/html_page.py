@@ -72,7 +72,7 @@ def _read_part(name: str) -> str:
 
 @cache
 def _load_template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
     lines = _read_part("report.html.jinja").splitlines()
     return environment.from_string("\n".join(map(str.strip, lines)))  # a page without indents
 

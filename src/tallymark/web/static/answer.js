@@ -12,8 +12,14 @@ export function mount(form) {
     const button = event.submitter;
     const large = [...form.querySelectorAll("[data-most]")].find(isTooLarge);
     if (large) {
-      const [size, most] = [large.files[0].size, Number(large.dataset.most)].map((each) => each.toLocaleString("en"));
-      say(form, `${large.files[0].name} has ${size} bytes, and at most ${most} are taken.`, "Nothing was sent.");
+      const [size, most] = [large.files[0].size, Number(large.dataset.most)].map((each) =>
+        each.toLocaleString("en"),
+      );
+      say(
+        form,
+        `${large.files[0].name} has ${size} bytes, and at most ${most} are taken.`,
+        "Nothing was sent.",
+      );
       return;
     }
     const sent = new FormData(form, button); // before it is disabled, or it would not be in it
@@ -28,7 +34,11 @@ export function mount(form) {
       }
       show(form, answer.status, new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch {
-      say(form, "The server could not be reached.", "Nothing is lost: what you wrote is still here. Try again.");
+      say(
+        form,
+        "The server could not be reached.",
+        "Nothing is lost: what you wrote is still here. Try again.",
+      );
     } finally {
       button.removeAttribute("aria-busy");
       button.disabled = false;
@@ -45,7 +55,12 @@ function show(form, status, page) {
   const found = page.querySelector("#findings");
   const target = form.querySelector("#findings");
   if (found) target.replaceChildren(...found.childNodes);
-  else say(form, page.querySelector("main h1, h1")?.textContent ?? `The server said ${status}.`, page.querySelector("main p")?.textContent ?? "");
+  else
+    say(
+      form,
+      page.querySelector("main h1, h1")?.textContent ?? `The server said ${status}.`,
+      page.querySelector("main p")?.textContent ?? "",
+    );
   target.focus();
 }
 

@@ -22,7 +22,8 @@ export function mount(form) {
       target.removeAttribute("aria-busy");
       const words = document.createElement("p");
       words.className = "notice warn";
-      words.textContent = "The server does not answer. What stands here is kept; typing tries again.";
+      words.textContent =
+        "The server does not answer. What stands here is kept; typing tries again.";
       if (!target.querySelector(".notice.warn")) target.prepend(words);
     }
   }

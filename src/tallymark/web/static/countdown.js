@@ -7,7 +7,12 @@ export function mount(element) {
     if (!element.isConnected) return clearInterval(ticking); // another took its place
     let left = Math.max(0, Math.floor((Number(until) * 1000 - Date.now() - ahead) / 1000));
     const parts = [];
-    for (const [size, name] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+    for (const [size, name] of [
+      [86400, "d"],
+      [3600, "h"],
+      [60, "min"],
+      [1, "s"],
+    ]) {
       if (left >= size) parts.push(`${Math.floor(left / size)} ${name}`);
       left %= size;
     }

@@ -2,7 +2,8 @@
 export function mount(article) {
   for (const figure of article.querySelectorAll("figure.sample")) addCopy(figure);
   const links = new Map();
-  for (const link of document.querySelectorAll("[data-here] a")) links.set(decodeURIComponent(link.hash.slice(1)), link);
+  for (const link of document.querySelectorAll("[data-here] a"))
+    links.set(decodeURIComponent(link.hash.slice(1)), link);
   if (!links.size) return;
   const headings = [...article.querySelectorAll("h2[id], h3[id]")];
   let at = null;

@@ -1,5 +1,14 @@
 // Single keys, as the page /keys lists them. They can be switched off there (WCAG 2.1.4).
-const PLACES = { h: "/", r: "/runs", c: "/challenges", a: "/agents", t: "/ratings", f: "/formula", d: "/docs", o: "/organiser" };
+const PLACES = {
+  h: "/",
+  r: "/runs",
+  c: "/challenges",
+  a: "/agents",
+  t: "/ratings",
+  f: "/formula",
+  d: "/docs",
+  o: "/organiser",
+};
 
 export function mount(body) {
   if (isOff()) return;
@@ -25,7 +34,9 @@ function isOff() {
 
 function press(key) {
   // What has a key of its own on this page alone: a button, or a field to type in.
-  const found = [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key);
+  const found = [...document.querySelectorAll("[data-key]")].find(
+    (each) => each.dataset.key === key,
+  );
   found?.matches("textarea") ? found.focus() : found?.click();
   return Boolean(found);
 }
@@ -37,7 +48,9 @@ function click(selector) {
 }
 
 function step(by) {
-  const rows = [...document.querySelectorAll("[data-row]")].map((row) => row.querySelector("a[href]"));
+  const rows = [...document.querySelectorAll("[data-row]")].map((row) =>
+    row.querySelector("a[href]"),
+  );
   if (!rows.length) return click(by > 0 ? "a[rel=next]" : "a[rel=prev]");
   const at = rows.indexOf(document.activeElement);
   rows[Math.max(0, Math.min(rows.length - 1, at + by))].focus();
@@ -56,13 +69,17 @@ const ACTS = {
   k: () => step(-1),
   t: () => click("[data-theme-button]"),
   x: () => {
-    const box = document.activeElement?.closest("[data-row]")?.querySelector("input[type=checkbox]");
+    const box = document.activeElement
+      ?.closest("[data-row]")
+      ?.querySelector("input[type=checkbox]");
     box?.click();
     return Boolean(box);
   },
   c: () => click("[data-compare]"),
   w: () => {
-    const field = document.querySelector("#what-if:not([hidden]) form:not([hidden]) input:not([type=hidden])");
+    const field = document.querySelector(
+      "#what-if:not([hidden]) form:not([hidden]) input:not([type=hidden])",
+    );
     field?.focus();
     return Boolean(field) || click("[data-what-if-open]");
   },
@@ -70,7 +87,9 @@ const ACTS = {
     const url = new URL(location);
     const row = document.activeElement?.closest("[data-row][id]"); // one that was stepped to
     if (row) url.hash = row.id;
-    navigator.clipboard?.writeText(url).then(() => say(row ? "Link to this row copied" : "Link copied"));
+    navigator.clipboard
+      ?.writeText(url)
+      .then(() => say(row ? "Link to this row copied" : "Link copied"));
   },
 };
 

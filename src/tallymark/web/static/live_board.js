@@ -5,7 +5,12 @@ const SPREAD = 400; // all hear of a change at once, and should not all ask at o
 const LAZILY = 10_000; // for what changes no row here
 const MANY = 60; // rows
 const WATCH = 60_000; // a connection that says nothing for so long is tried
-const AGES = [[60, 1, "s"], [3600, 60, "min"], [86_400, 3600, "h"], [2_592_000, 86_400, "d"]];
+const AGES = [
+  [60, 1, "s"],
+  [3600, 60, "min"],
+  [86_400, 3600, "h"],
+  [2_592_000, 86_400, "d"],
+];
 
 export function mount(root) {
   const facts = root.dataset;
@@ -155,7 +160,8 @@ function makeAsker(show, wait, fail) {
     url.hash = "";
     url.searchParams.set("part", name);
     const me = document.querySelector("[data-me]").dataset.me;
-    if (name === "board") url.searchParams.delete("around"); // the same for all, so made once
+    if (name === "board")
+      url.searchParams.delete("around"); // the same for all, so made once
     else if (!me || document.querySelector("tr.me[data-key]")) return;
     else url.searchParams.set("around", me);
     const headers = name === "board" && etag[0] === url.href ? { "If-None-Match": etag[1] } : {};
@@ -206,7 +212,10 @@ function makeDot(root) {
       dot.classList.toggle("off", !well);
       dot.classList.toggle("still", words === "Frozen");
       dot.dataset.live = words.toLowerCase();
-      const text = well || words.endsWith("ing") ? words : `${words}, as of ${since.toISOString().slice(11, 19)} UTC`;
+      const text =
+        well || words.endsWith("ing")
+          ? words
+          : `${words}, as of ${since.toISOString().slice(11, 19)} UTC`;
       if (word.textContent !== text) word.textContent = text;
       if (words === "Signed out" && !dot.querySelector("a")) {
         const link = dot.appendChild(document.createElement("a"));
@@ -225,12 +234,16 @@ function makePatcher(root) {
   const find = (name) => root.querySelector(`[data-patch="${name}"]`);
   const isOther = () => /[?&](formula|weights|config)=/.test(location.search);
   const isOwnOrder = () => isOther() || /[?&](q|sort|offset)=/.test(location.search);
-  for (const each of root.querySelectorAll("[data-patch]:not([data-keyed]), [data-keyed] > *")) remember(each, each);
+  for (const each of root.querySelectorAll("[data-patch]:not([data-keyed]), [data-keyed] > *"))
+    remember(each, each);
   if (!isOther()) noteRanks();
   markMe();
 
   function remember(element, source) {
-    sources.set(element, source.outerHTML.replace(/(<time[^>]*>)[^<]*/g, "$1").replace(/ class="me"/, ""));
+    sources.set(
+      element,
+      source.outerHTML.replace(/(<time[^>]*>)[^<]*/g, "$1").replace(/ class="me"/, ""),
+    );
   }
 
   function apply(part) {
@@ -294,7 +307,9 @@ function makePatcher(root) {
 
   function notePlaces() {
     const rows = [...root.querySelectorAll("[data-keyed] > [data-key]")];
-    return new Map(rows.map((each) => [each, { at: each.getBoundingClientRect(), rank: each.dataset.rank }]));
+    return new Map(
+      rows.map((each) => [each, { at: each.getBoundingClientRect(), rank: each.dataset.rank }]),
+    );
   }
 
   function slide(places) {
@@ -406,7 +421,9 @@ function noteFocus() {
   const href = had?.getAttribute?.("href");
   return () => {
     if (document.activeElement === had) return;
-    const again = had?.isConnected ? had : href && document.querySelector(`a[href="${CSS.escape(href)}"]`);
+    const again = had?.isConnected
+      ? had
+      : href && document.querySelector(`a[href="${CSS.escape(href)}"]`);
     again?.focus?.({ preventScroll: true });
   };
 }

@@ -13,5 +13,6 @@ function start() {
   if (here) here.parentElement.scrollLeft = here.offsetLeft - innerWidth / 2;
   mount(document);
 }
-if (document.hidden) start(); // which is not painted
+if (document.hidden)
+  start(); // which is not painted
 else requestAnimationFrame(() => setTimeout(start));

@@ -1,5 +1,10 @@
 // Moments grow older while a page is open: the same words as the server's, every few seconds.
-const STEPS = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [30 * 86400, 86400, "d"]];
+const STEPS = [
+  [60, 1, "s"],
+  [3600, 60, "min"],
+  [86400, 3600, "h"],
+  [30 * 86400, 86400, "d"],
+];
 
 export function mount(body) {
   const ahead = Number(body.dataset.now) * 1000 - Date.now(); // clocks differ

@@ -19,7 +19,12 @@ export function mount(body) {
     box.hidden = false;
   }
 
-  const end = () => say("You are signed out. What you typed is still here.", "Sign in again, in a new tab", "/sign-in?next=/account");
+  const end = () =>
+    say(
+      "You are signed out. What you typed is still here.",
+      "Sign in again, in a new tab",
+      "/sign-in?next=/account",
+    );
 
   function goOn(fresh) {
     for (const each of document.querySelectorAll("[name=csrf]")) each.value = fresh.value;

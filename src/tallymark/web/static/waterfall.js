@@ -42,7 +42,9 @@ function makeGap() {
 function makeRow(span) {
   const row = document.createElement("tr");
   row.className = `i${Math.min(span.depth, 5)}`;
-  const [name, drawn, took, cost] = [0, 1, 2, 3].map(() => row.appendChild(document.createElement("td")));
+  const [name, drawn, took, cost] = [0, 1, 2, 3].map(() =>
+    row.appendChild(document.createElement("td")),
+  );
   name.textContent = span.name;
   name.title = span.name;
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");

@@ -1,6 +1,8 @@
 // The what-if bar: what is typed or dragged goes into the address, and the board is asked for by it.
 export function mount(bar) {
-  const forms = new Map([...bar.querySelectorAll("[data-rule]")].map((form) => [form.dataset.rule, form]));
+  const forms = new Map(
+    [...bar.querySelectorAll("[data-rule]")].map((form) => [form.dataset.rule, form]),
+  );
   const field = bar.querySelector("[name=formula]");
   const sliders = [...bar.querySelectorAll("[type=range]")];
   const opener = document.querySelector("[data-what-if-open]");
@@ -39,7 +41,8 @@ export function mount(bar) {
 
   function choose(mode) {
     for (const [rule, form] of forms) form.hidden = rule !== mode;
-    for (const each of bar.querySelectorAll("[data-mode]")) each.hidden = each.dataset.mode === mode;
+    for (const each of bar.querySelectorAll("[data-mode]"))
+      each.hidden = each.dataset.mode === mode;
     acts[mode]();
     focus();
   }

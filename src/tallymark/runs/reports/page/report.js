@@ -12,8 +12,9 @@
     const words = search.value.trim().toLowerCase();
     let shown = 0;
     for (const each of cases) {
-      const fits = (show === "all" || each.dataset.has.split(" ").includes(show))
-        && (!words || each.textContent.toLowerCase().includes(words));
+      const fits =
+        (show === "all" || each.dataset.has.split(" ").includes(show)) &&
+        (!words || each.textContent.toLowerCase().includes(words));
       each.hidden = !fits;
       shown += fits;
     }
