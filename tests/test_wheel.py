@@ -169,7 +169,7 @@ def test_what_needs_an_extra_says_which_before_the_first_case(tally: Path, tmp_p
 def test_the_documentation_comes_with_it(tally: Path, tmp_path: Path) -> None:
     assert run(tally, "docs", "formulas", cwd=tmp_path).startswith("# ")
     code = (
-        "from tallymark.web.docs.docs_tree import load_docs; tree = load_docs();"
+        "from tallymark.web.docs_tree import load_docs; tree = load_docs();"
         "assert tree.pages['readme'].read.title == 'Tallymark';"
         "assert tree.decisions and 'home.png' in tree.pictures; print(tree.root)"
     )

@@ -121,6 +121,11 @@ def sign_in(
     return token
 
 
+def squeeze(page: str) -> str:
+    """The HTML without the spaces that lay it out: around tags, and several in a row."""
+    return re.sub(r"\s+", " ", re.sub(r"\s*(</?\w[^<>]*?)\s*>\s*", r"\1>", page))
+
+
 def find_token(client: TestClient) -> str:
     """What forms of a session must carry."""
     return client.get("/account").text.split('name="csrf" value="')[1].split('"')[0]

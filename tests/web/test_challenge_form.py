@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.web.challenge_form import MOST_FILES, FileField, list_fields, make_fields, read_files
-from tallymark.web.form import Form
+from tallymark.web.challenge_files import (
+    MOST_FILES,
+    FileField,
+    list_fields,
+    make_fields,
+    read_files,
+)
+from tallymark.web.page_request import Form
 
 STORED = {
     "challenge.yaml": b"name: mine\r\ngoal: x\r\n",
@@ -20,7 +26,7 @@ STORED = {
 
 
 def send(fields: list[FileField], **changes: str) -> Any:
-    """A visit with the form as a browser would send it back."""
+    """A request with the form as a browser would send it back."""
     texts = {"count": str(len(fields) + 1)}
     for place, each in enumerate(fields):
         texts |= {f"name-{place}": each.name, f"was-{place}": each.was}
@@ -92,11 +98,11 @@ def test_bytes_that_a_form_has_lost_are_said() -> None:
 
 
 def test_an_archive_that_cannot_be_read_leaves_what_was_typed() -> None:
-    visit = send([FileField(name="a", text="typed")])
-    visit.form = Form(
+    request = send([FileField(name="a", text="typed")])
+    request.form = Form(
         (("count", "1"), ("name-0", "a"), ("text-0", "typed")), {"archive": b"nonsense"}
     )
     with pytest.raises(InvalidInput, match="no archive"):
-        read_files(visit, {})
-    fields, _ = list_fields(visit, {})
+        read_files(request, {})
+    fields, _ = list_fields(request, {})
     assert [(each.name, each.text) for each in fields] == [("a", "typed")]

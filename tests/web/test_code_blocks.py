@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallymark.web.code_blocks import draw_code
+from tallymark.web.markdown import draw_code
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from tallymark.web.view import Pager
+from tallymark.web.page import Pager
 
 
 @pytest.mark.parametrize(

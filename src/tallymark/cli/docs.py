@@ -16,7 +16,7 @@ def docs(
     ] = None,
 ) -> None:
     """List the pages of the documentation, or print one. `tally view` has them at /docs."""
-    from tallymark.web.docs.docs_tree import load_docs
+    from tallymark.web.docs_tree import load_docs
 
     tree = load_docs()
     if page is None:

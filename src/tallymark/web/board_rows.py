@@ -11,8 +11,7 @@ import msgspec
 from tallymark.challenges.challenge import PublicChallenge
 from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES, LikelyPlace, Standing, Strategy
-from tallymark.text import format_score
-from tallymark.web.score_sources import explain_value
+from tallymark.text import format_number, format_score
 
 EARLIER_RULE = "by the rule that the challenge had when its board was frozen"
 
@@ -129,6 +128,20 @@ def _explain(
     ):
         return "not the sum of its dimensions: open it for the reason"
     return how
+
+
+def explain_value(challenge: PublicChallenge, parts: Sequence[DimensionShare]) -> str:
+    """What makes a score, or what a board goes by: the sum itself where it is one."""
+    scoring = challenge.scoring
+    if scoring.plugin:
+        return f"given by the plugin {scoring.plugin}"
+    if scoring.formula:
+        return f"the formula {scoring.formula}"
+    if parts:
+        points = " + ".join(f"{format_number(each.weighted)} {each.label}" for each in parts)
+        whole = format_number(sum(each.weighted for each in parts))
+        return f"{points} = {whole}, rounded down"
+    return f"{STRATEGIES[scoring.strategy].heading.lower()}, as it was measured"
 
 
 def _weighs(challenge: PublicChallenge) -> bool:

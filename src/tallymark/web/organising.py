@@ -1,4 +1,4 @@
-"""What organisers' pages share: who may, lines of jobs and of what waits."""
+"""What pages for organisers share: access, jobs, paused plugins, and moves by a rescoring."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from urllib.parse import quote
 import msgspec
 
 from tallymark.challenges.challenge import PluginPause
+from tallymark.challenges.rescoring import BoardPlace, Rescoring
 from tallymark.service.jobs import CANCELLABLE, Job, name_owner
 from tallymark.web.page import Outcome
-from tallymark.web.visit import Visit
+from tallymark.web.page_request import PageRequest
 
 _WORDS = {
     "score": "Score",
@@ -35,11 +36,11 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     may_cancel: bool
 
 
-def begin(visit: Visit, *, work: bool = False) -> None:
+def begin(request: PageRequest, *, work: bool = False) -> None:
     """Refuses who does not organise; what takes a while is counted as the API counts it."""
-    visit.visitor.require_organiser()
-    if work and not visit.service.own:
-        visit.service.limits.check(visit.caller, "work")
+    request.visitor.require_organiser()
+    if work and not request.service.own:
+        request.service.limits.check(request.caller, "work")
 
 
 def lead_back(address: str, done: str) -> Outcome:
@@ -52,7 +53,7 @@ def address_challenge(name: str, rest: str = "") -> str:
     return f"/organiser/challenges/{quote(name, safe='')}{rest}"
 
 
-def describe_job(job: Job, visit: Visit) -> JobLine:
+def describe_job(job: Job, request: PageRequest) -> JobLine:
     """Make the line of a job."""
     result = job.result if isinstance(job.result, dict) else {}
     progress: dict[str, Any] = result.get("progress") or {}
@@ -64,38 +65,132 @@ def describe_job(job: Job, visit: Visit) -> JobLine:
         since=ended or (job.started_at if running else None) or job.created_at,
         done=progress.get("done") if running else None,
         of=progress.get("of") if running else None,
-        is_own=job.owner == name_owner(visit.caller),
+        is_own=job.owner == name_owner(request.caller),
         may_retry=job.state in ("failed", "set_aside", "cancelled"),
         may_cancel=job.kind in CANCELLABLE and not job.ended and not job.cancelling,
     )
 
 
-def find_last_job(visit: Visit, kind: str, subject: str) -> Job | None:
+def find_last_job(request: PageRequest, kind: str, subject: str) -> Job | None:
     """Find the newest job of a kind about something."""
-    return next(iter(visit.tally.jobs.list(kind=kind, subject=subject, limit=1)), None)
+    return next(iter(request.tally.jobs.list(kind=kind, subject=subject, limit=1)), None)
 
 
-def list_pauses(visit: Visit, challenge: str | None = None) -> list[PluginPause]:
+def list_pauses(request: PageRequest, challenge: str | None = None) -> list[PluginPause]:
     """Agents that plugins do not score any more."""
-    return list(visit.tally.challenges.pauses(challenge))
+    return list(request.tally.challenges.pauses(challenge))
 
 
-def resume(visit: Visit) -> None:
+def resume(request: PageRequest) -> None:
     """Ends the pause that a form names, and scores what waited for it."""
-    begin(visit, work=True)
-    name = visit.form.require("challenge", "it is not said at which challenge")
-    visit.tally.challenges.resume(name, visit.form.get("agent") or None)
+    begin(request, work=True)
+    name = request.form.require("challenge", "it is not said at which challenge")
+    request.tally.challenges.resume(name, request.form.get("agent") or None)
 
 
-def retry_job(visit: Visit) -> Outcome:
+def retry_job(request: PageRequest) -> Outcome:
     """Queue a job again."""
-    begin(visit)
-    visit.tally.jobs.retry(visit.form.get("job"))
-    return lead_back(visit.path, "queued")
+    begin(request)
+    request.tally.jobs.retry(request.form.get("job"))
+    return lead_back(request.path, "queued")
 
 
-def cancel_job(visit: Visit) -> Outcome:
+def cancel_job(request: PageRequest) -> Outcome:
     """Cancel a job."""
-    begin(visit)
-    visit.tally.jobs.cancel(visit.form.get("job"))
-    return lead_back(visit.path, "cancelled")
+    begin(request)
+    request.tally.jobs.cancel(request.form.get("job"))
+    return lead_back(request.path, "cancelled")
+
+
+class MovedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose place is another; None where it has none."""
+
+    agent: str
+    name: str
+    rank: int | None
+    was: int | None
+    by: int | None
+    """Places won; less than 0 are lost."""
+    score: float | None
+    score_was: float | None
+    result: str | None
+    result_was: str | None
+    at: float | None
+    at_was: float | None
+    """The scores as shares of the drawn line."""
+    attempt: str
+    """The one that counts, or counted."""
+
+
+class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent whose Elo is another."""
+
+    agent: str
+    name: str
+    was: float
+    rating: float
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """The ends of the drawn line."""
+
+    least: float
+    most: float
+
+
+def list_moves(request: PageRequest, rescoring: Rescoring) -> list[MovedLine]:
+    """The agents that move, by their new places; who leaves the board comes last."""
+    scale = find_scale(rescoring)
+    names = request.tally.agents.find_names(each.agent for each in rescoring.moves)
+    lines = []
+    for each in rescoring.moves:
+        before, after = each.before, each.after
+        ranks = (before.rank, after.rank) if before and after else None
+        place = after or before
+        lines.append(
+            MovedLine(
+                agent=each.agent,
+                name=names.get(each.agent, each.agent),
+                rank=after.rank if after else None,
+                was=before.rank if before else None,
+                by=ranks[0] - ranks[1] if ranks else None,
+                score=after.score if after else None,
+                score_was=before.score if before else None,
+                result=after.result if after else None,
+                result_was=before.result if before else None,
+                at=_find_share(after, scale),
+                at_was=_find_share(before, scale),
+                attempt=place.attempt if place else "",
+            )
+        )
+    return sorted(lines, key=lambda line: (line.rank is None, line.rank or line.was or 0))
+
+
+def list_rating_lines(request: PageRequest, rescoring: Rescoring) -> list[RatingLine]:
+    """What the Elo of agents becomes, by the fold that applying it would do."""
+    names = request.tally.agents.find_names(each.agent for each in rescoring.ratings)
+    return [
+        RatingLine(
+            agent=each.agent,
+            name=names.get(each.agent, each.agent),
+            was=each.before,
+            rating=each.after,
+        )
+        for each in rescoring.ratings
+    ]
+
+
+def find_scale(rescoring: Rescoring) -> Scale:
+    """From 0 to 1000 where that holds all scores, as those of dimensions do."""
+    places = [place for each in rescoring.moves for place in (each.before, each.after)]
+    scores = [each.score for each in places if each is not None and each.score is not None]
+    least, most = min(scores, default=0.0), max(scores, default=0.0)
+    if any(each is not None and each.result is not None for each in places) and most <= 1000:
+        most = 1000.0
+    return Scale(least=min(0.0, least), most=most if most > min(0.0, least) else least + 1)
+
+
+def _find_share(place: BoardPlace | None, scale: Scale) -> float | None:
+    if place is None or place.score is None:
+        return None
+    return (place.score - scale.least) / (scale.most - scale.least)

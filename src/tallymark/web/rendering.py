@@ -6,7 +6,6 @@ writing around: names, answers and traces are written by anybody.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -21,6 +20,7 @@ from markupsafe import Markup, escape
 from tallymark import text
 from tallymark.charts.frame import Chart, pct
 from tallymark.runs.problems import name_model
+from tallymark.runs.reports.html_page import unindent
 from tallymark.runs.run import read_notes
 from tallymark.web.assets import Assets
 from tallymark.web.markdown import render_markdown
@@ -38,15 +38,12 @@ if TYPE_CHECKING:
 
 _COLOURS = ("emerald", "gold", "coral", "purple", "sky", "teal", "indigo", "rose")
 """Of dimensions, as documents name them; any other is drawn in grey."""
-_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
 
 
 class _Unindent(Extension):
-    """Drop the indentation of templates, which would be half of a page of many rows."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return _INDENT.sub("", source)
+    def preprocess(self, source: str, *_: object) -> str:
+        return unindent(source)
 
 
 class Renderer:
@@ -116,7 +113,7 @@ def _show_moment(context: Context, at: float | None) -> Markup | str:
         return text.UNKNOWN
     moment = datetime.fromtimestamp(at, UTC)
     exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-    age = format_age(context["visit"].now - at)
+    age = format_age(context["request"].now - at)
     # Script writes those again that grow older while the page is open.
     grows = " data-age" if age else ""
     # Digits and words of ours: nothing in it could do harm.

@@ -1,18 +1,23 @@
-"""Words and lines of pages about runs and cases."""
+"""Facts about runs and cases in words, and the forms in which people score cases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from tallymark.charts.frame import Chart
 from tallymark.charts.sparkline import draw_sparkline
+from tallymark.errors import InvalidInput
 from tallymark.runs.comparison import RegressionRule
 from tallymark.runs.problems import describe_check, describe_unrun, list_problems
 from tallymark.runs.record import NOTES_TAG, CaseResult, CaseStatus, CheckResult, RunRecord
+from tallymark.runs.reviews import VERDICT
+from tallymark.service.callers import REPORTERS, name_author
 from tallymark.service.runs import SuiteHistory
 from tallymark.text import clean_line, format_count, format_money, format_score
+from tallymark.web.page_request import PageRequest
 
 _OWN_TAGS = {"folder", "limit", "epochs", "chosen", "door", "prompt", "rescored_from", NOTES_TAG}
 """What a run keeps to go on with, besides its suite's tags."""
@@ -151,3 +156,37 @@ def list_checks(checks: tuple[CheckResult, ...], depth: int = 0) -> Iterator[Che
             depth=depth,
         )
         yield from list_checks(check.parts, depth + 1)
+
+
+def find_author(request: PageRequest) -> str | None:
+    """The author of the visitor's scores; None if they may not give any."""
+    return name_author(request.caller) if request.caller.role in REPORTERS else None
+
+
+def give_score(request: PageRequest, run: str, case: str, epoch: int) -> None:
+    """Score a case as the form says."""
+    request.visitor.require_runs()
+    name = request.form.get("name") or VERDICT
+    request.tally.scores.give(run, case, name=name, epoch=epoch, **_read_given(request))
+
+
+def change_score(request: PageRequest) -> None:
+    """Replace a score by what the form says."""
+    request.visitor.require_runs()
+    request.tally.scores.change(request.form.get("score"), **_read_given(request))
+
+
+def withdraw_score(request: PageRequest) -> None:
+    """Withdraw the score that the form names."""
+    request.visitor.require_runs()
+    request.tally.scores.withdraw(request.form.get("score"))
+
+
+def _read_given(request: PageRequest) -> dict[str, Any]:
+    form = request.form
+    text = form.get("value")
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        raise InvalidInput(f"{text[:40]!r} is no number from 0 to 1", hint="as in 0.5") from None
+    return {"value": value, "label": form.get("label") or None, "comment": form.get("comment")}

@@ -10,8 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from tallymark.service.service import Service
 from tallymark.web.assets import ICON, Assets
-from tallymark.web.docs.docs_files import serve_docs_file
-from tallymark.web.docs.docs_tree import PICTURES
+from tallymark.web.docs_tree import PICTURES
 from tallymark.web.page import Page
 from tallymark.web.page_server import PageServer
 from tallymark.web.pages import (
@@ -25,7 +24,6 @@ from tallymark.web.pages import (
     challenges,
     compare,
     docs,
-    docs_search,
     enter,
     formula,
     home,
@@ -94,7 +92,7 @@ PAGES: tuple[Page, ...] = (
     enter.PAGE,
     answer.PAGE,
     docs.FRONT,
-    docs_search.PAGE,
+    docs.SEARCH,
     docs.LIST,
     docs.PAGE,
 )
@@ -125,7 +123,11 @@ def make_site(service: Service) -> list[BaseRoute]:
         Route("/static/{name}", assets.serve, methods=["GET"]),
         Route(ICON, assets.serve, methods=["GET"]),
         *(
-            Route(f"/docs/{{name:path}}{kind}", partial(serve_docs_file, service), methods=["GET"])
+            Route(
+                f"/docs/{{name:path}}{kind}",
+                partial(docs.serve_docs_file, service),
+                methods=["GET"],
+            )
             for kind in (*PICTURES, ".md")
         ),
         Mount(

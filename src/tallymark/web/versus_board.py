@@ -11,7 +11,7 @@ from tallymark.challenges.strategies import Standing
 
 if TYPE_CHECKING:
     from tallymark.service.challenges import Challenge
-    from tallymark.web.visit import Visit
+    from tallymark.web.page_request import PageRequest
 
 _MOST_ROWS = 1_000
 _MOST_SHOWN = 40
@@ -74,15 +74,15 @@ class VersusBoard(msgspec.Struct, frozen=True, kw_only=True):
             }
 
 
-def make_versus_board(visit: Visit, challenge: Challenge) -> VersusBoard:
+def make_versus_board(request: PageRequest, challenge: Challenge) -> VersusBoard:
     """Make the board that the visitor may see."""
-    name, live, boards = challenge.name, not visit.public, visit.tally.boards
+    name, live, boards = challenge.name, not request.public, request.tally.boards
     left = boards.get(name, side="red", limit=_MOST_ROWS, live=live)
     right = boards.get(name, side="blue", limit=_MOST_ROWS, live=live)
-    tallies = visit.tally.versus.tallies(name, live=live)
+    tallies = request.tally.versus.tallies(name, live=live)
     red, blue = left.items, right.items
     categories = list(challenge.versus.categories) if challenge.versus else []
-    category = visit.choose("category", ("", *categories))
+    category = request.choose("category", ("", *categories))
     counted: dict[tuple[str, str], list[int]] = {}
     for each in tallies:
         if category in ("", each.category):

@@ -17,8 +17,8 @@ from tallymark.errors import InvalidInput, NeedsJob, NotFound
 from tallymark.service.boards import WhatIfBoard
 from tallymark.service.what_if import WhatIfRule, change_rule
 from tallymark.web.board_rows import BoardRow, list_board, list_dimensions, write_value
+from tallymark.web.formula_tree import Mistake, describe_mistake
 from tallymark.web.page import Moved
-from tallymark.web.pages.formula import Mistake, describe_mistake
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge as Definition
     from tallymark.challenges.challenge import PublicChallenge
     from tallymark.service.challenges import Challenge
-    from tallymark.web.visit import Visit
+    from tallymark.web.page_request import PageRequest
 
 _SHOWN = 100
 _COST = 2
@@ -136,31 +136,33 @@ def write_weights(raw: Mapping[str, float]) -> str:
     return ",".join(f"{key}:{value:g}" for key, value in raw.items())
 
 
-def send_on_plain_form(visit: Visit) -> None:
+def send_on_plain_form(request: PageRequest) -> None:
     """What was sent without script has a field for each weight: it has a better address."""
-    sent = {key.removeprefix(_FIELD): value for key, value in visit.query if key.startswith(_FIELD)}
+    sent = {
+        key.removeprefix(_FIELD): value for key, value in request.query if key.startswith(_FIELD)
+    }
     if sent:
         left = dict.fromkeys((f"{_FIELD}{key}" for key in sent), None)
         weights = ",".join(f"{key}:{value}" for key, value in sent.items())
-        raise Moved(visit.link(**left, weights=weights, formula=None))
+        raise Moved(request.link(**left, weights=weights, formula=None))
 
 
-def make_form(visit: Visit, challenge: Challenge) -> RuleForm:
+def make_form(request: PageRequest, challenge: Challenge) -> RuleForm:
     """The form as the address fills it in."""
     scoring = challenge.scoring
     dimensions = list_dimensions(challenge) if scoring.plugin is None else []
     raw = {each.key: round(each.weight * 100, 1) for each in dimensions}
-    if visit.get("weights"):
+    if request.get("weights"):
         with suppress(InvalidInput):  # what is wrong with them is said where they are tried
-            raw = dict.fromkeys(raw, 0.0) | _read_raw(visit.get("weights"))
+            raw = dict.fromkeys(raw, 0.0) | _read_raw(request.get("weights"))
     shares = _share_out(raw)
     usual = "total" if scoring.dimensions else _FIRST_FORMULAS.get(scoring.strategy, "succeeded")
     official = scoring.formula or usual
-    chosen: Mode = "formula" if visit.get("formula") or not dimensions else "weights"
+    chosen: Mode = "formula" if request.get("formula") or not dimensions else "weights"
     keys = [each.key for each in scoring.dimensions]
     return RuleForm(
         mode=chosen,
-        formula=visit.get("formula") or official,
+        formula=request.get("formula") or official,
         official=official,
         sliders=[
             WeightSlider(
@@ -179,18 +181,18 @@ def make_form(visit: Visit, challenge: Challenge) -> RuleForm:
     )
 
 
-def try_rule(visit: Visit, challenge: Challenge, around: str | None) -> WhatIf | None:
+def try_rule(request: PageRequest, challenge: Challenge, around: str | None) -> WhatIf | None:
     """Apply the rule in the address to a challenge; None if the address has none."""
-    texts = {name: visit.get(name) for name in ("formula", "weights", "config")}
+    texts = {name: request.get(name) for name in ("formula", "weights", "config")}
     if not any(texts.values()):
         return None
     mode: Mode = "weights" if texts["weights"] else "formula"
-    if not visit.service.own:
-        visit.service.limits.check(visit.caller, "read", _COST)
+    if not request.service.own:
+        request.service.limits.check(request.caller, "read", _COST)
     try:
         rule = msgspec.structs.asdict(_read_rule(challenge, texts))
-        found = visit.tally.boards.what_if(
-            challenge.name, **rule, around=around, limit=_SHOWN, live=not visit.public
+        found = request.tally.boards.what_if(
+            challenge.name, **rule, around=around, limit=_SHOWN, live=not request.public
         )
     except NotFound:
         raise
@@ -202,9 +204,9 @@ def try_rule(visit: Visit, challenge: Challenge, around: str | None) -> WhatIf |
     return WhatIf(mode=mode, rule=_write_rule(texts), board=found, around=near)
 
 
-def change_by_address(visit: Visit, challenge: Definition) -> Definition | None:
+def change_by_address(request: PageRequest, challenge: Definition) -> Definition | None:
     """The challenge by the formula or the weights of the address; None where it has neither."""
-    texts = {name: visit.get(name) for name in ("formula", "weights")}
+    texts = {name: request.get(name) for name in ("formula", "weights")}
     if not any(texts.values()):
         return None
     return change_rule(challenge, _read_rule(challenge, texts))

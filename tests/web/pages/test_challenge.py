@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.web.conftest import browse, browse_as, open_app
+from tests.web.conftest import browse, browse_as, open_app, squeeze
 from tests.web.page_samples import DAY, NO_FILES, NOW, a_maze, fill_contests, play
 
 from tallymark.service.app import App
@@ -24,7 +24,7 @@ def test_a_tie_is_said_and_the_earlier_stands_higher(client: TestClient) -> None
 
 
 def list_tied(page: str) -> list[str]:
-    rows = re.findall(r'<tr data-row data-key="([^"]+)"(.*?)</tr>', page, re.DOTALL)
+    rows = re.findall(r'<tr data-row data-key="([^"]+)"(.*?)</tr>', squeeze(page), re.DOTALL)
     return [agent for agent, row in rows if ">tie<" in row]
 
 
@@ -155,7 +155,7 @@ def test_sliders_sent_without_script_lead_to_the_shared_address(client: TestClie
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("formula=total+%2B+sped", "Column 9: "),
+        ("formula=total+%2B+sped", "Column 9:"),
         ("weights=correctness", "weights cannot be read"),
         ("weights=correctness:0,speed:0", "All weights are 0"),
         ("weights=courage:5,speed:5", "no dimension"),
@@ -228,7 +228,7 @@ def test_a_likely_place_says_among_how_many_it_is_one(tmp_path: Path) -> None:
 
     with closing(open_app(tmp_path / "tally.db", fill)) as app:
         page = browse(app).get("/challenges/maze").text
-        assert page.count('2<span class="sub">of 2 with three tries</span>') == 2
+        assert squeeze(page).count('2<span class="sub">of 2 with three tries</span>') == 2
         rows = browse(app).get("/challenges/maze?format=json").json()["board"]["items"]
         likely = {each["agent"]: each["likely"] for each in rows if "likely" in each}
         assert "cat" not in likely

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.web.conftest import browse_as
 
 from tallymark.service.app import App
-from tallymark.web.docs.docs_tree import load_docs
+from tallymark.web.docs_tree import load_docs
 
 
 @pytest.fixture(scope="module")

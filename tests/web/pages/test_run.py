@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from starlette.testclient import TestClient
-from tests.web.conftest import browse, open_app
+from tests.web.conftest import browse, open_app, squeeze
 from tests.web.page_samples import a_result, fill_runs
 
 from tallymark.runs.record import RunRecord
@@ -62,10 +62,10 @@ def test_a_run_that_goes_on_is_told_part_by_part(tmp_path: Path) -> None:
         client = browse(app)
         page = client.get("/runs/rlive").text
         assert 'data-events="/api/v1/runs/rlive/events"' in page
-        assert "1 of 3 results so far" in page
+        assert "1 of 3 results so far" in squeeze(page)
         app.store.add_results("rlive", [a_result(1, passed=False)])
         live = client.get("/runs/rlive?part=live").text
-        assert "2 of 3 results so far" in live
+        assert "2 of 3 results so far" in squeeze(live)
         assert "<html" not in live
         assert "$0.002" in live  # cost so far
         assert "case-1" in client.get("/runs/rlive?part=cases").text

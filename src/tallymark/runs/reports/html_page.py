@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 _PAGE = Path(__file__).parent / "page"
 _write_score = with_minus(format_score)
+_BEFORE_TAG_END = re.compile(r"\s*\n\s*(?=/?>)")
+_INDENT = re.compile(r"\n[ \t]+")
+_BEFORE_WORD = re.compile(r"\n(?![<\s])")
+"""Attributes and words that the formatter wrapped go on the line before."""
 _HYPHEN = re.compile(r"(?<![\w.])-(?=[$\d])")
 _MOST_CHANGES = 100
 """Cases of each kind of change."""
@@ -70,11 +74,15 @@ def _read_part(name: str) -> str:
     return (_PAGE / name).read_text(encoding="utf-8")
 
 
+def unindent(template: str) -> str:
+    """Drop the indentation of a template, which would be half of a page of many rows."""
+    return _BEFORE_WORD.sub(" ", _INDENT.sub("\n", _BEFORE_TAG_END.sub("", template)))
+
+
 @cache
 def _load_template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    lines = _read_part("report.html.jinja").splitlines()
-    return environment.from_string("\n".join(map(str.strip, lines)))  # a page without indents
+    return environment.from_string(unindent(_read_part("report.html.jinja")))
 
 
 def _make_keys(count: int) -> list[str]:

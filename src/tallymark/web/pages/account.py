@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from tallymark.service.keys import Key
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class AccountView(View, frozen=True, kw_only=True):
@@ -29,33 +28,33 @@ class AccountView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.keys)
 
 
-def gather(visit: Visit) -> AccountView:
+def gather(request: PageRequest) -> AccountView:
     """For whoever is signed in."""
-    visit.visitor.require_known("there is no account without signing in")
-    caller = visit.caller
+    request.visitor.require_known("there is no account without signing in")
+    caller = request.caller
     keys: list[Key] = []
     if caller.owner is not None:
-        keys = list(visit.tally.keys.list(owner=caller.owner))
+        keys = list(request.tally.keys.list(owner=caller.owner))
     return AccountView(
         title="Account",
         role=caller.role,
         owner=caller.owner,
         agent=caller.agent,
         tenant=caller.tenant,
-        by_key=bool(visit.visitor.csrf),
+        by_key=bool(request.visitor.csrf),
         keys=keys,
     )
 
 
-def sign_out(visit: Visit) -> Outcome:
+def sign_out(request: PageRequest) -> Outcome:
     """Ends the session of this browser."""
-    visit.service.accounts.sign_out(visit.session)
+    request.service.accounts.sign_out(request.session)
     return Outcome("/", session="")
 
 
-def sign_out_everywhere(visit: Visit) -> Outcome:
+def sign_out_everywhere(request: PageRequest) -> Outcome:
     """Ends every session of the same owner."""
-    visit.service.accounts.sign_out_everywhere(visit.caller)
+    request.service.accounts.sign_out_everywhere(request.caller)
     return Outcome("/sign-in", session="")
 
 

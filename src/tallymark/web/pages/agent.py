@@ -17,11 +17,10 @@ from tallymark.service.agents import Agent, HeadToHead, Rival
 from tallymark.service.attempts import AttemptRecord
 from tallymark.service.ratings import RatingDetails
 from tallymark.text import format_rating, format_tick
+from tallymark.web.attempt_score import write_step
 from tallymark.web.board_rows import write_values
-from tallymark.web.page import Page
-from tallymark.web.rating_sums import write_step
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, Pager, View
+from tallymark.web.page_request import PageRequest
 
 _MOST_ATTEMPTS = 20
 _CHANCE = 0.05
@@ -78,18 +77,18 @@ class AgentView(View, frozen=True, kw_only=True):
             yield row
 
 
-def gather(visit: Visit) -> AgentView:
+def gather(request: PageRequest) -> AgentView:
     """Read the agent that the address names."""
-    visit.visitor.require_known("agents are shown to those who are signed in")
-    handle, live, tally = visit.params["handle"], not visit.public, visit.tally
-    if not visit.services.exists:
+    request.visitor.require_known("agents are shown to those who are signed in")
+    handle, live, tally = request.params["handle"], not request.public, request.tally
+    if not request.services.exists:
         raise NotFound(f"there is no agent {handle[:60]!r}", hint="see the list of agents")
     agent, rivals = tally.agents.profile(handle, live)
     rating = None
     with suppress(NotFound):
         rating = tally.ratings.get(handle, live=live)
-    against = visit.get("against").strip()
-    offset = visit.read_number("offset", 0, 10**9)
+    against = request.get("against").strip()
+    offset = request.read_number("offset", 0, 10**9)
     attempts = tally.agents.list_ended(handle, live, _MOST_ATTEMPTS + 1, offset)
     total = offset + len(attempts)
     return AgentView(

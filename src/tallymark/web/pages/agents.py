@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from tallymark.service.agents import Agent
-from tallymark.web.page import Page
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, Pager, View
+from tallymark.web.page_request import PageRequest
 
 
 class AgentsView(View, frozen=True, kw_only=True):
@@ -28,13 +27,13 @@ class AgentsView(View, frozen=True, kw_only=True):
             yield row | {"elo": each.elo.rating, "matches": each.elo.matches}
 
 
-def gather(visit: Visit) -> AgentsView:
-    visit.visitor.require_known("agents are shown to those who are signed in")
-    text, agents = visit.get("q"), visit.tally.agents
-    pager = visit.read_pager(agents.count(text or None))
+def gather(request: PageRequest) -> AgentsView:
+    request.visitor.require_known("agents are shown to those who are signed in")
+    text, agents = request.get("q"), request.tally.agents
+    pager = request.read_pager(agents.count(text or None))
     return AgentsView(
         title="Agents",
-        agents=agents.page(text or None, not visit.public, pager.limit, pager.offset)
+        agents=agents.page(text or None, not request.public, pager.limit, pager.offset)
         if pager.total
         else [],
         pager=pager,

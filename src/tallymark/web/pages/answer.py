@@ -18,11 +18,10 @@ from tallymark.service.submissions import (
     submit_answer,
 )
 from tallymark.text import format_utc_moment
+from tallymark.web.challenge_files import ARCHIVE, DataFile, list_files, pick_file
 from tallymark.web.challenge_terms import ChallengeTerms, describe_terms
-from tallymark.web.file_list import ARCHIVE, DataFile, list_files, pick_file
-from tallymark.web.page import Moved, Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Moved, Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission
@@ -54,29 +53,29 @@ class AnswerView(View, frozen=True, kw_only=True):
         return ({"file": each.name, "bytes": each.size} for each in self.files)
 
 
-def gather(visit: Visit) -> View:
+def gather(request: PageRequest) -> View:
     """The open attempt that the address names, or one of its files; one that ended is elsewhere."""
-    attempt = _find_own(visit).attempt
-    open_ = attempt.state == "entered" and visit.now < attempt.expires_at
+    attempt = _find_own(request).attempt
+    open_ = attempt.state == "entered" and request.now < attempt.expires_at
     if not open_:
-        if visit.problem is None:
+        if request.problem is None:
             raise Moved(f"/attempts/{attempt.id}")
-        return _describe(visit, attempt, {})
-    data = visit.services.competition.open_entry(attempt.id, attempt.agent).data
-    wanted = visit.get("file")
-    return pick_file(data, wanted) if wanted else _describe(visit, attempt, data)
+        return _describe(request, attempt, {})
+    data = request.services.competition.open_entry(attempt.id, attempt.agent).data
+    wanted = request.get("file")
+    return pick_file(data, wanted) if wanted else _describe(request, attempt, data)
 
 
-def _find_own(visit: Visit) -> StoredAttempt:
+def _find_own(request: PageRequest) -> StoredAttempt:
     """An attempt that the visitor may answer; of any other no more is said than of none."""
-    visit.visitor.require_known("an answer is submitted by who entered")
-    if visit.caller.role not in COMPETITORS:
-        raise NotAllowed(f"a key of the role {visit.caller.role} does not compete")
-    return visit.tally.attempts.find_own(visit.params["attempt"])
+    request.visitor.require_known("an answer is submitted by who entered")
+    if request.caller.role not in COMPETITORS:
+        raise NotAllowed(f"a key of the role {request.caller.role} does not compete")
+    return request.tally.attempts.find_own(request.params["attempt"])
 
 
-def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
-    challenge = visit.services.competition.rulings.find_version(attempt)
+def _describe(request: PageRequest, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
+    challenge = request.services.competition.rulings.find_version(attempt)
     return AnswerView(
         title=f"Attempt {attempt.number} at {challenge.title}",
         id=attempt.id,
@@ -86,7 +85,7 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
         memoryless=attempt.memoryless,
         entered_at=attempt.entered_at,
         expires_at=attempt.expires_at,
-        open=attempt.state == "entered" and visit.now < attempt.expires_at,
+        open=attempt.state == "entered" and request.now < attempt.expires_at,
         terms=describe_terms(msgspec.structs.replace(challenge, rated=challenge.match_rule)),
         files=list_files(data),
         archive=ARCHIVE if len(data) > 1 else "",
@@ -94,14 +93,14 @@ def _describe(visit: Visit, attempt: Attempt, data: Mapping[str, Any]) -> Answer
     )
 
 
-def _find_most_bytes(visit: Visit) -> int:
-    challenge = visit.services.competition.rulings.find_version(_find_own(visit).attempt)
+def _find_most_bytes(request: PageRequest) -> int:
+    challenge = request.services.competition.rulings.find_version(_find_own(request).attempt)
     return find_most_bytes(challenge.submission)
 
 
-def _read_sent(visit: Visit, submission: Submission) -> Payload:
+def _read_sent(request: PageRequest, submission: Submission) -> Payload:
     """What the form holds; a file goes before what is typed."""
-    form = visit.form
+    form = request.form
     uploaded, typed = form.get_file("answer_file"), form.get_text("answer") or ""
     if uploaded is None and not typed.strip():
         raise InvalidInput("there is no answer yet", hint="type it, or choose a file")
@@ -120,52 +119,52 @@ def _read_sent(visit: Visit, submission: Submission) -> Payload:
     return Payload(submission=answer, metadata=metadata, trajectory=steps)
 
 
-def _look(visit: Visit) -> tuple[StoredAttempt, Payload, Sequence[Finding]]:
+def _look(request: PageRequest) -> tuple[StoredAttempt, Payload, Sequence[Finding]]:
     """The answer as it was sent, and all that is found in it."""
-    known = _find_own(visit)
+    known = _find_own(request)
     attempt = known.attempt
-    if attempt.state == "entered" and visit.now >= attempt.expires_at:
+    if attempt.state == "entered" and request.now >= attempt.expires_at:
         raise Conflict(
             f"the time was up at {format_utc_moment(attempt.expires_at)}",
             hint="what you wrote is still below, to copy; enter again for another attempt",
         )
-    challenge = visit.services.competition.rulings.find_version(attempt)
-    sent = _read_sent(visit, challenge.submission)
-    return known, sent, visit.tally.attempts.check_payload(known, sent).findings
+    challenge = request.services.competition.rulings.find_version(attempt)
+    sent = _read_sent(request, challenge.submission)
+    return known, sent, request.tally.attempts.check_payload(known, sent).findings
 
 
-def check(visit: Visit) -> Outcome:
+def check(request: PageRequest) -> Outcome:
     """Says all that is found in an answer, and keeps nothing of it."""
-    known, _, findings = _look(visit)
-    return _show_findings(visit, known.attempt, findings)
+    known, _, findings = _look(request)
+    return _show_findings(request, known.attempt, findings)
 
 
-def submit(visit: Visit) -> Outcome:
+def submit(request: PageRequest) -> Outcome:
     """Takes the answer; one that would lose points by its form is held once, for its sender."""
-    known, sent, findings = _look(visit)
+    known, sent, findings = _look(request)
     attempt = known.attempt
     refused = any(each.severity == "error" for each in findings)
     warned = any(each.severity == "warning" for each in findings)
-    if attempt.state == "entered" and (refused or (warned and visit.form.get("do") != "anyway")):
-        return _show_findings(visit, attempt, findings, held=True)
-    job = submit_answer(visit.services, visit.caller, known, sent).job
+    if attempt.state == "entered" and (refused or (warned and request.form.get("do") != "anyway")):
+        return _show_findings(request, attempt, findings, held=True)
+    job = submit_answer(request.services, request.caller, known, sent).job
     return Outcome(address=f"/attempts/{attempt.id}", job=None if job is None else job.id)
 
 
 def _show_findings(
-    visit: Visit, attempt: Attempt, findings: Sequence[Finding], *, held: bool = False
+    request: PageRequest, attempt: Attempt, findings: Sequence[Finding], *, held: bool = False
 ) -> Outcome:
-    entry = visit.services.competition.open_entry(attempt.id, attempt.agent)
-    view = _describe(visit, attempt, entry.data)
+    entry = request.services.competition.open_entry(attempt.id, attempt.agent)
+    view = _describe(request, attempt, entry.data)
     view = msgspec.structs.replace(view, findings=list(findings), held=held)
     return Outcome(view=view, template=PAGE.template)
 
 
-def withdraw(visit: Visit) -> Outcome:
+def withdraw(request: PageRequest) -> Outcome:
     """Gives the attempt up, which is a loss."""
-    attempt = _find_own(visit).attempt
-    reason = visit.form.get("reason") or None
-    visit.tally.attempts.withdraw(attempt.id, attempt.agent, reason)
+    attempt = _find_own(request).attempt
+    reason = request.form.get("reason") or None
+    request.tally.attempts.withdraw(attempt.id, attempt.agent, reason)
     return Outcome(address=f"/attempts/{attempt.id}")
 
 

@@ -13,18 +13,27 @@ from tallymark.challenges.trajectory import read_trajectory
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.service.attempts import AttemptDetails
 from tallymark.text import format_digits
-from tallymark.web.attempt_above import Above, describe_above
-from tallymark.web.attempt_words import Warned, list_fields, list_warnings, write_details
+from tallymark.web.attempt_score import (
+    Above,
+    Source,
+    Sum,
+    TriedRule,
+    Warned,
+    describe_above,
+    explain_formula,
+    list_fields,
+    list_sources,
+    list_warnings,
+    try_on_attempt,
+    write_details,
+    write_sums,
+)
 from tallymark.web.board_rows import DimensionShare, list_dimensions, write_value
-from tallymark.web.file_list import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
-from tallymark.web.page import Page
-from tallymark.web.rating_sums import Sum, write_sums
-from tallymark.web.score_parts import FormulaTree
-from tallymark.web.score_sources import Source, list_sources
+from tallymark.web.challenge_files import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
+from tallymark.web.formula_tree import FormulaTree
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.span_lines import SpanLine, Waterfall, lay_out_spans
-from tallymark.web.tried_rule import TriedRule, explain_formula, try_on_attempt
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Outcome
@@ -101,44 +110,44 @@ class AttemptView(View, frozen=True, kw_only=True):
             )
 
 
-def gather(visit: Visit) -> View:
+def gather(request: PageRequest) -> View:
     """The attempt that the address names, or a file that was submitted with it."""
-    view = visit.tally.attempts.view(visit.params["attempt"], not visit.public)
-    wanted = visit.get("file")
+    view = request.tally.attempts.view(request.params["attempt"], not request.public)
+    wanted = request.get("file")
     if wanted:
-        sent = visit.tally.attempts.submission(view.attempt.id)
+        sent = request.tally.attempts.submission(view.attempt.id)
         return pick_file(sent.list_files(), wanted)
-    return _describe(visit, view)
+    return _describe(request, view)
 
 
-def _describe(visit: Visit, shown: VisibleAttempt) -> AttemptView:
+def _describe(request: PageRequest, shown: VisibleAttempt) -> AttemptView:
     told, attempt = shown.shows_words, shown.attempt
-    standing = visit.tally.attempts.find_standing(shown)
+    standing = request.tally.attempts.find_standing(shown)
     challenge, outcome, place = standing.challenge, attempt.outcome, standing.place
     details = {} if outcome is None else outcome.details
     origin = None if outcome is None else outcome.origin
-    mine = visit.visitor.agent == attempt.agent
-    sent = _find_sent(visit, attempt) if mine or visit.visitor.may_organise else None
+    mine = request.visitor.agent == attempt.agent
+    sent = _find_sent(request, attempt) if mine or request.visitor.may_organise else None
     falls = _lay_out_trajectory(sent)
     files = {} if sent is None else sent.list_files()
     parts = _list_parts(challenge, outcome)
     level = "none" if outcome is None else outcome.trajectory_level
-    names = visit.tally.agents.find_names([attempt.agent])
+    names = request.tally.agents.find_names([attempt.agent])
     return AttemptView(
         title=f"Attempt {attempt.number} by {attempt.agent}",
-        attempt=visit.tally.attempts.describe(shown, place),
+        attempt=request.tally.attempts.describe(shown, place),
         challenge_title=challenge.title,
         name=names.get(attempt.agent, attempt.agent),
         frozen=standing.is_frozen,
-        mine=mine or visit.visitor.may_organise,
+        mine=mine or request.visitor.may_organise,
         seconds=_find_seconds(attempt),
         limit=challenge.time_limit_s,
         shown=_write_score(challenge, outcome),
         agents=standing.agents,
         parts=parts,
         tree=explain_formula(challenge, attempt),
-        tried=try_on_attempt(visit, challenge, attempt),
-        above=describe_above(visit, challenge, place),
+        tried=try_on_attempt(request, challenge, attempt),
+        above=describe_above(request, challenge, place),
         sums=[] if standing.change is None else list(write_sums(*standing.change)),
         rating_hidden=standing.hides_rating,
         level_says=LEVELS[level],
@@ -186,10 +195,10 @@ def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[Dimension
     ]
 
 
-def _find_sent(visit: Visit, attempt: Attempt) -> KeptSubmission | None:
+def _find_sent(request: PageRequest, attempt: Attempt) -> KeptSubmission | None:
     """What was sent with an attempt is for its competitor and for organisers, for good."""
     try:
-        return visit.tally.attempts.submission(attempt.id)
+        return request.tally.attempts.submission(attempt.id)
     except NotFound:  # nothing was as yet, or it was scored elsewhere
         return None
 

@@ -12,12 +12,16 @@ from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reviews import COMMENT, VERDICT, Review
 from tallymark.runs.run import scan_results
 from tallymark.runs.tally import Tally
-from tallymark.web.page import Outcome, Page
-from tallymark.web.review_forms import change_score, find_author, give_score, withdraw_score
-from tallymark.web.run_facts import list_checks
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
+from tallymark.web.run_facts import (
+    change_score,
+    find_author,
+    give_score,
+    list_checks,
+    withdraw_score,
+)
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.service.runs import Runs
@@ -81,18 +85,18 @@ class CaseView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in list_checks(self.case.checks))
 
 
-def gather(visit: Visit) -> CaseView:
+def gather(request: PageRequest) -> CaseView:
     """The case that the address names."""
-    visit.visitor.require_runs()
-    runs, name = visit.tally.runs, visit.params["case"]
-    record = runs.brief(visit.params["run"])
-    epoch = _read_epoch(visit)
+    request.visitor.require_runs()
+    runs, name = request.tally.runs, request.params["case"]
+    record = runs.brief(request.params["run"])
+    epoch = _read_epoch(request)
     result = runs.get_case(record.id, name, epoch)
     falls = lay_out_spans(result.trace)
     before, after = runs.find_neighbours(record.id, name, epoch)
     others = runs.newest(2, record.suite)
-    newest = visit.tally.scores.list(run=record.id, case=name, epoch=epoch, limit=_MOST_REVIEWS)
-    said, author = newest.items[::-1], find_author(visit)
+    newest = request.tally.scores.list(run=record.id, case=name, epoch=epoch, limit=_MOST_REVIEWS)
+    said, author = newest.items[::-1], find_author(request)
     scores = _list_scores(result)
     return CaseView(
         title=result.name,
@@ -109,35 +113,36 @@ def gather(visit: Visit) -> CaseView:
         others=[each for each in others if each.id != record.id],
         reviews=said,
         edited=next(
-            (each for each in said if each.author == author and each.id == visit.get("edit")), None
+            (each for each in said if each.author == author and each.id == request.get("edit")),
+            None,
         ),
         author=author,
         names=sorted({*(each.name for each in scores), *(each.name for each in said)} - {COMMENT}),
     )
 
 
-def _read_epoch(visit: Visit) -> int:
+def _read_epoch(request: PageRequest) -> int:
     """As results count it, from 0; people and addresses count from 1."""
-    return visit.read_number("epoch", 1, 1_000_000, least=1) - 1
+    return request.read_number("epoch", 1, 1_000_000, least=1) - 1
 
 
-def _stay(visit: Visit) -> Outcome:
-    return Outcome(address=f"{visit.link(edit=None)}#people")
+def _stay(request: PageRequest) -> Outcome:
+    return Outcome(address=f"{request.link(edit=None)}#people")
 
 
-def _give(visit: Visit) -> Outcome:
-    give_score(visit, visit.params["run"], visit.params["case"], _read_epoch(visit))
-    return _stay(visit)
+def _give(request: PageRequest) -> Outcome:
+    give_score(request, request.params["run"], request.params["case"], _read_epoch(request))
+    return _stay(request)
 
 
-def _change(visit: Visit) -> Outcome:
-    change_score(visit)
-    return _stay(visit)
+def _change(request: PageRequest) -> Outcome:
+    change_score(request)
+    return _stay(request)
 
 
-def _withdraw(visit: Visit) -> Outcome:
-    withdraw_score(visit)
-    return _stay(visit)
+def _withdraw(request: PageRequest) -> Outcome:
+    withdraw_score(request)
+    return _stay(request)
 
 
 def _list_scores(result: CaseResult) -> list[ScoreFacts]:

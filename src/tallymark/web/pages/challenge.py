@@ -30,10 +30,9 @@ from tallymark.web.board_rows import (
     list_flat,
 )
 from tallymark.web.challenge_terms import Term, is_reported, list_rules, write_command
-from tallymark.web.page import Page, Shared
+from tallymark.web.page import Page, Pager, Shared, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.versus_board import VersusBoard, make_versus_board
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
 from tallymark.web.what_if_board import (
     RuleForm,
     WhatIf,
@@ -208,33 +207,33 @@ def _write_day(day: float) -> str:
     return f"{datetime.fromtimestamp(day * _A_DAY, UTC):%d %b}".lstrip("0")
 
 
-def gather(visit: Visit) -> ChallengeView:
-    send_on_plain_form(visit)
-    challenge = visit.tally.challenges.get(visit.params["challenge"])
-    name, live = challenge.name, not visit.public
-    me = visit.get("around") or visit.visitor.agent
+def gather(request: PageRequest) -> ChallengeView:
+    send_on_plain_form(request)
+    challenge = request.tally.challenges.get(request.params["challenge"])
+    name, live = challenge.name, not request.public
+    me = request.get("around") or request.visitor.agent
     solo = challenge.kind != "versus"
-    what_if = try_rule(visit, challenge, me) if solo else None
-    pager = visit.read_pager(0, _WALL if visit.get("tv") else _PLACES)
-    asked = _Asked(visit, name, pager)
+    what_if = try_rule(request, challenge, me) if solo else None
+    pager = request.read_pager(0, _WALL if request.get("tv") else _PLACES)
+    asked = _Asked(request, name, pager)
     # As somebody types, nothing is read that is not shown.
-    hidden = what_if is not None and bool(what_if.items) and bool(visit.get("part"))
+    hidden = what_if is not None and bool(what_if.items) and bool(request.get("part"))
     board, beside, around = None, list[Standing](), None
     if solo:
         board, pager, beside = asked.read_size() if hidden else asked.read()
         here = any(each.agent == me for each in board.items)
         if me and not here and not hidden:
-            around = visit.tally.boards.get(name, around=me, details=True, live=live)
+            around = request.tally.boards.get(name, around=me, details=True, live=live)
     here = board is not None and any(each.agent == me for each in board.items)
-    charts = solo and visit.get("part") == "charts"
+    charts = solo and request.get("part") == "charts"
     frozen = challenge.frozen is not None
-    versus = None if solo else make_versus_board(visit, challenge)
+    versus = None if solo else make_versus_board(request, challenge)
     return ChallengeView(
         title=challenge.title,
         challenge=challenge,
         reported=is_reported(challenge),
         command=write_command(challenge),
-        changes_at=_find_next_change(challenge, visit.now),
+        changes_at=_find_next_change(challenge, request.now),
         seq=board.seq if board is not None else versus.seq if versus is not None else 0,
         live=frozen and live,
         heading=STRATEGIES[challenge.scoring.strategy].heading.lower(),
@@ -246,36 +245,36 @@ def gather(visit: Visit) -> ChallengeView:
         descending=asked.descending,
         around=around,
         me=None if here else me,
-        marked=[each for each in (visit.visitor.agent, visit.get("around")) if each],
+        marked=[each for each in (request.visitor.agent, request.get("around")) if each],
         dimensions=list_dimensions(challenge),
         rules=list(list_rules(challenge)),
         schema=""
         if challenge.submission.schema is None
         else json.dumps(challenge.submission.schema, indent=2),
         versus=versus,
-        submissions=[] if solo else _list_submissions(visit, name),
-        form=make_form(visit, challenge) if solo else None,
+        submissions=[] if solo else _list_submissions(request, name),
+        form=make_form(request, challenge) if solo else None,
         what_if=what_if,
-        history=visit.tally.boards.history(name, live=live) if charts else None,
+        history=request.tally.boards.history(name, live=live) if charts else None,
     )
 
 
-def _list_submissions(visit: Visit, name: str) -> list[SideSubmission]:
+def _list_submissions(request: PageRequest, name: str) -> list[SideSubmission]:
     """One's own, or for organisers all; none where a part is made for many."""
-    if visit.get("part") or visit.caller.role not in COMPETITORS:
+    if request.get("part") or request.caller.role not in COMPETITORS:
         return []
-    return visit.tally.versus.list(name, limit=_MOST_SUBMISSIONS).items
+    return request.tally.versus.list(name, limit=_MOST_SUBMISSIONS).items
 
 
-def share(visit: Visit) -> Shared | None:
+def share(request: PageRequest) -> Shared | None:
     """Parts of the page are the same for all who may see as much, but for who is marked in them."""
-    if visit.get("part") not in PAGE.parts:
+    if request.get("part") not in PAGE.parts:
         return None
-    name, live = visit.params["challenge"], not visit.public
-    view = view_challenge(visit.services, visit.caller, name, live)
-    record = visit.tally.challenges.get(name)
+    name, live = request.params["challenge"], not request.public
+    view = view_challenge(request.services, request.caller, name, live)
+    record = request.tally.challenges.get(name)
     made_of = (view.state, record.frozen, record.state)
-    return Shared(visit=visit.forget_who(), made_of=made_of)
+    return Shared(request=request.forget_who(), made_of=made_of)
 
 
 def _find_next_change(challenge: Challenge, now: float) -> float | None:
@@ -286,13 +285,13 @@ def _find_next_change(challenge: Challenge, now: float) -> float | None:
 class _Asked:
     """The part of a board that the address asks for."""
 
-    def __init__(self, visit: Visit, name: str, pager: Pager) -> None:
-        self._visit = visit
+    def __init__(self, request: PageRequest, name: str, pager: Pager) -> None:
+        self._visit = request
         self._name = name
         self._pager = pager
-        self.text = visit.get("q").strip()
-        self.sort = visit.choose("sort", SORTS)
-        self.descending = visit.choose("order", ("desc", "asc")) == "desc"
+        self.text = request.get("q").strip()
+        self.sort = request.choose("sort", SORTS)
+        self.descending = request.choose("order", ("desc", "asc")) == "desc"
 
     def read_size(self) -> tuple[Board, Pager, list[Standing]]:
         """Read how many agents there are, and none of them."""

@@ -11,10 +11,9 @@ from tallymark.challenges.tracks import Track
 from tallymark.service.boards import ChallengeTop
 from tallymark.service.challenges import Challenge
 from tallymark.web.board_rows import BoardRow, list_board
-from tallymark.web.page import Page
+from tallymark.web.page import Page, Pager, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.tracks import list_titles
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
 
 _SHOWN = 3
 
@@ -68,27 +67,27 @@ _COLUMNS = (
 )
 
 
-def gather(visit: Visit) -> ChallengesView:
+def gather(request: PageRequest) -> ChallengesView:
     """Gather the challenges that the address asks for, those that are open first."""
-    wanted = visit.choose("state", ("", "open", "frozen", "closed", "upcoming"))
-    asked = visit.read_pager(0)
-    found = visit.tally.boards.overview(
+    wanted = request.choose("state", ("", "open", "frozen", "closed", "upcoming"))
+    asked = request.read_pager(0)
+    found = request.tally.boards.overview(
         asked.limit,
         asked.offset,
         places=_SHOWN,
-        live=not visit.public,
-        text=visit.get("q"),
+        live=not request.public,
+        text=request.get("q"),
         state=wanted,
     )
-    tracks = list(visit.tally.tracks.list())
+    tracks = list(request.tally.tracks.list())
     return ChallengesView(
         title="Challenges",
         challenges=[_describe(each) for each in found.items],
         tracks=tracks,
-        titles=list_titles(visit, tracks),
+        titles=list_titles(request, tracks),
         total=found.total,
         state=wanted,
-        pager=visit.read_pager(found.found),
+        pager=request.read_pager(found.found),
     )
 
 

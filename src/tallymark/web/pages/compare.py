@@ -26,11 +26,10 @@ from tallymark.runs.run import CaseOutcome, CaseView, Run
 from tallymark.runs.score_matrix import find_best
 from tallymark.service.runs import show_record
 from tallymark.text import format_score
-from tallymark.web.page import File, Page
+from tallymark.web.page import File, Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.run import MOST_RESULTS
 from tallymark.web.run_facts import list_labels
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 from tallymark.web.word_diff import WordDiff, compare_words
 
 if TYPE_CHECKING:
@@ -202,21 +201,21 @@ class CompareView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.changes)
 
 
-def gather(visit: Visit) -> CompareView:
+def gather(request: PageRequest) -> CompareView:
     """The runs that the address names."""
-    visit.visitor.require_runs()
-    tally = visit.tally.runs
-    records = _read_records(visit)
+    request.visitor.require_runs()
+    tally = request.tally.runs
+    records = _read_records(request)
     runs, compared = tally.load_compared(
-        [each.id for each in records], visit.get("formula") or None
+        [each.id for each in records], request.get("formula") or None
     )
     pair = compared[0] if len(runs) == FEWEST else None
     changes = _list_changes(pair) if pair is not None else []
-    kind = visit.choose("kind", ("flipped", "worse", "better", "other"))
+    kind = request.choose("kind", ("flipped", "worse", "better", "other"))
     shown = [each for each in changes if _fits(each.kind, kind)]
     flipped = _list_flipped(runs) if pair is None else []
     cases = [*(each.case for each in shown), *(each.case for each in flipped)]
-    chosen = visit.get("case") or next(iter(cases), "")
+    chosen = request.get("case") or next(iter(cases), "")
     sides = _list_sides(runs, chosen) if chosen else []
     suite = records[0].suite
     others = tally.newest(40, suite)
@@ -246,10 +245,10 @@ def gather(visit: Visit) -> CompareView:
     )
 
 
-def _read_records(visit: Visit) -> list[RunRecord]:
+def _read_records(request: PageRequest) -> list[RunRecord]:
     """Two to six runs that are not too large to be compared while somebody waits."""
-    tally = visit.tally.runs
-    records = [tally.brief(each) for each in dict.fromkeys(visit.get_all("run"))]
+    tally = request.tally.runs
+    records = [tally.brief(each) for each in dict.fromkeys(request.get_all("run"))]
     if not FEWEST <= len(records) <= MOST:
         hint = "choose them in the list of runs"
         raise InvalidInput(f"two to six runs are compared, not {len(records)}", hint=hint)
@@ -487,12 +486,12 @@ def _make_matrix(tally: Runs, suite: str) -> PromptMatrix | None:
     return PromptMatrix(prompts=prompts, models=models, cells=cells)
 
 
-def _make_report(visit: Visit) -> File:
+def _make_report(request: PageRequest) -> File:
     """The runs as one file that opens without a server."""
-    visit.visitor.require_runs()
-    records = _read_records(visit)
-    runs, compared = visit.tally.runs.load_compared(
-        [each.id for each in records], visit.get("formula") or None
+    request.visitor.require_runs()
+    records = _read_records(request)
+    runs, compared = request.tally.runs.load_compared(
+        [each.id for each in records], request.get("formula") or None
     )
     runs = score_alike(runs, compared[0].formula)
     return File(f"{records[0].suite} compared", html_report(runs, compared))

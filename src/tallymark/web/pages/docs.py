@@ -8,12 +8,24 @@ from typing import Any
 
 import msgspec
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
-from tallymark.web.docs.docs_tree import DECISIONS, Entry, Group, load_docs
+from tallymark.service.limits import group_address
+from tallymark.service.service import Service
+from tallymark.web.docs_search import Hit, load_index
+from tallymark.web.docs_tree import DECISIONS, PICTURES, Entry, Group, load_docs
 from tallymark.web.markdown import Heading
-from tallymark.web.page import Moved, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Moved, Page, View
+from tallymark.web.page_request import PageRequest
+
+_MOST_CHARACTERS = 200
+_HEADERS = {
+    # Pictures carry their own style, and nothing else.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "public, max-age=300",
+}
 
 
 class DocsFront(View, frozen=True, kw_only=True):
@@ -61,7 +73,7 @@ class DecisionsView(View, frozen=True, kw_only=True):
         return map(msgspec.structs.asdict, self.decisions)
 
 
-def gather_front(_visit: Visit) -> DocsFront:
+def gather_front(_visit: PageRequest) -> DocsFront:
     """The same for everybody."""
     tree = load_docs()
     return DocsFront(
@@ -71,7 +83,7 @@ def gather_front(_visit: Visit) -> DocsFront:
     )
 
 
-def gather_decisions(_visit: Visit) -> DecisionsView:
+def gather_decisions(_visit: PageRequest) -> DecisionsView:
     """The same for everybody."""
     tree = load_docs()
     return DecisionsView(
@@ -83,9 +95,9 @@ def gather_decisions(_visit: Visit) -> DecisionsView:
     )
 
 
-def gather(visit: Visit) -> DocsView:
+def gather(request: PageRequest) -> DocsView:
     """A page by its name."""
-    name = visit.params["page"]
+    name = request.params["page"]
     if name.endswith("/"):
         raise Moved(f"/docs/{name.strip('/')}".rstrip("/"))
     tree = load_docs()
@@ -110,6 +122,60 @@ def _find_group(groups: Iterable[Group], name: str) -> str:
     )
 
 
+class DocsSearchView(View, frozen=True, kw_only=True):
+    """The sections that have what is typed."""
+
+    text: str
+    hits: list[Hit]
+    page: str = ""
+    group: str = ""
+    groups: list[Group]
+
+    def list_rows(self) -> Iterable[Mapping[str, Any]]:
+        """A row for each section."""
+        return (
+            {
+                "page": hit.page,
+                "heading": hit.heading,
+                "address": hit.address,
+                "text": "".join(each.text for each in hit.snippets),
+            }
+            for hit in self.hits
+        )
+
+
+def gather_search(request: PageRequest) -> DocsSearchView:
+    """The same for everybody."""
+    text = request.get("q").strip()[:_MOST_CHARACTERS]
+    return DocsSearchView(
+        title=f"Documentation: {text}" if text else "Search the documentation",
+        text=text,
+        hits=load_index().search(text) if text else [],
+        groups=load_docs().groups,
+    )
+
+
+async def serve_docs_file(service: Service, request: Request) -> Response:
+    """A picture, or a page's text; anything else of the disk does not exist."""
+    share = group_address(request.client.host if request.client else None)
+    name, path = request.path_params["name"], request.url.path
+    return await service.threads.run(share, _read_file, name, path)
+
+
+def _read_file(name: str, path: str) -> Response:
+    tree = load_docs()
+    kind = path[path.rfind(".") :]
+    if kind in PICTURES and f"{name}{kind}" in tree.pictures:
+        content = (tree.root / "docs" / f"{name}{kind}").read_bytes()
+        return Response(content, headers=_HEADERS, media_type=PICTURES[kind])
+    if kind == ".md" and name in tree.pages:
+        return PlainTextResponse(tree.pages[name].source, headers=_HEADERS)
+    return PlainTextResponse("the documentation has no such file\n", status_code=404)
+
+
+SEARCH = Page(
+    "/docs/search", "docs/search.html", gather_search, parts={"found": "docs/search_found.html"}
+)
 FRONT = Page("/docs", "docs/front.html", gather_front)
 LIST = Page("/docs/decisions", "docs/decisions.html", gather_decisions)
 PAGE = Page("/docs/{page:path}", "docs/page.html", gather)

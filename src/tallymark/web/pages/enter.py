@@ -9,16 +9,15 @@ import msgspec
 
 from tallymark.errors import WorkFailed
 from tallymark.service.callers import COMPETITORS
+from tallymark.web.challenge_files import DataFile, list_files
 from tallymark.web.challenge_terms import (
     ChallengeTerms,
     describe_terms,
     is_reported,
     write_command,
 )
-from tallymark.web.file_list import DataFile, list_files
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 if TYPE_CHECKING:
     from tallymark.service.attempts import AttemptRecord
@@ -66,44 +65,46 @@ class EnterView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.attempts)
 
 
-def gather(visit: Visit) -> EnterView:
+def gather(request: PageRequest) -> EnterView:
     """The challenge that the address names."""
-    challenge = visit.tally.challenges.get(visit.params["challenge"])
+    challenge = request.tally.challenges.get(request.params["challenge"])
     name = challenge.name
-    obstacle = _find_obstacle(visit, challenge)
-    agent = visit.visitor.agent or (visit.get("agent") if visit.visitor.may_organise else None)
-    sample, problem = _make_sample(visit, challenge)
-    own = visit.tally.attempts.list(name, agent, limit=_MOST_ATTEMPTS).items if agent else []
+    obstacle = _find_obstacle(request, challenge)
+    agent = request.visitor.agent or (
+        request.get("agent") if request.visitor.may_organise else None
+    )
+    sample, problem = _make_sample(request, challenge)
+    own = request.tally.attempts.list(name, agent, limit=_MOST_ATTEMPTS).items if agent else []
     return EnterView(
         title=f"Enter {challenge.title}",
         challenge=challenge,
-        command=write_command(challenge, visit.visitor.agent or "NAME"),
+        command=write_command(challenge, request.visitor.agent or "NAME"),
         terms=describe_terms(challenge),
         sample=sample,
         sample_problem=problem,
-        agent=visit.visitor.agent,
+        agent=request.visitor.agent,
         obstacle=obstacle,
-        attempts=[_describe(each, visit.now) for each in own],
+        attempts=[_describe(each, request.now) for each in own],
     )
 
 
-def _find_obstacle(visit: Visit, challenge: Challenge) -> str:
+def _find_obstacle(request: PageRequest, challenge: Challenge) -> str:
     if challenge.kind == "versus":
         return "It is played red against blue: submit to a side, by the command or the API."
     if is_reported(challenge):
         return "Its attempts are reported by a trusted system; none is entered by hand."
-    signed_in = visit.visitor.is_known and not visit.visitor.is_guest
-    if signed_in and visit.caller.role not in COMPETITORS:
-        return f"A key of the role {visit.caller.role} does not compete. Sign in with an agent's."
+    signed_in = request.visitor.is_known and not request.visitor.is_guest
+    if signed_in and request.caller.role not in COMPETITORS:
+        return f"A key of the role {request.caller.role} does not compete. Sign in with an agent's."
     return ""
 
 
-def _make_sample(visit: Visit, challenge: Challenge) -> tuple[list[DataFile], str]:
+def _make_sample(request: PageRequest, challenge: Challenge) -> tuple[list[DataFile], str]:
     """For who could enter: making it takes a sandbox."""
-    if not challenge.generated or visit.caller.role not in COMPETITORS:
+    if not challenge.generated or request.caller.role not in COMPETITORS:
         return [], ""
     try:
-        return list_files(visit.services.competition.show_sample(challenge.name)), ""
+        return list_files(request.services.competition.show_sample(challenge.name)), ""
     except WorkFailed as error:
         return [], error.problems[0].message
 
@@ -121,11 +122,11 @@ def _describe(attempt: AttemptRecord, now: float) -> OwnAttempt:
     )
 
 
-def enter(visit: Visit) -> Outcome:
+def enter(request: PageRequest) -> Outcome:
     """Starts the clock, and leads to where the answer goes."""
-    name = visit.tally.challenges.get(visit.params["challenge"]).name
-    memoryless = visit.form.get("memoryless") == "yes"
-    entry = visit.tally.attempts.enter(name, visit.form.get("agent") or None, memoryless)
+    name = request.tally.challenges.get(request.params["challenge"]).name
+    memoryless = request.form.get("memoryless") == "yes"
+    entry = request.tally.attempts.enter(name, request.form.get("agent") or None, memoryless)
     return Outcome(address=f"/attempts/{entry.attempt.id}/answer")
 
 

@@ -15,11 +15,10 @@ from tallymark.runs.problems import name_model
 from tallymark.runs.record import RunRecord
 from tallymark.service.boards import WhatIfBoard
 from tallymark.service.challenges import Challenge
-from tallymark.web.page import Page
+from tallymark.web.formula_tree import FormulaTree, Mistake, describe_mistake, take_apart
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.run import name_values, pick_metrics
-from tallymark.web.score_parts import FormulaTree, take_apart
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 _MOST_TEXT = 4_096
 _MOST_RUNS = 30
@@ -29,17 +28,6 @@ _START = "success_pct"
 
 _COLUMNS = ("rank", "agent", "score", "value", "attempt", "before", "moved")
 """Of a board by another rule, as CSV."""
-
-
-class Mistake(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with a formula, or worth knowing of it, and where."""
-
-    message: str
-    hint: str | None
-    column: int | None
-    caret: str | None
-    """The formula with marks under the place."""
-    level: str = "error"
 
 
 class OrderLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,12 +103,12 @@ class _Subject(msgspec.Struct, frozen=True, kw_only=True):
     challenge: Challenge | None = None
 
 
-def gather(visit: Visit) -> FormulaView:
+def gather(request: PageRequest) -> FormulaView:
     """The formula of the address, with the numbers of a run or for a board."""
-    may = visit.visitor.may_read_runs
-    records = [*visit.tally.runs.newest(_MOST_RUNS, None, visit.get("formula"))] if may else []
-    boards = [each for each in visit.tally.challenges.list() if each.kind != "versus"]
-    subject = _choose_subject(visit, records)
+    may = request.visitor.may_read_runs
+    records = [*request.tally.runs.newest(_MOST_RUNS, None, request.get("formula"))] if may else []
+    boards = [each for each in request.tally.challenges.list() if each.kind != "versus"]
+    subject = _choose_subject(request, records)
     challenge = subject.challenge
     view: dict[str, Any] = {
         "title": "Formula bench",
@@ -146,8 +134,8 @@ def gather(visit: Visit) -> FormulaView:
     if subject.run is not None:
         tree = take_apart(formula, subject.names, subject.values)
     elif challenge is not None:
-        board = _ask_board(visit, challenge, subject.text)
-        tree = _explain_first(visit, challenge, board, formula)
+        board = _ask_board(request, challenge, subject.text)
+        tree = _explain_first(request, challenge, board, formula)
     return FormulaView(
         **view,
         mistakes=[],
@@ -159,7 +147,7 @@ def gather(visit: Visit) -> FormulaView:
         high=ends["high"],
         directions={name: way.value for name, way in lint.directions.items()},
         tree=tree,
-        order=_order_runs(visit, subject.text, subject.run) if subject.run else [],
+        order=_order_runs(request, subject.text, subject.run) if subject.run else [],
         board=board,
     )
 
@@ -168,18 +156,18 @@ def _describe_challenge(challenge: Challenge) -> BenchChallenge:
     return BenchChallenge(name=challenge.name, title=challenge.title or challenge.name)
 
 
-def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
+def _choose_subject(request: PageRequest, records: list[RunRecord]) -> _Subject:
     """A board where one is named, else a run; `on` is what the one field of the page sends."""
-    kind, _, name = visit.get("on").partition(":")
-    board = name if kind == "board" else visit.get("challenge") if kind != "run" else ""
-    text = visit.get("formula")
+    kind, _, name = request.get("on").partition(":")
+    board = name if kind == "board" else request.get("challenge") if kind != "run" else ""
+    text = request.get("formula")
     if board:
-        challenge = visit.tally.challenges.get(board)
+        challenge = request.tally.challenges.get(board)
         keys = [each.key for each in challenge.scoring.dimensions]
         names = formula_names(keys, tuple(challenge.metrics))
         usual = challenge.scoring.formula or ("total" if keys else "rating")
         return _Subject(names=names, text=text or usual, challenge=challenge)
-    run = _choose_run(visit, name if kind == "run" else visit.get("run"), records)
+    run = _choose_run(request, name if kind == "run" else request.get("run"), records)
     if run is None:
         return _Subject(names=Names.of(None), text=text or _START)
     text = text or run.score_formula
@@ -187,53 +175,43 @@ def _choose_subject(visit: Visit, records: list[RunRecord]) -> _Subject:
     return _Subject(names=name_values(metrics), text=text, values=metrics, run=run)
 
 
-def _ask_board(visit: Visit, challenge: Challenge, text: str) -> WhatIfBoard:
-    return visit.tally.boards.what_if(
+def _ask_board(request: PageRequest, challenge: Challenge, text: str) -> WhatIfBoard:
+    return request.tally.boards.what_if(
         challenge.name,
         formula=text,
-        around=visit.visitor.agent,
+        around=request.visitor.agent,
         limit=_MOST_PLACES,
-        live=not visit.public,
+        live=not request.public,
     )
 
 
 def _explain_first(
-    visit: Visit, challenge: Challenge, board: WhatIfBoard, formula: Formula
+    request: PageRequest, challenge: Challenge, board: WhatIfBoard, formula: Formula
 ) -> FormulaTree | None:
     """The formula with the numbers of whoever would be first."""
     if not board.items:
         return None
     try:
-        attempt = visit.tally.attempts.view(board.items[0].attempt or "", not visit.public).attempt
+        attempt = request.tally.attempts.view(
+            board.items[0].attempt or "", not request.public
+        ).attempt
         values = AttemptFormula(formula).values_of(challenge, attempt)
     except TallymarkError:
         return None
     return take_apart(formula, formula.declared, values)
 
 
-def _choose_run(visit: Visit, wanted: str, records: list[RunRecord]) -> RunRecord | None:
+def _choose_run(request: PageRequest, wanted: str, records: list[RunRecord]) -> RunRecord | None:
     if wanted:
-        visit.visitor.require_runs()
-        return visit.tally.runs.brief(wanted, visit.get("formula"))
+        request.visitor.require_runs()
+        return request.tally.runs.brief(wanted, request.get("formula"))
     ended = (each for each in records if each.score is not None)  # one that runs has few numbers
     return next(ended, records[0] if records else None)
 
 
-def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
-    """A problem as a page shows it."""
-    place = problem.place
-    return Mistake(
-        message=problem.message,
-        hint=problem.hint,
-        column=None if place is None else place.column,
-        caret=None if place is None else place.caret(),
-        level=level,
-    )
-
-
-def _order_runs(visit: Visit, text: str, chosen: RunRecord) -> list[OrderLine]:
+def _order_runs(request: PageRequest, text: str, chosen: RunRecord) -> list[OrderLine]:
     """The runs of the same suite by this formula; what has no value comes last."""
-    records = [*visit.tally.runs.newest(_MOST_RUNS, chosen.suite, text)]
+    records = [*request.tally.runs.newest(_MOST_RUNS, chosen.suite, text)]
     if chosen.id not in {each.id for each in records}:
         records = [chosen, *records]
     found: list[tuple[RunRecord, float | None, str | None]] = []

@@ -19,11 +19,10 @@ from tallymark.service.callers import REPORTERS
 from tallymark.service.runs import SuiteHistory
 from tallymark.text import format_count, format_digits, format_score
 from tallymark.web.board_rows import BoardRow, list_board, write_value
-from tallymark.web.page import Page
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.tracks import list_titles
 from tallymark.web.run_facts import find_unrun, judge_suite
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.service.attempts import AttemptRecord
@@ -110,28 +109,28 @@ class HomeView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.news)
 
 
-def gather(visit: Visit) -> HomeView:
+def gather(request: PageRequest) -> HomeView:
     """What the visitor may see of what is new."""
-    visitor = visit.visitor
-    there = visit.services.exists
+    visitor = request.visitor
+    there = request.services.exists
     may = there and visitor.may_read_runs
-    suites = visit.tally.runs.suites(limit=_SUITES).items if may else []
-    boards = visit.tally.boards.find_active(_BOARDS, _PLACES, live=not visit.public)
-    runs = list(_list_runs(visit)) if may else []
-    attempts = list(_list_attempts(visit)) if there else []
-    tracks = visit.tally.tracks.list(limit=_TRACKS).items
+    suites = request.tally.runs.suites(limit=_SUITES).items if may else []
+    boards = request.tally.boards.find_active(_BOARDS, _PLACES, live=not request.public)
+    runs = list(_list_runs(request)) if may else []
+    attempts = list(_list_attempts(request)) if there else []
+    tracks = request.tally.tracks.list(limit=_TRACKS).items
     news = sorted([*runs, *attempts], key=lambda each: -each.at)[:_NEWS]
     return HomeView(
         title="What is new" if news else "Welcome",
-        empty=not (news or suites or boards or visit.tally.challenges.list(limit=1).items),
+        empty=not (news or suites or boards or request.tally.challenges.list(limit=1).items),
         alerts=[_describe_fall(each) for each in suites if judge_suite(each) == "bad"][:3],
-        open=_list_open(visit) if there and visitor.agent else [],
-        mine=_list_mine(visit) if there and visitor.agent else [],
-        waiting=[*_list_waiting(visit), *_list_reviews(visit)] if there else [],
+        open=_list_open(request) if there and visitor.agent else [],
+        mine=_list_mine(request) if there and visitor.agent else [],
+        waiting=[*_list_waiting(request), *_list_reviews(request)] if there else [],
         news=news,
         suites=suites,
         tracks=tracks,
-        titles=list_titles(visit, tracks),
+        titles=list_titles(request, tracks),
         boards=[_glimpse(each) for each in boards],
     )
 
@@ -149,8 +148,8 @@ def _describe_fall(line: SuiteHistory) -> Alert:
     )
 
 
-def _list_runs(visit: Visit) -> Iterable[News]:
-    for run in visit.tally.runs.list(limit=_NEWS).items:
+def _list_runs(request: PageRequest) -> Iterable[News]:
+    for run in request.tally.runs.list(limit=_NEWS).items:
         unrun = find_unrun(run)
         going = run.status == "running"
         did = "is running" if going else "ran"
@@ -169,24 +168,26 @@ def _list_runs(visit: Visit) -> Iterable[News]:
         )
 
 
-def _list_attempts(visit: Visit) -> Iterable[News]:
+def _list_attempts(request: PageRequest) -> Iterable[News]:
     """Those that put their agent where it stands say so: these are the boards that moved."""
-    boards = visit.tally.boards
-    attempts = visit.tally.attempts.list_newest(boards.name_active(), _NEWS, not visit.public)
-    known = _find_challenges(visit, attempts)
-    ranks = boards.find_ranks(attempts, live=not visit.public)
+    boards = request.tally.boards
+    attempts = request.tally.attempts.list_newest(boards.name_active(), _NEWS, not request.public)
+    known = _find_challenges(request, attempts)
+    ranks = boards.find_ranks(attempts, live=not request.public)
     for attempt in attempts:
         rank = ranks.get(attempt.id)
         did = None if rank is None else f"moved to place {rank:,} on"
         yield _describe_attempt(attempt, known[attempt.challenge], did)
 
 
-def _find_challenges(visit: Visit, attempts: Iterable[AttemptRecord]) -> dict[str, Challenge]:
+def _find_challenges(
+    request: PageRequest, attempts: Iterable[AttemptRecord]
+) -> dict[str, Challenge]:
     """The challenges of attempts that the visitor may know of, by name."""
     found = {}
     for name in {each.challenge for each in attempts}:
         with suppress(NotFound):
-            found[name] = visit.tally.challenges.get(name)
+            found[name] = request.tally.challenges.get(name)
     return found
 
 
@@ -207,20 +208,20 @@ def _describe_attempt(attempt: AttemptRecord, challenge: Challenge, did: str | N
     )
 
 
-def _list_open(visit: Visit) -> list[OpenAttempt]:
-    found = visit.tally.attempts.list_open(visit.visitor.agent or "")
-    known = _find_challenges(visit, found)
+def _list_open(request: PageRequest) -> list[OpenAttempt]:
+    found = request.tally.attempts.list_open(request.visitor.agent or "")
+    known = _find_challenges(request, found)
     return [
         OpenAttempt(id=each.id, title=known[each.challenge].title, expires_at=each.expires_at)
         for each in found
-        if each.challenge in known and each.expires_at > visit.now
+        if each.challenge in known and each.expires_at > request.now
     ]
 
 
-def _list_mine(visit: Visit) -> list[News]:
-    agent = visit.visitor.agent or ""
-    found = visit.tally.attempts.list_own(agent, _MINE)
-    known = _find_challenges(visit, found)
+def _list_mine(request: PageRequest) -> list[News]:
+    agent = request.visitor.agent or ""
+    found = request.tally.attempts.list_own(agent, _MINE)
+    known = _find_challenges(request, found)
     return [
         _describe_attempt(each, known[each.challenge])
         for each in found
@@ -228,11 +229,11 @@ def _list_mine(visit: Visit) -> list[News]:
     ]
 
 
-def _list_waiting(visit: Visit) -> Iterable[Waiting]:
+def _list_waiting(request: PageRequest) -> Iterable[Waiting]:
     """What waits for an organiser."""
-    if not visit.visitor.may_organise:
+    if not request.visitor.may_organise:
         return
-    challenges = visit.tally.challenges
+    challenges = request.tally.challenges
     if count := sum(each.count for each in challenges.waiting(limit=1).counts):
         yield Waiting(words=f"{format_count(count, 'attempt')} not scored yet", link="/organiser")
     if paused := len(list(challenges.pauses())):
@@ -240,11 +241,11 @@ def _list_waiting(visit: Visit) -> Iterable[Waiting]:
         yield Waiting(words=words, link="/organiser")
 
 
-def _list_reviews(visit: Visit) -> Iterable[Waiting]:
+def _list_reviews(request: PageRequest) -> Iterable[Waiting]:
     """What those who judge cases have to settle among themselves."""
-    if visit.caller.role not in REPORTERS:
+    if request.caller.role not in REPORTERS:
         return
-    if disputed := visit.tally.scores.queue("disputed", newest=_REVIEWS).counts.disputed:
+    if disputed := request.tally.scores.queue("disputed", newest=_REVIEWS).counts.disputed:
         words = f"{format_count(disputed, 'case')} on which judges and people disagree"
         yield Waiting(words=words, link="/review?show=disputed")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tallymark.web.page import Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 
 KEYS = {
     "?": "this map",
@@ -45,7 +44,7 @@ class KeysView(View, frozen=True, kw_only=True):
         return ({"key": key, "does": does} for key, does in self.keys.items())
 
 
-def gather(_visit: Visit) -> KeysView:
+def gather(_visit: PageRequest) -> KeysView:
     """The same for everybody."""
     return KeysView(title="Keyboard", keys=KEYS)
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from tallymark.service.ratings import Difficulty, Rating, Sort
-from tallymark.web.page import Page
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, Pager, View
+from tallymark.web.page_request import PageRequest
 
 _SORTS: tuple[Sort, ...] = get_args(Sort)
 
@@ -42,11 +41,11 @@ class RatingsView(View, frozen=True, kw_only=True):
             }
 
 
-def gather(visit: Visit) -> RatingsView:
+def gather(request: PageRequest) -> RatingsView:
     """Read the part of the table that the address asks for."""
-    sort = next(each for each in _SORTS if each == visit.choose("sort", _SORTS))
-    ratings, live = visit.tally.ratings, not visit.public
-    asked = visit.read_pager(0)
+    sort = next(each for each in _SORTS if each == request.choose("sort", _SORTS))
+    ratings, live = request.tally.ratings, not request.public
+    asked = request.read_pager(0)
     found = ratings.page(sort, live, asked.limit, asked.offset)
     challenges = list(ratings.challenges(live=live))
     ends = [end for each in found.items for end in (each.strength.low, each.strength.high)]
@@ -54,7 +53,7 @@ def gather(visit: Visit) -> RatingsView:
     return RatingsView(
         title="Ratings",
         agents=found.items,
-        pager=visit.read_pager(found.agents),
+        pager=request.read_pager(found.agents),
         challenges=challenges,
         comparable=found.comparable,
         frozen=found.frozen,

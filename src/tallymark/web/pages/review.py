@@ -14,12 +14,10 @@ from tallymark.runs.record import CaseResult, RunRecord
 from tallymark.runs.reviews import VERDICT, Review
 from tallymark.service.reviews import ReviewCase, ReviewCaseDetails, ReviewQueue
 from tallymark.text import format_count
-from tallymark.web.page import Outcome, Page
-from tallymark.web.review_forms import find_author, give_score, withdraw_score
-from tallymark.web.run_facts import CheckFacts
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
+from tallymark.web.run_facts import CheckFacts, find_author, give_score, withdraw_score
 from tallymark.web.run_facts import list_checks as list_check_facts
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 SHOWN = 50
 """Cases of the queue; more follow as these are done."""
@@ -74,15 +72,15 @@ class ReviewView(View, frozen=True, kw_only=True):
             yield msgspec.structs.asdict(each) | {"people": people}
 
 
-def gather(visit: Visit) -> ReviewView:
+def gather(request: PageRequest) -> ReviewView:
     """Read the queue that the address asks for, and the chosen case."""
-    visit.visitor.require_runs()
-    scores = visit.tally.scores
-    show: Any = visit.choose("show", _CHOICES)
-    name = visit.get("name") or VERDICT
-    run = visit.tally.runs.brief(visit.get("run")) if visit.get("run") else None
+    request.visitor.require_runs()
+    scores = request.tally.scores
+    show: Any = request.choose("show", _CHOICES)
+    name = request.get("name") or VERDICT
+    run = request.tally.runs.brief(request.get("run")) if request.get("run") else None
     queue = scores.queue(show, None if run is None else run.id, name, limit=SHOWN)
-    at = visit.form.get("at") or visit.get("at") or _find_first(queue.items)
+    at = request.form.get("at") or request.get("at") or _find_first(queue.items)
     chosen = None if at is None else scores.case(*_read_at(at))
     return ReviewView(
         title=_write_heading(show, queue),
@@ -90,13 +88,13 @@ def gather(visit: Visit) -> ReviewView:
         run=run,
         queue=queue,
         chosen=chosen,
-        of=None if chosen is None else visit.tally.runs.brief(chosen.run),
+        of=None if chosen is None else request.tally.runs.brief(chosen.run),
         case=None if chosen is None else show_result(chosen.result),
         judged=[] if chosen is None else list(list_check_facts((*list_judged(chosen.result),))),
-        before=_step(queue.items, at, -1) or visit.get("last") or None,
+        before=_step(queue.items, at, -1) or request.get("last") or None,
         after=None if chosen is None else _step(queue.items, at, 1),
         name=name,
-        author=find_author(visit),
+        author=find_author(request),
     )
 
 
@@ -142,19 +140,19 @@ def _write_heading(show: str, queue: ReviewQueue) -> str:
     return f"To review: {', '.join(parts)}"
 
 
-def _give(visit: Visit) -> Outcome:
+def _give(request: PageRequest) -> Outcome:
     """Give a verdict and lead to the next case; a comment alone stays with its case."""
-    at = visit.form.get("at")
-    queue = gather(visit).queue.items
-    give_score(visit, *_read_at(at))
-    if not visit.form.get("label"):
-        return Outcome(address=visit.link(at=at))
-    return Outcome(address=visit.link(at=_step(queue, at, 1), last=at))
+    at = request.form.get("at")
+    queue = gather(request).queue.items
+    give_score(request, *_read_at(at))
+    if not request.form.get("label"):
+        return Outcome(address=request.link(at=at))
+    return Outcome(address=request.link(at=_step(queue, at, 1), last=at))
 
 
-def _withdraw(visit: Visit) -> Outcome:
-    withdraw_score(visit)
-    return Outcome(address=visit.link())
+def _withdraw(request: PageRequest) -> Outcome:
+    withdraw_score(request)
+    return Outcome(address=request.link())
 
 
 PAGE = Page(

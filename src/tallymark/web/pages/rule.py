@@ -10,10 +10,9 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.service.rules import BackfillPreview, Decision, RuleDetails
-from tallymark.web.page import Outcome, Page
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.rules import name_kind, read_definition
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 DECISIONS = ("scored", "failed", "filtered", "not_drawn", "capped", "waiting")
 _SHOWN = 50
@@ -40,16 +39,16 @@ class RuleView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.decisions)
 
 
-def gather(visit: Visit) -> RuleView:
-    rules, name = visit.tally.rules, visit.params["rule"]
+def gather(request: PageRequest) -> RuleView:
+    rules, name = request.tally.rules, request.params["rule"]
     rule = rules.get(name)
     kind = name_kind(rule.definition)
     says = rule.definition.get(kind)
     judge = says if isinstance(says, dict) else {}
-    decision: Any = visit.choose("decision", ("", *DECISIONS))
-    since, until = _find_span(visit)
+    decision: Any = request.choose("decision", ("", *DECISIONS))
+    since, until = _find_span(request)
     preview = (
-        rules.preview_backfill(name, *_read_span(since, until)) if visit.get("since") else None
+        rules.preview_backfill(name, *_read_span(since, until)) if request.get("since") else None
     )
     return RuleView(
         title=name,
@@ -63,16 +62,16 @@ def gather(visit: Visit) -> RuleView:
         preview=preview,
         since=since,
         until=until,
-        may_change=visit.visitor.may_organise,
+        may_change=request.visitor.may_organise,
     )
 
 
-def _find_span(visit: Visit) -> tuple[str, str]:
+def _find_span(request: PageRequest) -> tuple[str, str]:
     """The days that a backfill is asked for, the last week unless others are named."""
-    today = datetime.fromtimestamp(visit.now, UTC)
-    week = datetime.fromtimestamp(visit.now - 7 * _A_DAY, UTC)
-    since = visit.form.get("since") or visit.get("since") or f"{week:%Y-%m-%d}"
-    until = visit.form.get("until") or visit.get("until") or f"{today:%Y-%m-%d}"
+    today = datetime.fromtimestamp(request.now, UTC)
+    week = datetime.fromtimestamp(request.now - 7 * _A_DAY, UTC)
+    since = request.form.get("since") or request.get("since") or f"{week:%Y-%m-%d}"
+    until = request.form.get("until") or request.get("until") or f"{today:%Y-%m-%d}"
     return since, until
 
 
@@ -84,31 +83,31 @@ def _read_span(since: str, until: str) -> tuple[float, float]:
     return first.replace(tzinfo=UTC).timestamp(), last.replace(tzinfo=UTC).timestamp() + _A_DAY
 
 
-def edit(visit: Visit) -> Outcome:
-    visit.tally.rules.edit(visit.params["rule"], read_definition(visit))
-    return Outcome(visit.path)
+def edit(request: PageRequest) -> Outcome:
+    request.tally.rules.edit(request.params["rule"], read_definition(request))
+    return Outcome(request.path)
 
 
-def pause(visit: Visit) -> Outcome:
-    visit.tally.rules.pause(visit.params["rule"])
-    return Outcome(visit.path)
+def pause(request: PageRequest) -> Outcome:
+    request.tally.rules.pause(request.params["rule"])
+    return Outcome(request.path)
 
 
-def resume(visit: Visit) -> Outcome:
-    visit.tally.rules.resume(visit.params["rule"])
-    return Outcome(visit.path)
+def resume(request: PageRequest) -> Outcome:
+    request.tally.rules.resume(request.params["rule"])
+    return Outcome(request.path)
 
 
-def archive(visit: Visit) -> Outcome:
-    visit.tally.rules.archive(visit.params["rule"])
+def archive(request: PageRequest) -> Outcome:
+    request.tally.rules.archive(request.params["rule"])
     return Outcome("/rules")
 
 
-def backfill(visit: Visit) -> Outcome:
+def backfill(request: PageRequest) -> Outcome:
     """Start a backfill; the page has shown its count and cost."""
-    since, until = _find_span(visit)
-    visit.tally.rules.backfill(visit.params["rule"], *_read_span(since, until))
-    return Outcome(f"{visit.path}#backfills")
+    since, until = _find_span(request)
+    request.tally.rules.backfill(request.params["rule"], *_read_span(since, until))
+    return Outcome(f"{request.path}#backfills")
 
 
 PAGE = Page(

@@ -9,9 +9,8 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.service.rules import Rule
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 KINDS = ("scorer", "formula", "judge")
 _NUMBERS = ("rate", "cap_count", "cap_cost", "quiet")
@@ -38,17 +37,17 @@ class RulesView(View, frozen=True, kw_only=True):
             } | msgspec.structs.asdict(each.counts)
 
 
-def gather(visit: Visit) -> RulesView:
+def gather(request: PageRequest) -> RulesView:
     return RulesView(
         title="Rules",
-        rules=list(visit.tally.rules.list()),
-        may_change=visit.visitor.may_organise,
+        rules=list(request.tally.rules.list()),
+        may_change=request.visitor.may_organise,
     )
 
 
-def read_definition(visit: Visit) -> dict[str, Any]:
+def read_definition(request: PageRequest) -> dict[str, Any]:
     """Read a rule from the form; the service checks it."""
-    form = visit.form
+    form = request.form
     kind = form.get("kind")
     if kind not in KINDS:
         raise InvalidInput("choose how the rule scores", hint=f"one of {', '.join(KINDS)}")
@@ -72,9 +71,9 @@ def _read_number(name: str, text: str) -> float | int:
     return int(found) if name == "cap_count" and found.is_integer() else found
 
 
-def add(visit: Visit) -> Outcome:
-    name = visit.form.require("name", "the rule has no name")
-    made = visit.tally.rules.add({**read_definition(visit), "name": name})
+def add(request: PageRequest) -> Outcome:
+    name = request.form.require("name", "the rule has no name")
+    made = request.tally.rules.add({**read_definition(request), "name": name})
     return Outcome(f"/rules/{made.name}")
 
 

@@ -14,7 +14,9 @@ from tallymark.runs.agreement import list_judged
 from tallymark.runs.problems import name_model
 from tallymark.runs.record import CaseResult, RunDetails, RunRecord
 from tallymark.runs.reports.html_page import html_report
-from tallymark.web.page import File, Moved, Page
+from tallymark.web.formula_tree import FormulaTree, take_apart
+from tallymark.web.page import File, Moved, Page, Pager, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.run_facts import (
     NumberOrigins,
     explain_metric,
@@ -23,9 +25,6 @@ from tallymark.web.run_facts import (
     judge_change,
     list_checks,
 )
-from tallymark.web.score_parts import FormulaTree, take_apart
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
 
 if TYPE_CHECKING:
     from tallymark.runs.record import CaseStatus
@@ -79,18 +78,18 @@ class RunView(View, frozen=True, kw_only=True):
             yield row | {"why": explain_result(case), "checks": ", ".join(failed)}
 
 
-def gather(visit: Visit) -> RunView:
+def gather(request: PageRequest) -> RunView:
     """The run that the address names, by id or by a beginning of it."""
-    visit.visitor.require_runs()
-    runs, wanted = visit.tally.runs, visit.params["run"]
+    request.visitor.require_runs()
+    runs, wanted = request.tally.runs, request.params["run"]
     run = runs.get(wanted)
     if run.id != wanted:
-        raise Moved(visit.link().replace(f"/runs/{wanted}", f"/runs/{run.id}", 1))
-    status = visit.choose("status", ("", *_ORDER))
-    text = visit.get("q")
-    pager = visit.read_pager(_count(runs, run, status, text))
+        raise Moved(request.link().replace(f"/runs/{wanted}", f"/runs/{run.id}", 1))
+    status = request.choose("status", ("", *_ORDER))
+    text = request.get("q")
+    pager = request.read_pager(_count(runs, run, status, text))
     results = _read_cases(runs, run, pager, status, text)
-    layout = visit.choose("view", ("list", "side"))
+    layout = request.choose("view", ("list", "side"))
     metrics = dict(sorted(pick_metrics(run.metrics, run.score_formula).items()))
     return RunView(
         title=f"{name_model(run)} on {run.suite}",
@@ -107,7 +106,7 @@ def gather(visit: Visit) -> RunView:
         status=status,
         text=text,
         layout=layout,
-        opened=visit.get("open"),
+        opened=request.get("open"),
     )
 
 
@@ -190,10 +189,10 @@ def _list_group(runs: Runs, run: RunRecord) -> list[RunRecord]:
     return [each for each in runs.list(group=run.group, limit=20).items if each.id != run.id]
 
 
-def _make_report(visit: Visit) -> File:
+def _make_report(request: PageRequest) -> File:
     """The run as one file that opens without a server."""
-    visit.visitor.require_runs()
-    loaded = visit.tally.runs.load(visit.params["run"])
+    request.visitor.require_runs()
+    loaded = request.tally.runs.load(request.params["run"])
     refuse_large([loaded.record])
     return File(f"{loaded.record.suite} {loaded.record.id}", html_report([loaded]))
 

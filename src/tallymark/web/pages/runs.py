@@ -12,10 +12,9 @@ from tallymark.charts.frame import list_ends
 from tallymark.runs.problems import name_model
 from tallymark.runs.record import RunRecord, RunStatus
 from tallymark.service.runs import SuiteHistory
-from tallymark.web.page import Moved, Page
+from tallymark.web.page import Moved, Page, Pager, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.run_facts import list_labels
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
 
 _SORTS = ("created_at", "score", "suite", "model", "status")
 _MOST_SUITES = 12
@@ -43,22 +42,22 @@ class RunsView(View, frozen=True, kw_only=True):
             yield row | known | {"model": name_model(run), "tags": labels}
 
 
-def gather(visit: Visit) -> RunsView:
+def gather(request: PageRequest) -> RunsView:
     """The runs that the address asks for."""
-    visit.visitor.require_runs()
-    sort = visit.choose("sort", _SORTS)
-    descending = visit.choose("order", ("desc", "asc")) == "desc"
-    status = visit.choose("status", ("", *get_args(RunStatus)))
+    request.visitor.require_runs()
+    sort = request.choose("sort", _SORTS)
+    descending = request.choose("order", ("desc", "asc")) == "desc"
+    status = request.choose("status", ("", *get_args(RunStatus)))
     filters = {
-        "suite": visit.get("suite") or None,
-        "model": visit.get("model") or None,
+        "suite": request.get("suite") or None,
+        "model": request.get("model") or None,
         "status": status or None,
-        "group": visit.get("group") or None,
-        "text": visit.get("q") or None,
+        "group": request.get("group") or None,
+        "text": request.get("q") or None,
     }
     filtered = any(filters.values())
-    tally = visit.tally.runs
-    pager = visit.read_pager(tally.count(**filters))
+    tally = request.tally.runs
+    pager = request.read_pager(tally.count(**filters))
     runs = tally.page(pager.limit, pager.offset, sort, descending, **filters)
     suites = [] if filtered or pager.offset else tally.suites(limit=_MOST_SUITES).items
     return RunsView(
@@ -83,9 +82,9 @@ def _find_spans(runs: Sequence[RunRecord]) -> dict[str, tuple[float, float]]:
     return {suite: (min(each), max(each)) for suite, each in drawn.items()}
 
 
-def lead_to_suite(visit: Visit) -> View:
+def lead_to_suite(request: PageRequest) -> View:
     """The runs of one suite are a part of the list."""
-    raise Moved(f"/runs?{urlencode([('suite', visit.params['suite']), *visit.query])}")
+    raise Moved(f"/runs?{urlencode([('suite', request.params['suite']), *request.query])}")
 
 
 PAGE = Page("/runs", "runs.html", gather)

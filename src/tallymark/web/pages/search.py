@@ -10,10 +10,9 @@ import msgspec
 
 from tallymark.runs.record import RunRecord
 from tallymark.text import format_score
-from tallymark.web.docs.docs_search import load_index
-from tallymark.web.page import Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.docs_search import load_index
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 
 _MOST = 10
 _MOST_DOCS = 3
@@ -39,32 +38,32 @@ class SearchView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.found)
 
 
-def gather(visit: Visit) -> SearchView:
+def gather(request: PageRequest) -> SearchView:
     """The first few of each kind."""
-    text = visit.get("q").strip()[:200]
-    found = list(_find(visit, text)) if text and visit.services.exists else []
+    text = request.get("q").strip()[:200]
+    found = list(_find(request, text)) if text and request.services.exists else []
     found += _find_docs(text)
     return SearchView(title=f"Search: {text}" if text else "Search", text=text, found=found)
 
 
-def _find(visit: Visit, text: str) -> Iterable[Found]:
-    if visit.visitor.may_read_runs:
-        for run in visit.tally.runs.list(text=text, limit=_MOST).items:
+def _find(request: PageRequest, text: str) -> Iterable[Found]:
+    if request.visitor.may_read_runs:
+        for run in request.tally.runs.list(text=text, limit=_MOST).items:
             yield Found(
                 kind="Run", name=run.model, link=f"/runs/{run.id}", about=_describe_run(run)
             )
-    for each in visit.tally.challenges.list():
+    for each in request.tally.challenges.list():
         if text.casefold() in f"{each.name} {each.title}".casefold():
             yield Found(
                 kind="Challenge", name=each.title, link=f"/challenges/{each.name}", about=each.name
             )
-    for track in visit.tally.tracks.list():
+    for track in request.tally.tracks.list():
         if text.casefold() in f"{track.name} {track.title}".casefold():
             link = f"/tracks/{quote(track.name, safe='')}"
             yield Found(kind="Track", name=track.title, link=link, about=track.name)
-    if not visit.visitor.is_known:
+    if not request.visitor.is_known:
         return
-    for agent in visit.tally.agents.list(text=text, disqualified=False, limit=_MOST).items:
+    for agent in request.tally.agents.list(text=text, disqualified=False, limit=_MOST).items:
         yield Found(
             kind="Agent", name=agent.name, link=f"/agents/{agent.handle}", about=agent.handle
         )

@@ -9,10 +9,9 @@ import msgspec
 
 from tallymark.challenges.kept_submission import KeptSideSubmission, SideVerdict
 from tallymark.errors import NotFound
-from tallymark.web.file_list import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
-from tallymark.web.page import Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.challenge_files import ARCHIVE, MOST_SUBMITTED, DataFile, list_files, pick_file
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 
 _MOST_DIGITS = 20
 """More would be no number that anything is counted by."""
@@ -46,18 +45,18 @@ class SideSubmissionView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.submission.verdicts)
 
 
-def gather(visit: Visit) -> View:
+def gather(request: PageRequest) -> View:
     """The submission that the address names, or a file of it."""
-    visit.visitor.require_known("submissions are shown to those who sent them")
-    challenge = visit.tally.challenges.get(visit.params["challenge"])
-    named = visit.params["submission"]
+    request.visitor.require_known("submissions are shown to those who sent them")
+    challenge = request.tally.challenges.get(request.params["challenge"])
+    named = request.params["submission"]
     if not (named.isascii() and named.isdecimal()) or len(named) > _MOST_DIGITS:
         raise NotFound(f"there is no submission {named[:40]!r}", hint="check its number")
-    found = visit.tally.versus.get(challenge.name, int(named))
+    found = request.tally.versus.get(challenge.name, int(named))
     files = found.list_files()
-    if wanted := visit.get("file"):
+    if wanted := request.get("file"):
         return pick_file(files, wanted)
-    organises = visit.visitor.may_organise
+    organises = request.visitor.may_organise
     return SideSubmissionView(
         title=f"Submission {found.number} by {found.agent} for {found.side}",
         submission=found,

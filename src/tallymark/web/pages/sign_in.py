@@ -6,9 +6,8 @@ from urllib.parse import urlsplit
 
 from tallymark.errors import InvalidInput, NotFound, NotSignedIn
 from tallymark.service.keys import INVITATION, Invitation, NewKey
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class SignInView(View, frozen=True, kw_only=True):
@@ -30,72 +29,72 @@ class WelcomeView(View, frozen=True, kw_only=True):
     next: str
 
 
-def gather(visit: Visit) -> SignInView:
+def gather(request: PageRequest) -> SignInView:
     """The form, as it was filled in."""
     public = [
         (each.name, each.title)
-        for each in visit.tally.challenges.list()
+        for each in request.tally.challenges.list()
         if each.visibility == "public"
     ]
-    text, found = visit.form.get("key"), None
+    text, found = request.form.get("key"), None
     if text.startswith(INVITATION):
-        found = visit.service.accounts.look_at_invitation(text)
-    settings = visit.service.accounts.find_settings(visit.caller.tenant)
+        found = request.service.accounts.look_at_invitation(text)
+    settings = request.service.accounts.find_settings(request.caller.tenant)
     return SignInView(
         title="Sign in",
-        next=_find_next(visit),
+        next=_find_next(request),
         invitation=found,
         open=settings.registration == "open",
         public=public[:3],
     )
 
 
-def sign_in(visit: Visit) -> Outcome:
+def sign_in(request: PageRequest) -> Outcome:
     """With a key; an invitation becomes one, if it is said for whom."""
-    text = visit.form.require("key", "give a key or an invitation")
+    text = request.form.require("key", "give a key or an invitation")
     if text.startswith(INVITATION):
-        return _accept(visit, text)
-    service, address = visit.service, visit.caller.address
+        return _accept(request, text)
+    service, address = request.service, request.caller.address
     try:
         caller = service.accounts.authenticate(text, address)
     except NotSignedIn as error:
         # Wrong keys alone count for an address: many with good keys may share it.
-        service.limits.check(visit.caller, "sign-in")
+        service.limits.check(request.caller, "sign-in")
         # Said at the field: who types a wrong key is not sent to the page that asks for keys.
         raise InvalidInput(error.problems) from None
     service.limits.check(caller, "write")
     signed = service.accounts.sign_in(text, address)
-    return Outcome(_find_next(visit), session=signed.token)
+    return Outcome(_find_next(request), session=signed.token)
 
 
-def _accept(visit: Visit, text: str) -> Outcome:
-    form = visit.form
+def _accept(request: PageRequest, text: str) -> Outcome:
+    form = request.form
     try:
         owner, agent = form.get("owner") or None, form.get("agent") or None
-        made = visit.tally.invitations.accept(text, owner=owner, agent=agent)
+        made = request.tally.invitations.accept(text, owner=owner, agent=agent)
     except NotFound as error:
-        visit.service.limits.check(visit.caller, "sign-in")
+        request.service.limits.check(request.caller, "sign-in")
         raise InvalidInput(error.problems) from None
-    return _welcome(visit, made)
+    return _welcome(request, made)
 
 
-def register(visit: Visit) -> Outcome:
+def register(request: PageRequest) -> Outcome:
     """Makes an agent and its key for whoever comes, where the tenant is open to that."""
-    visit.service.limits.check(visit.caller, "sign-in")
-    owner = visit.form.require("owner", "say whose the agent is")
-    agent = visit.form.require("agent", "say how the agent is called")
-    return _welcome(visit, visit.tally.accounts.register(agent, owner))
+    request.service.limits.check(request.caller, "sign-in")
+    owner = request.form.require("owner", "say whose the agent is")
+    agent = request.form.require("agent", "say how the agent is called")
+    return _welcome(request, request.tally.accounts.register(agent, owner))
 
 
-def _welcome(visit: Visit, made: NewKey) -> Outcome:
-    signed = visit.service.accounts.sign_in(str(made.secret), visit.caller.address)
-    view = WelcomeView(title="Welcome", made=made, next=_find_next(visit))
+def _welcome(request: PageRequest, made: NewKey) -> Outcome:
+    signed = request.service.accounts.sign_in(str(made.secret), request.caller.address)
+    view = WelcomeView(title="Welcome", made=made, next=_find_next(request))
     return Outcome(view=view, template="welcome.html", session=signed.token)
 
 
-def _find_next(visit: Visit) -> str:
+def _find_next(request: PageRequest) -> str:
     """Where to go on: a page of this site, and no other."""
-    asked = visit.form.get("next") or visit.get("next")
+    asked = request.form.get("next") or request.get("next")
     parts = urlsplit(asked)
     # Browsers drop tabs and line ends, and take a backslash for a slash.
     plain = asked.isprintable() and "\\" not in asked

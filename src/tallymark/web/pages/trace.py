@@ -11,10 +11,9 @@ from tallymark.errors import InvalidInput
 from tallymark.service.callers import REPORTERS
 from tallymark.service.traces import TraceDetails, TraceScore
 from tallymark.text import format_count
-from tallymark.web.page import Outcome, Page
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 _FIRST = 100
 _LOST = {
@@ -55,12 +54,12 @@ class TraceView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.scores)
 
 
-def gather(visit: Visit) -> TraceView:
-    visit.visitor.require_runs()
-    version = visit.read_number("version", 0, 2**31) or None
+def gather(request: PageRequest) -> TraceView:
+    request.visitor.require_runs()
+    version = request.read_number("version", 0, 2**31) or None
     # The page fetches the other lines as JSON.
-    most = None if visit.get("format") else _FIRST
-    record, trace = visit.tally.traces.read(visit.params["trace"], version, whole=most is None)
+    most = None if request.get("format") else _FIRST
+    record, trace = request.tally.traces.read(request.params["trace"], version, whole=most is None)
     fall = lay_out_spans(trace, most)
     lost = {} if record.lost is None else msgspec.structs.asdict(record.lost)
     return TraceView(
@@ -75,35 +74,35 @@ def gather(visit: Visit) -> TraceView:
         turns=list_turns(trace.first_input, trace.answer or record.answered or "", trace),
         spans=fall.lines,
         seconds=fall.seconds,
-        names=_suggest_names(visit),
-        may_score=visit.caller.role in REPORTERS,
+        names=_suggest_names(request),
+        may_score=request.caller.role in REPORTERS,
     )
 
 
-def _suggest_names(visit: Visit) -> list[str]:
+def _suggest_names(request: PageRequest) -> list[str]:
     """Names of scores that traces have already."""
-    choices = visit.tally.traces.choices()
+    choices = request.tally.traces.choices()
     return list(dict.fromkeys([*choices.score, *choices.people]))[:50]
 
 
-def add_score(visit: Visit) -> Outcome:
+def add_score(request: PageRequest) -> Outcome:
     """A person's own score, in place of the one they gave before."""
-    visit.visitor.require_runs()
-    form = visit.form
+    request.visitor.require_runs()
+    form = request.form
     text = form.get("value")
     try:
         value = float(text) if text else None
     except ValueError:
         raise InvalidInput(f"{text[:40]!r} is no number", hint="write one from 0 to 1") from None
-    visit.tally.traces.score(
-        visit.params["trace"],
+    request.tally.traces.score(
+        request.params["trace"],
         form.require("name", "the score has no name"),
         value,
         label=form.get("label") or None,
         reason=form.get("reason") or None,
         expected=form.get("expected") or None,
     )
-    return Outcome(f"{visit.path}#scores")
+    return Outcome(f"{request.path}#scores")
 
 
 PAGE = Page("/traces/{trace}", "trace.html", gather, actions={"score": add_score})

@@ -10,10 +10,9 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.service.traces import TraceComparison
 from tallymark.traces.trace_query import SCORES
-from tallymark.web.page import Page
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.traces import name_measure
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 _LOWER_IS_BETTER = ("error", "cost", "duration", "tokens")
 
@@ -52,27 +51,27 @@ class TraceComparisonView(View, frozen=True, kw_only=True):
             }
 
 
-def gather(visit: Visit) -> TraceComparisonView:
+def gather(request: PageRequest) -> TraceComparisonView:
     """By default the last day against the one before it."""
-    visit.visitor.require_runs()
-    first = visit.get("first") or "since:48h until:24h"
-    second = visit.get("second") or "since:24h"
+    request.visitor.require_runs()
+    first = request.get("first") or "since:48h until:24h"
+    second = request.get("second") or "since:24h"
     plain = TraceComparisonView(
         title="Two filters compared", first=first, second=second, wrong=None, measures=[]
     )
-    traces = visit.tally.traces
+    traces = request.tally.traces
     if not traces.list(limit=1).items:
         return plain
     measures = [*traces.choices().measures, *_LOWER_IS_BETTER]
     try:
-        found = [_measure(visit, first, second, each) for each in measures]
+        found = [_measure(request, first, second, each) for each in measures]
     except InvalidInput as error:
         return msgspec.structs.replace(plain, wrong=error.problems[0].render())
     return msgspec.structs.replace(plain, title=_answer(found), measures=found)
 
 
-def _measure(visit: Visit, first: str, second: str, measure: str) -> MeasuredDifference:
-    found = visit.tally.traces.compare(first, second, measure)
+def _measure(request: PageRequest, first: str, second: str, measure: str) -> MeasuredDifference:
+    found = request.tally.traces.compare(first, second, measure)
     better = -1 if measure in _LOWER_IS_BETTER else 1
     tone = ""
     if found.low is not None and found.high is not None:

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from tallymark.service.traces import TraceSession
-from tallymark.web.page import Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class SessionView(View, frozen=True, kw_only=True):
@@ -23,9 +22,9 @@ class SessionView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.session.traces)
 
 
-def gather(visit: Visit) -> SessionView:
-    visit.visitor.require_runs()
-    found = visit.tally.traces.session(visit.params["session"])
+def gather(request: PageRequest) -> SessionView:
+    request.visitor.require_runs()
+    found = request.tally.traces.session(request.params["session"])
     return SessionView(title=f"Session {found.name}", session=found)
 
 

@@ -17,9 +17,8 @@ from tallymark.service.traces import LeftOutTrace, TraceItem
 from tallymark.text import format_money_tick, format_tick, format_value
 from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES, parse_query
 from tallymark.traces.trace_sum import GROUPS, TraceSum
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 _ROWS = 50
 _SUMMED = 2_000
@@ -121,15 +120,15 @@ def name_measure(measure: str) -> str:
     return "Share that failed" if measure == "error" else measure.capitalize()
 
 
-def gather(visit: Visit) -> TracesView:
+def gather(request: PageRequest) -> TracesView:
     """The traces that the address asks for, newest first."""
-    visit.visitor.require_runs()
-    text = visit.get("q").strip()
-    by = visit.choose("by", ("", *GROUPS))
-    traces = visit.tally.traces
+    request.visitor.require_runs()
+    text = request.get("q").strip()
+    by = request.choose("by", ("", *GROUPS))
+    traces = request.tally.traces
     empty = not traces.list(limit=1).items
     measures = [*traces.choices().measures, "error", "cost", "duration", "tokens"]
-    measure = visit.choose("measure", tuple(measures))
+    measure = request.choose("measure", tuple(measures))
     plain = TracesView(
         title="Traces",
         empty=empty,
@@ -150,10 +149,10 @@ def gather(visit: Visit) -> TracesView:
     if empty:
         return plain
     try:
-        query = parse_query(text, now=visit.now)
+        query = parse_query(text, now=request.now)
     except InvalidInput as error:
         return msgspec.structs.replace(plain, wrong=error.problems[0].render())
-    page = traces.list(text, _ROWS, visit.get("after") or None)
+    page = traces.list(text, _ROWS, request.get("after") or None)
     found = msgspec.structs.replace(plain, traces=page.items, next=page.next, scanned=page.scanned)
     if query.scanned:  # sums are of columns alone
         return found
@@ -175,12 +174,12 @@ def _list_values(trace: TraceItem) -> Iterable[tuple[str, float]]:
             yield f"{PEOPLE if each.author else SCORE}{each.name}", each.value
 
 
-def make_test(visit: Visit) -> Outcome:
+def make_test(request: PageRequest) -> Outcome:
     """A suite of the traces that were chosen, or of all that fit the filter."""
-    visit.visitor.require_runs()
-    chosen = visit.form.get_all("trace")
-    made = visit.tally.traces.make_suite(
-        visit.form.get("q"), chosen[:_MOST_CHOSEN] or None, limit=_MOST_CHOSEN
+    request.visitor.require_runs()
+    chosen = request.form.get_all("trace")
+    made = request.tally.traces.make_suite(
+        request.form.get("q"), chosen[:_MOST_CHOSEN] or None, limit=_MOST_CHOSEN
     )
     view = SuiteView(
         title="A test of these",

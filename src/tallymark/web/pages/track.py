@@ -13,9 +13,8 @@ from tallymark.service.challenges import Challenge
 from tallymark.service.cursors import write_cursor
 from tallymark.service.tracks import TrackBoard
 from tallymark.web.board_rows import write_values
-from tallymark.web.page import Page
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, Pager, View
+from tallymark.web.page_request import PageRequest
 
 _MISSING = {
     "zero": "No score at a challenge counts as 0.",
@@ -89,26 +88,26 @@ class TrackView(View, frozen=True, kw_only=True):
             yield flat | {f"scores.{name}": score for name, score in flat.pop("scores").items()}
 
 
-def gather(visit: Visit) -> TrackView:
-    name, tracks, live = visit.params["track"], visit.tally.tracks, not visit.public
-    pager = visit.read_pager(0)
+def gather(request: PageRequest) -> TrackView:
+    name, tracks, live = request.params["track"], request.tally.tracks, not request.public
+    pager = request.read_pager(0)
     cursor = write_cursor(pager.offset)
     board = tracks.board(name, limit=pager.limit, cursor=cursor, live=live)
     first = tracks.board(name, limit=1, live=live).items if pager.offset else board.items
-    me = visit.get("around") or visit.visitor.agent
+    me = request.get("around") or request.visitor.agent
     around: list[TrackStanding] = []
     if me and all(each.agent != me for each in board.items):
         near = tracks.board(name, around=me, live=live)
         around = near.items
         board.names |= near.names
-    challenges = [visit.tally.challenges.get(each) for each in board.track.challenges]
+    challenges = [request.tally.challenges.get(each) for each in board.track.challenges]
     return TrackView(
         title=board.track.title,
         board=board,
         around=around,
         best=(first[0].value or 0.0) if first else 0.0,
         challenges=challenges,
-        live=not visit.public and any(each.frozen for each in challenges),
+        live=not request.public and any(each.frozen for each in challenges),
         pager=msgspec.structs.replace(pager, total=board.agents),
         me=me,
     )

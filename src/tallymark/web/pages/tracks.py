@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.tracks import Track
-from tallymark.web.page import Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class TracksView(View, frozen=True, kw_only=True):
@@ -26,14 +25,16 @@ class TracksView(View, frozen=True, kw_only=True):
             yield msgspec.structs.asdict(each) | {"challenges": " ".join(each.challenges)}
 
 
-def list_titles(visit: Visit, tracks: Iterable[Track]) -> dict[str, str]:
+def list_titles(request: PageRequest, tracks: Iterable[Track]) -> dict[str, str]:
     """Titles of the challenges of tracks, by name."""
-    return visit.tally.challenges.find_titles({name for each in tracks for name in each.challenges})
+    return request.tally.challenges.find_titles(
+        {name for each in tracks for name in each.challenges}
+    )
 
 
-def gather(visit: Visit) -> TracksView:
-    tracks = list(visit.tally.tracks.list())
-    return TracksView(title="Tracks", tracks=tracks, titles=list_titles(visit, tracks))
+def gather(request: PageRequest) -> TracksView:
+    tracks = list(request.tally.tracks.list())
+    return TracksView(title="Tracks", tracks=tracks, titles=list_titles(request, tracks))
 
 
 PAGE = Page("/tracks", "tracks.html", gather)

@@ -14,7 +14,7 @@ from tests.web.test_site import Elements
 
 from tallymark.challenges.challenge_starters import list_starters, read_starter
 from tallymark.service.app import App
-from tallymark.web.form import Form
+from tallymark.web.page_request import Form
 
 NEW = "/organiser/challenges"
 

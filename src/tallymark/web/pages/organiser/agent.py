@@ -18,9 +18,8 @@ from tallymark.web.organising import (
     list_pauses,
     resume,
 )
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class OrganisedAgent(View, frozen=True, kw_only=True):
@@ -38,53 +37,53 @@ class OrganisedAgent(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.log)
 
 
-def gather(visit: Visit) -> OrganisedAgent:
+def gather(request: PageRequest) -> OrganisedAgent:
     """Of the visitor's tenant."""
-    begin(visit)
-    found = _find(visit)
+    begin(request)
+    found = _find(request)
     return OrganisedAgent(
         title=f"Organise {found.name}",
         agent=msgspec.structs.replace(found, places=msgspec.UNSET, sides=msgspec.UNSET),
         places=len(found.places or ()),
-        pauses=[each for each in list_pauses(visit) if each.agent == found.handle],
-        keys=list(visit.tally.keys.list(agent=found.handle)),
-        log=visit.tally.audit.list(agent=found.handle, limit=12).items,
-        may_sign_out=visit.caller.role == "admin" and found.owner is not None,
+        pauses=[each for each in list_pauses(request) if each.agent == found.handle],
+        keys=list(request.tally.keys.list(agent=found.handle)),
+        log=request.tally.audit.list(agent=found.handle, limit=12).items,
+        may_sign_out=request.caller.role == "admin" and found.owner is not None,
     )
 
 
-def _find(visit: Visit) -> Agent:
-    return visit.tally.agents.get(visit.params["agent"])
+def _find(request: PageRequest) -> Agent:
+    return request.tally.agents.get(request.params["agent"])
 
 
-def disqualify(visit: Visit) -> Outcome:
+def disqualify(request: PageRequest) -> Outcome:
     """Take the agent off all boards."""
-    begin(visit)
-    visit.tally.agents.disqualify(visit.params["agent"], reason=visit.form.get("reason"))
-    return lead_back(visit.path, "disqualified")
+    begin(request)
+    request.tally.agents.disqualify(request.params["agent"], reason=request.form.get("reason"))
+    return lead_back(request.path, "disqualified")
 
 
-def reinstate(visit: Visit) -> Outcome:
+def reinstate(request: PageRequest) -> Outcome:
     """Let the agent compete again."""
-    begin(visit)
-    visit.tally.agents.reinstate(visit.params["agent"], reason=visit.form.get("reason"))
-    return lead_back(visit.path, "reinstated")
+    begin(request)
+    request.tally.agents.reinstate(request.params["agent"], reason=request.form.get("reason"))
+    return lead_back(request.path, "reinstated")
 
 
-def sign_out(visit: Visit) -> Outcome:
+def sign_out(request: PageRequest) -> Outcome:
     """Ends every session of the agent's owner; their keys stay as they are."""
-    begin(visit)
-    owner = _find(visit).owner
+    begin(request)
+    owner = _find(request).owner
     if owner is None:
         raise InvalidInput("this agent has no owner, so nobody is signed in as one")
-    visit.service.accounts.end_sessions(visit.caller, owner)
-    return lead_back(visit.path, "signed-out")
+    request.service.accounts.end_sessions(request.caller, owner)
+    return lead_back(request.path, "signed-out")
 
 
-def end_pause(visit: Visit) -> Outcome:
+def end_pause(request: PageRequest) -> Outcome:
     """Has its attempts scored again."""
-    resume(visit)
-    return lead_back(visit.path, "resumed")
+    resume(request)
+    return lead_back(request.path, "resumed")
 
 
 PAGE = Page(

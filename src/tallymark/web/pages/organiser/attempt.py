@@ -16,9 +16,8 @@ from tallymark.web.organising import (
     lead_back,
     retry_job,
 )
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class OrganisedAttempt(View, frozen=True, kw_only=True):
@@ -32,32 +31,32 @@ class OrganisedAttempt(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.attempt.audit)
 
 
-def gather(visit: Visit) -> OrganisedAttempt:
+def gather(request: PageRequest) -> OrganisedAttempt:
     """As it is, past every freeze."""
-    begin(visit)
-    found = visit.tally.attempts.get(visit.params["attempt"], live=True)
-    job = find_last_job(visit, "score", found.id)
+    begin(request)
+    found = request.tally.attempts.get(request.params["attempt"], live=True)
+    job = find_last_job(request, "score", found.id)
     return OrganisedAttempt(
         title=f"Attempt {found.number} by {found.agent}",
         attempt=found,
-        line=None if job is None or job.state == "done" else describe_job(job, visit),
+        line=None if job is None or job.state == "done" else describe_job(job, request),
     )
 
 
-def void(visit: Visit) -> Outcome:
+def void(request: PageRequest) -> Outcome:
     """It counts no more, in boards, ratings and quotas."""
-    begin(visit)
-    identifier, reason = visit.params["attempt"], visit.form.get("reason")
-    visit.tally.attempts.void(identifier, reason)
-    return lead_back(visit.path, "voided")
+    begin(request)
+    identifier, reason = request.params["attempt"], request.form.get("reason")
+    request.tally.attempts.void(identifier, reason)
+    return lead_back(request.path, "voided")
 
 
-def unvoid(visit: Visit) -> Outcome:
+def unvoid(request: PageRequest) -> Outcome:
     """All is as if it had never been void."""
-    begin(visit)
-    identifier, reason = visit.params["attempt"], visit.form.get("reason")
-    visit.tally.attempts.unvoid(identifier, reason)
-    return lead_back(visit.path, "unvoided")
+    begin(request)
+    identifier, reason = request.params["attempt"], request.form.get("reason")
+    request.tally.attempts.unvoid(identifier, reason)
+    return lead_back(request.path, "unvoided")
 
 
 PAGE = Page(

@@ -11,9 +11,8 @@ import msgspec
 from tallymark.errors import InvalidInput
 from tallymark.service.audit import LogEntry
 from tallymark.web.organising import begin
-from tallymark.web.page import Page
-from tallymark.web.view import View
-from tallymark.web.visit import MOST_ROWS, Visit
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import MOST_ROWS, PageRequest
 
 _MOST_WRITTEN = 10_000
 """Entries of a CSV or JSON."""
@@ -36,31 +35,33 @@ class AuditView(View, frozen=True, kw_only=True):
             yield msgspec.structs.asdict(each) | {"note": each.facts, "reason": each.reason}
 
 
-def gather(visit: Visit) -> AuditView:
-    begin(visit)
-    most = _MOST_WRITTEN if visit.get("format") else MOST_ROWS
-    limit = visit.read_number("limit", most if visit.get("format") else 50, most, least=1)
-    wanted: Any = {name: visit.get(name) or None for name in _NAMES}
-    wanted["since"], until = _read_day(visit, "from"), _read_day(visit, "until")
+def gather(request: PageRequest) -> AuditView:
+    begin(request)
+    most = _MOST_WRITTEN if request.get("format") else MOST_ROWS
+    limit = request.read_number("limit", most if request.get("format") else 50, most, least=1)
+    wanted: Any = {name: request.get(name) or None for name in _NAMES}
+    wanted["since"], until = _read_day(request, "from"), _read_day(request, "until")
     wanted["until"] = None if until is None else until + _DAY  # that day too
-    page = visit.tally.audit.list(
-        **wanted, limit=min(limit, _AT_ONCE), cursor=visit.get("cursor") or None
+    page = request.tally.audit.list(
+        **wanted, limit=min(limit, _AT_ONCE), cursor=request.get("cursor") or None
     )
     entries = page.items
     while page.next is not None and len(entries) < limit:
         left = min(limit - len(entries), _AT_ONCE)
-        page = visit.tally.audit.list(**wanted, limit=left, cursor=page.next)
+        page = request.tally.audit.list(**wanted, limit=left, cursor=page.next)
         entries += page.items
     return AuditView(
         title="Audit log",
         entries=entries,
-        filters={name: visit.get(name) for name in (*_NAMES, "from", "until") if visit.get(name)},
+        filters={
+            name: request.get(name) for name in (*_NAMES, "from", "until") if request.get(name)
+        },
         next=page.next,
     )
 
 
-def _read_day(visit: Visit, name: str) -> float | None:
-    text = visit.get(name)
+def _read_day(request: PageRequest, name: str) -> float | None:
+    text = request.get(name)
     if not text:
         return None
     try:

@@ -18,9 +18,8 @@ from tallymark.web.organising import (
     list_pauses,
     resume,
 )
-from tallymark.web.page import Act, Outcome, Page
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Act, Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class OrganisedView(View, frozen=True, kw_only=True):
@@ -47,48 +46,48 @@ class OrganisedView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.log)
 
 
-def gather(visit: Visit) -> OrganisedView:
-    begin(visit)
-    challenges = visit.tally.challenges
-    challenge = challenges.get(visit.params["name"])
+def gather(request: PageRequest) -> OrganisedView:
+    begin(request)
+    challenges = request.tally.challenges
+    challenge = challenges.get(request.params["name"])
     waits = challenges.waiting(challenge.name, limit=1).counts
     return OrganisedView(
         title=f"Organise {challenge.title}",
         challenge=challenge,
         rule=describe_rule(challenge.scoring),
         attempts=challenges.count_attempts(challenge.name),
-        agents=visit.tally.boards.get(challenge.name, limit=1).agents,
+        agents=request.tally.boards.get(challenge.name, limit=1).agents,
         waiting=sum(each.count for each in waits),
-        pauses=list_pauses(visit, challenge.name),
-        drift=visit.tally.challenges.files(challenge.name).drift,
-        log=visit.tally.audit.list(challenge=challenge.name, limit=12).items,
+        pauses=list_pauses(request, challenge.name),
+        drift=request.tally.challenges.files(challenge.name).drift,
+        log=request.tally.audit.list(challenge=challenge.name, limit=12).items,
     )
 
 
 def _make_act(done: str, **changes: Any) -> Act:
     """Make an action that needs no more than a reason."""
 
-    def work(visit: Visit) -> Outcome:
-        begin(visit)
-        name = visit.params["name"]
-        visit.tally.challenges.change(name, visit.form.get("reason"), **changes)
+    def work(request: PageRequest) -> Outcome:
+        begin(request)
+        name = request.params["name"]
+        request.tally.challenges.change(name, request.form.get("reason"), **changes)
         return lead_back(address_challenge(name), done)
 
     return work
 
 
-def show_to(visit: Visit) -> Outcome:
-    begin(visit)
-    name = visit.params["name"]
-    wanted: Any = visit.form.get("visibility")
-    visit.tally.challenges.change(name, visit.form.get("reason"), visibility=wanted)
+def show_to(request: PageRequest) -> Outcome:
+    begin(request)
+    name = request.params["name"]
+    wanted: Any = request.form.get("visibility")
+    request.tally.challenges.change(name, request.form.get("reason"), visibility=wanted)
     return lead_back(address_challenge(name), wanted)
 
 
-def end_pause(visit: Visit) -> Outcome:
+def end_pause(request: PageRequest) -> Outcome:
     """Has an agent's attempts at it scored again."""
-    resume(visit)
-    return lead_back(visit.path, "resumed")
+    resume(request)
+    return lead_back(request.path, "resumed")
 
 
 PAGE = Page(

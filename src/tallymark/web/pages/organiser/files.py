@@ -20,7 +20,7 @@ from tallymark.challenges.challenge_starters import (
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.service.challenges import ChallengeFiles
 from tallymark.text import format_count
-from tallymark.web.challenge_form import (
+from tallymark.web.challenge_files import (
     MOST_FILES,
     FileField,
     list_fields,
@@ -28,10 +28,9 @@ from tallymark.web.challenge_form import (
     read_files,
 )
 from tallymark.web.organising import address_challenge, begin, lead_back
-from tallymark.web.page import Outcome, Page
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.organiser.rescore import RescoreView, make_view, require_name
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
 
 _TEMPLATE = "organiser/files.html"
 
@@ -59,15 +58,15 @@ class FilesView(View, frozen=True, kw_only=True):
         return ({"name": each.name, "bytes": each.size} for each in self.files)
 
 
-def gather_new(visit: Visit) -> FilesView:
+def gather_new(request: PageRequest) -> FilesView:
     """A starter, or what was typed."""
-    begin(visit)
+    begin(request)
     starters = list_starters()
-    starter = visit.choose("starter", ("", *starters))
-    if visit.form.get("count"):
-        files, left = list_fields(visit, {})
+    starter = request.choose("starter", ("", *starters))
+    if request.form.get("count"):
+        files, left = list_fields(request, {})
     else:
-        texts = read_starter(starter, visit.get("name")) if starter else {}
+        texts = read_starter(starter, request.get("name")) if starter else {}
         files, left = make_fields({name: text.encode() for name, text in texts.items()}, {})
     return FilesView(
         title="New challenge",
@@ -85,12 +84,12 @@ def gather_new(visit: Visit) -> FilesView:
     )
 
 
-def gather(visit: Visit) -> FilesView:
+def gather(request: PageRequest) -> FilesView:
     """The stored files of a challenge, or what was typed."""
-    begin(visit)
-    challenge = visit.tally.challenges.get(visit.params["name"])
-    stored = _find_stored(visit)
-    files, left = list_fields(visit, stored.files)
+    begin(request)
+    challenge = request.tally.challenges.get(request.params["name"])
+    stored = _find_stored(request)
+    files, left = list_fields(request, stored.files)
     return FilesView(
         title=f"Files of {challenge.title}",
         name=challenge.name,
@@ -103,79 +102,79 @@ def gather(visit: Visit) -> FilesView:
         starter="",
         findings=None,
         drift=stored.drift,
-        attempts=visit.tally.challenges.count_attempts(challenge.name),
+        attempts=request.tally.challenges.count_attempts(challenge.name),
     )
 
 
-def _find_stored(visit: Visit) -> ChallengeFiles:
+def _find_stored(request: PageRequest) -> ChallengeFiles:
     """Get the files of the version that the form is about."""
-    return visit.tally.challenges.files(visit.params["name"], visit.form.get("base") or None)
+    return request.tally.challenges.files(request.params["name"], request.form.get("base") or None)
 
 
-def _pack_form(visit: Visit) -> bytes:
+def _pack_form(request: PageRequest) -> bytes:
     """Pack the files of the form; a new challenge has no stored ones."""
-    stored = _find_stored(visit).files if "name" in visit.params else {}
-    return pack_files(read_files(visit, stored))
+    stored = _find_stored(request).files if "name" in request.params else {}
+    return pack_files(read_files(request, stored))
 
 
-def _show(visit: Visit, findings: Iterable[CheckFinding], status: int = 200) -> Outcome:
+def _show(request: PageRequest, findings: Iterable[CheckFinding], status: int = 200) -> Outcome:
     """The form again, with what is said of it; problems first."""
-    find = gather if "name" in visit.params else gather_new
+    find = gather if "name" in request.params else gather_new
     order = ("problem", "warning", "ok")
     found = sorted(findings, key=lambda each: order.index(each.level))
     problems = sum(each.level == "problem" for each in found)
     title = f"Not ready: {format_count(problems, 'problem')}" if problems else "Ready to publish"
-    view = msgspec.structs.replace(find(visit), title=title, findings=found)
+    view = msgspec.structs.replace(find(request), title=title, findings=found)
     return Outcome(view=view, template=_TEMPLATE, status=status)
 
 
-def check(visit: Visit) -> Outcome:
-    begin(visit, work=True)
-    return _show(visit, visit.tally.challenges.check(_pack_form(visit)).findings)
+def check(request: PageRequest) -> Outcome:
+    begin(request, work=True)
+    return _show(request, request.tally.challenges.check(_pack_form(request)).findings)
 
 
-def publish(visit: Visit) -> Outcome:
+def publish(request: PageRequest) -> Outcome:
     """Publish the files as a version that counts, or show everything that is wrong."""
-    begin(visit, work=True)
-    packed, form = _pack_form(visit), visit.form
+    begin(request, work=True)
+    packed, form = _pack_form(request), request.form
     try:
-        published = visit.tally.challenges.publish(
+        published = request.tally.challenges.publish(
             packed, bool(form.get("force")), form.get("base")
         )
     except Conflict:
         raise
     except InvalidInput as error:
         wrong = [CheckFinding("problem", "", str(each)) for each in error.problems]
-        return _show(visit, wrong, 422)
+        return _show(request, wrong, 422)
     return lead_back(address_challenge(published.name), "published")
 
 
-def preview(visit: Visit) -> Outcome:
+def preview(request: PageRequest) -> Outcome:
     """Show who would move if all attempts were scored by these files."""
-    begin(visit, work=True)
-    return Outcome(view=_preview(visit), template="organiser/rescore.html")
+    begin(request, work=True)
+    return Outcome(view=_preview(request), template="organiser/rescore.html")
 
 
-def _preview(visit: Visit) -> RescoreView:
-    done = visit.tally.challenges.rescore_files(
-        visit.params["name"], _pack_form(visit), preview=True
+def _preview(request: PageRequest) -> RescoreView:
+    done = request.tally.challenges.rescore_files(
+        request.params["name"], _pack_form(request), preview=True
     )
-    view = make_view(visit, done.rescoring, job=done.job or "")
-    fields, left = list_fields(visit, _find_stored(visit).files)
+    view = make_view(request, done.rescoring, job=done.job or "")
+    fields, left = list_fields(request, _find_stored(request).files)
     return msgspec.structs.replace(view, by="files", files=fields, left_out=left)
 
 
-def rescore(visit: Visit) -> Outcome:
+def rescore(request: PageRequest) -> Outcome:
     """Score all attempts by these files, which count from then on."""
-    begin(visit, work=True)
-    name, form = visit.tally.challenges.get(visit.params["name"]).name, visit.form
+    begin(request, work=True)
+    name, form = request.tally.challenges.get(request.params["name"]).name, request.form
     try:
-        require_name(visit, name)
+        require_name(request, name)
     except InvalidInput as error:
-        view = msgspec.structs.replace(_preview(visit), wrong_name=str(error))
+        view = msgspec.structs.replace(_preview(request), wrong_name=str(error))
         return Outcome(view=view, template="organiser/rescore.html", status=422)
-    done = visit.tally.challenges.rescore_files(
-        name, _pack_form(visit), reason=form.get("reason"), based_on=form.get("base") or None
+    done = request.tally.challenges.rescore_files(
+        name, _pack_form(request), reason=form.get("reason"), based_on=form.get("base") or None
     )
     if done.job is not None:
         return Outcome(f"/organiser/jobs/{done.job}")

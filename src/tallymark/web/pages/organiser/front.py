@@ -24,9 +24,8 @@ from tallymark.web.organising import (
     resume,
     retry_job,
 )
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, Pager, View
+from tallymark.web.page_request import PageRequest
 
 if TYPE_CHECKING:
     from tallymark.service.boards import ChallengeTop
@@ -83,30 +82,32 @@ class OrganiserView(View, frozen=True, kw_only=True):
             yield {**row, "job": each.job.job.state if each.job else None}
 
 
-def gather(visit: Visit) -> OrganiserView:
+def gather(request: PageRequest) -> OrganiserView:
     """The whole of it, or the queue of one challenge."""
-    begin(visit)
-    chosen, challenges = visit.get("challenge"), visit.tally.challenges
-    pager = visit.read_pager(0, _SHOWN)
+    begin(request)
+    chosen, challenges = request.get("challenge"), request.tally.challenges
+    pager = request.read_pager(0, _SHOWN)
     found = challenges.waiting(chosen or None, pager.limit, write_cursor(pager.offset))
     counts = {each.challenge: each for each in challenges.waiting(limit=1).counts}
     total = sum(each.count for each in found.counts)
     pager = msgspec.structs.replace(pager, total=total)
     states: tuple[JobState, ...] = ("running", "queued", "set_aside", "failed")
     by_state = {
-        state: visit.tally.jobs.list(state=state, limit=_OF_EACH_STATE).items for state in states
+        state: request.tally.jobs.list(state=state, limit=_OF_EACH_STATE).items for state in states
     }
     live = [
         each for state in states[:2] for each in by_state[state] if each.kind in ("rescore", "run")
     ]
     # One that failed, and was done since by another, waits for nobody.
-    broken = by_state["set_aside"] + [each for each in by_state["failed"] if _is_last(visit, each)]
-    waiting = [_describe_waiting(visit, each) for each in found.items]
-    return _make_view(visit, chosen, waiting, pager, live, broken, counts)
+    broken = by_state["set_aside"] + [
+        each for each in by_state["failed"] if _is_last(request, each)
+    ]
+    waiting = [_describe_waiting(request, each) for each in found.items]
+    return _make_view(request, chosen, waiting, pager, live, broken, counts)
 
 
 def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
-    visit: Visit,
+    request: PageRequest,
     chosen: str,
     waiting: list[WaitingLine],
     pager: Pager,
@@ -114,9 +115,9 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
     broken: list[Job],
     counts: Mapping[str, WaitingCount],
 ) -> OrganiserView:
-    pauses = list_pauses(visit)
+    pauses = list_pauses(request)
     before = {*counts, *(each.challenge for each in pauses)}
-    found = visit.tally.boards.overview(_CHALLENGES, 0, places=1, live=True, before=before)
+    found = request.tally.boards.overview(_CHALLENGES, 0, places=1, live=True, before=before)
     needs = len(broken) + len(pauses)
     if needs:
         title = f"{format_count(needs, 'thing')} {'needs' if needs == 1 else 'need'} you"
@@ -130,24 +131,24 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
         challenge=chosen,
         waiting=waiting,
         pager=pager,
-        jobs=[describe_job(each, visit) for each in live],
-        broken=[describe_job(each, visit) for each in broken],
+        jobs=[describe_job(each, request) for each in live],
+        broken=[describe_job(each, request) for each in broken],
         pauses=pauses,
         challenges=[_describe_challenge(each, counts, pauses) for each in found.items],
         total=found.total,
-        log=visit.tally.audit.list(limit=12).items,
+        log=request.tally.audit.list(limit=12).items,
         busy=bool(live or pager.total),
     )
 
 
-def _is_last(visit: Visit, job: Job) -> bool:
-    last = find_last_job(visit, job.kind, job.subject)
+def _is_last(request: PageRequest, job: Job) -> bool:
+    last = find_last_job(request, job.kind, job.subject)
     return last is None or last.id == job.id
 
 
-def _describe_waiting(visit: Visit, attempt: WaitingAttempt) -> WaitingLine:
-    job = find_last_job(visit, "score", attempt.attempt)
-    line = None if job is None or job.ended else describe_job(job, visit)
+def _describe_waiting(request: PageRequest, attempt: WaitingAttempt) -> WaitingLine:
+    job = find_last_job(request, "score", attempt.attempt)
+    line = None if job is None or job.ended else describe_job(job, request)
     if line is not None and line.job.state == "running":
         why = "being scored"
     elif line is not None and line.job.state == "set_aside":
@@ -182,10 +183,10 @@ def _describe_challenge(
     )
 
 
-def end_pause(visit: Visit) -> Outcome:
+def end_pause(request: PageRequest) -> Outcome:
     """Has an agent's attempts scored again."""
-    resume(visit)
-    return lead_back(visit.path, "resumed")
+    resume(request)
+    return lead_back(request.path, "resumed")
 
 
 PAGE = Page(

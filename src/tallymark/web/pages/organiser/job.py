@@ -9,11 +9,19 @@ import msgspec
 
 from tallymark.challenges.rescoring import Rescoring
 from tallymark.service.jobs import Job
-from tallymark.web.organising import JobLine, begin, cancel_job, describe_job, retry_job
-from tallymark.web.page import Page
-from tallymark.web.rescored_moves import MovedLine, RatingLine, list_moves, list_rating_lines
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.organising import (
+    JobLine,
+    MovedLine,
+    RatingLine,
+    begin,
+    cancel_job,
+    describe_job,
+    list_moves,
+    list_rating_lines,
+    retry_job,
+)
+from tallymark.web.page import Page, View
+from tallymark.web.page_request import PageRequest
 
 
 class JobView(View, frozen=True, kw_only=True):
@@ -30,17 +38,17 @@ class JobView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.moves)
 
 
-def gather(visit: Visit) -> JobView:
+def gather(request: PageRequest) -> JobView:
     """Of the visitor's tenant."""
-    begin(visit)
-    job = visit.tally.jobs.get(visit.params["job"])
-    line, rescoring = describe_job(job, visit), read_rescoring(job)
+    begin(request)
+    job = request.tally.jobs.get(request.params["job"])
+    line, rescoring = describe_job(job, request), read_rescoring(job)
     return JobView(
         title=f"{line.words} {job.subject}: {job.state.replace('_', ' ')}",
         line=line,
         rescoring=rescoring,
-        moves=[] if rescoring is None else list_moves(visit, rescoring),
-        ratings=[] if rescoring is None else list_rating_lines(visit, rescoring),
+        moves=[] if rescoring is None else list_moves(request, rescoring),
+        ratings=[] if rescoring is None else list_rating_lines(request, rescoring),
         busy=not job.ended and job.state != "set_aside",
     )
 

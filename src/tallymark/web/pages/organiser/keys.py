@@ -19,9 +19,8 @@ from tallymark.service.keys import (
 )
 from tallymark.text import format_number
 from tallymark.web.organising import begin, lead_back
-from tallymark.web.page import Outcome, Page
-from tallymark.web.view import Pager, View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, Pager, View
+from tallymark.web.page_request import PageRequest
 
 _STATES = ("valid", "all")
 _DAY, _HOUR = 86_400.0, 3600.0
@@ -58,53 +57,53 @@ class MadeView(View, frozen=True, kw_only=True):
     made: Key | Invitation
 
 
-def gather(visit: Visit) -> KeysView:
+def gather(request: PageRequest) -> KeysView:
     """The keys that the visitor may manage, newest first."""
-    begin(visit)
-    caller = visit.caller
-    found = list(visit.tally.keys.list())
-    state, text = visit.choose("state", _STATES), visit.get("q").casefold()
-    valid = sum(each.is_valid(visit.now) for each in found)
+    begin(request)
+    caller = request.caller
+    found = list(request.tally.keys.list())
+    state, text = request.choose("state", _STATES), request.get("q").casefold()
+    valid = sum(each.is_valid(request.now) for each in found)
     shown = [
         each
         for each in reversed(found)
-        if (state == "all" or each.is_valid(visit.now))
+        if (state == "all" or each.is_valid(request.now))
         and text in f"{each.name} {each.owner} {each.agent or ''} {each.role}".casefold()
     ]
-    pager = visit.read_pager(len(shown))
-    exists = visit.services.exists
-    mine = visit.tally.tenants.get(caller.tenant) if caller.role == "admin" and exists else None
+    pager = request.read_pager(len(shown))
+    exists = request.services.exists
+    mine = request.tally.tenants.get(caller.tenant) if caller.role == "admin" and exists else None
     return KeysView(
         title=f"{valid} {'key opens' if valid == 1 else 'keys open'} this server",
         keys=shown[pager.offset : pager.offset + pager.limit],
         pager=pager,
         valid=valid,
         state=state,
-        text=visit.get("q"),
-        invitations=_list_usable(visit),
+        text=request.get("q"),
+        invitations=_list_usable(request),
         roles=list(reversed(MAY_MAKE.get(caller.role, ()))),
         settings=None if mine is None else mine.settings,
         registrations=list(get_args(Registration)),
-        tenants=_list_tenants(visit) if exists else [],
+        tenants=_list_tenants(request) if exists else [],
     )
 
 
-def _list_usable(visit: Visit) -> list[Invitation]:
+def _list_usable(request: PageRequest) -> list[Invitation]:
     return [
         each
-        for each in visit.tally.invitations.list()
-        if each.revoked_at is None and each.uses_left and each.expires_at > visit.now
+        for each in request.tally.invitations.list()
+        if each.revoked_at is None and each.uses_left and each.expires_at > request.now
     ]
 
 
-def _list_tenants(visit: Visit) -> list[Tenant]:
+def _list_tenants(request: PageRequest) -> list[Tenant]:
     """Where there is more than the one that is always there."""
-    found = list(visit.tally.tenants.list()) if is_operator(visit.caller) else []
+    found = list(request.tally.tenants.list()) if is_operator(request.caller) else []
     return found if len(found) > 1 else []
 
 
-def _read_number(visit: Visit, name: str, words: str, most: float) -> float | None:
-    text = visit.form.get(name)
+def _read_number(request: PageRequest, name: str, words: str, most: float) -> float | None:
+    text = request.form.get(name)
     if not text:
         return None
     try:
@@ -116,8 +115,8 @@ def _read_number(visit: Visit, name: str, words: str, most: float) -> float | No
     return number
 
 
-def _read_seconds(visit: Visit) -> float | None:
-    days = _read_number(visit, "days", "how many days it lasts", 36_500)
+def _read_seconds(request: PageRequest) -> float | None:
+    days = _read_number(request, "days", "how many days it lasts", 36_500)
     return None if days is None else days * _DAY
 
 
@@ -126,69 +125,69 @@ def _show_once(kind: str, secret: str | None, made: Key | Invitation) -> Outcome
     return Outcome(view=view, template="organiser/made.html")
 
 
-def make(visit: Visit) -> Outcome:
-    begin(visit)
-    form = visit.form
+def make(request: PageRequest) -> Outcome:
+    begin(request)
+    form = request.form
     role: Any = form.get("role")
     agent = form.get("agent") or None
-    made = visit.tally.keys.add(
+    made = request.tally.keys.add(
         form.get("name") or agent or role,
         role,
         agent=agent,
         owner=form.get("owner") or None,
-        expires_in_s=_read_seconds(visit),
+        expires_in_s=_read_seconds(request),
     )
     return _show_once("key", made.secret, made.key)
 
 
-def rotate(visit: Visit) -> Outcome:
+def rotate(request: PageRequest) -> Outcome:
     """Replace a key by a new one; the old one works for a while longer."""
-    begin(visit)
-    hours = _read_number(visit, "hours", "how many hours the old key works on", 720)
+    begin(request)
+    hours = _read_number(request, "hours", "how many hours the old key works on", 720)
     overlap = 0.0 if hours is None else hours * _HOUR
-    made = visit.tally.keys.rotate(visit.form.get("key"), overlap_s=overlap)
+    made = request.tally.keys.rotate(request.form.get("key"), overlap_s=overlap)
     return _show_once("key", made.secret, made.key)
 
 
-def revoke(visit: Visit) -> Outcome:
-    begin(visit)
-    visit.tally.keys.revoke(visit.form.get("key"))
-    return lead_back(visit.path, "revoked")
+def revoke(request: PageRequest) -> Outcome:
+    begin(request)
+    request.tally.keys.revoke(request.form.get("key"))
+    return lead_back(request.path, "revoked")
 
 
-def invite(visit: Visit) -> Outcome:
-    begin(visit)
-    form = visit.form
+def invite(request: PageRequest) -> Outcome:
+    begin(request)
+    form = request.form
     uses = form.get("uses") or "1"
     if not (uses.isascii() and uses.isdigit() and 0 < int(uses[:6]) <= 10_000):
         raise InvalidInput(f"how often it can be used is no number to 10,000: {uses[:40]!r}")
     role: Any = form.get("role")
-    made = visit.tally.invitations.add(
+    made = request.tally.invitations.add(
         role,
         owner=form.get("owner") or None,
         uses=int(uses),
-        expires_in_s=_read_seconds(visit),
+        expires_in_s=_read_seconds(request),
     )
     return _show_once("invitation", made.code, made.invitation)
 
 
-def withdraw(visit: Visit) -> Outcome:
-    begin(visit)
-    visit.tally.invitations.revoke(visit.form.get("invitation"))
-    return lead_back(visit.path, "withdrawn")
+def withdraw(request: PageRequest) -> Outcome:
+    begin(request)
+    request.tally.invitations.revoke(request.form.get("invitation"))
+    return lead_back(request.path, "withdrawn")
 
 
-def settle(visit: Visit) -> Outcome:
+def settle(request: PageRequest) -> Outcome:
     """Change who may register agents, and how many."""
-    begin(visit)
-    changes: dict[str, Any] = {"registration": visit.form.get("registration")}
+    begin(request)
+    changes: dict[str, Any] = {"registration": request.form.get("registration")}
     for name in ("agents_per_owner", "registrations_per_address"):
-        if text := visit.form.get(name):
+        if text := request.form.get(name):
             if not (text.isascii() and text.isdigit() and len(text) < 10):
                 raise InvalidInput(f"{name.replace('_', ' ')} is no number: {text[:40]!r}")
             changes[name] = int(text)
-    visit.tally.tenants.change(visit.caller.tenant, changes)
-    return lead_back(visit.path, "settled")
+    request.tally.tenants.change(request.caller.tenant, changes)
+    return lead_back(request.path, "settled")
 
 
 PAGE = Page(

@@ -12,20 +12,21 @@ from tallymark.challenges.rescore_plan import describe_rule
 from tallymark.challenges.rescoring import Rescoring
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.web.board_rows import DimensionShare, list_dimensions
-from tallymark.web.challenge_form import FileField
-from tallymark.web.organising import address_challenge, begin, lead_back
-from tallymark.web.page import Outcome, Page
-from tallymark.web.pages.organiser.job import read_rescoring
-from tallymark.web.rescored_moves import (
+from tallymark.web.challenge_files import FileField
+from tallymark.web.organising import (
     MovedLine,
     RatingLine,
     Scale,
+    address_challenge,
+    begin,
     find_scale,
+    lead_back,
     list_moves,
     list_rating_lines,
 )
-from tallymark.web.view import View
-from tallymark.web.visit import Visit
+from tallymark.web.page import Outcome, Page, View
+from tallymark.web.page_request import PageRequest
+from tallymark.web.pages.organiser.job import read_rescoring
 
 _WAYS = ("formula", "weights", "config", "plugin")
 _WEIGHT = "w-"
@@ -66,30 +67,32 @@ class RescoreView(View, frozen=True, kw_only=True):
         return (msgspec.structs.asdict(each) for each in self.moves)
 
 
-def gather(visit: Visit) -> RescoreView:
+def gather(request: PageRequest) -> RescoreView:
     """The rule of the address, tried on all attempts."""
-    begin(visit)
-    name = visit.params["name"]
+    begin(request)
+    name = request.params["name"]
     try:
-        rule = _read_rule(visit)
+        rule = _read_rule(request)
         if rule is None:
-            return make_view(visit, None)
-        if (job := visit.get("job")) and (found := _find_preview(visit, name, job)) is not None:
-            return make_view(visit, found, job=job)
-        begin(visit, work=True)
-        done = visit.tally.challenges.rescore(name, **rule, preview=True, queue=False)
-        return make_view(visit, done.rescoring, large=done.rescoring is None, job=visit.get("job"))
+            return make_view(request, None)
+        if (job := request.get("job")) and (found := _find_preview(request, name, job)) is not None:
+            return make_view(request, found, job=job)
+        begin(request, work=True)
+        done = request.tally.challenges.rescore(name, **rule, preview=True, queue=False)
+        return make_view(
+            request, done.rescoring, large=done.rescoring is None, job=request.get("job")
+        )
     except (InvalidInput, WorkFailed) as error:  # also of one that would leave nobody a score
-        return make_view(visit, None, wrong=[each.render() for each in error.problems])
+        return make_view(request, None, wrong=[each.render() for each in error.problems])
 
 
-def _find_preview(visit: Visit, name: str, job: str) -> Rescoring | None:
-    found = visit.tally.jobs.get(job)
+def _find_preview(request: PageRequest, name: str, job: str) -> Rescoring | None:
+    found = request.tally.jobs.get(job)
     return read_rescoring(found) if (found.kind, found.subject) == ("rescore", name) else None
 
 
 def make_view(
-    visit: Visit,
+    request: PageRequest,
     preview: Rescoring | None,
     *,
     wrong: Iterable[str] = (),
@@ -97,27 +100,27 @@ def make_view(
     job: str = "",
 ) -> RescoreView:
     """The page with a preview, or without one."""
-    challenge = visit.tally.challenges.get(visit.params["name"])
+    challenge = request.tally.challenges.get(request.params["name"])
     scoring = challenge.scoring
-    agents = visit.tally.boards.get(challenge.name, limit=1).agents
+    agents = request.tally.boards.get(challenge.name, limit=1).agents
     dimensions = list_dimensions(challenge)
     return RescoreView(
         title=_write_title(challenge, preview, agents),
         name=challenge.name,
         challenge_title=challenge.title,
-        base=visit.form.get("base") or challenge.version,
-        by=_find_way(visit, challenge),
+        base=request.form.get("base") or challenge.version,
+        by=_find_way(request, challenge),
         rule=describe_rule(scoring),
-        formula=visit.get("formula") or scoring.formula or "",
-        config=visit.get("config") or msgspec.json.encode(scoring.config).decode(),
-        plugin=visit.get("plugin") or scoring.plugin or "",
+        formula=request.get("formula") or scoring.formula or "",
+        config=request.get("config") or msgspec.json.encode(scoring.config).decode(),
+        plugin=request.get("plugin") or scoring.plugin or "",
         dimensions=dimensions,
-        weights=_show_weights(visit, dimensions),
+        weights=_show_weights(request, dimensions),
         agents=agents,
-        attempts=visit.tally.challenges.count_attempts(challenge.name),
+        attempts=request.tally.challenges.count_attempts(challenge.name),
         preview=preview,
-        moves=[] if preview is None else list_moves(visit, preview),
-        ratings=[] if preview is None else list_rating_lines(visit, preview),
+        moves=[] if preview is None else list_moves(request, preview),
+        ratings=[] if preview is None else list_rating_lines(request, preview),
         scale=None if preview is None else find_scale(preview),
         wrong=list(wrong),
         large=large,
@@ -133,24 +136,24 @@ def _write_title(challenge: PublicChallenge, preview: Rescoring | None, agents: 
     return f"Rescore: {preview.moved:,} of {max(agents, preview.moved):,} would move"
 
 
-def _find_way(visit: Visit, challenge: PublicChallenge) -> str:
+def _find_way(request: PageRequest, challenge: PublicChallenge) -> str:
     scoring = challenge.scoring
     usual = "plugin" if scoring.plugin else "weights" if scoring.dimensions else "formula"
-    return visit.choose("by", (usual, *_WAYS))
+    return request.choose("by", (usual, *_WAYS))
 
 
-def _read_rule(visit: Visit) -> dict[str, Any] | None:
+def _read_rule(request: PageRequest) -> dict[str, Any] | None:
     """Read the changes in the address; None where there are none yet."""
-    by = visit.get("by")
-    if by == "formula" and visit.get("formula"):
-        return {"formula": visit.get("formula"), "strategy": "custom"}
-    if by == "plugin" and visit.get("plugin"):
-        return {"plugin": visit.get("plugin")}
-    if by == "config" and visit.get("config"):
-        return {"config": _read_config(visit.get("config"))}
+    by = request.get("by")
+    if by == "formula" and request.get("formula"):
+        return {"formula": request.get("formula"), "strategy": "custom"}
+    if by == "plugin" and request.get("plugin"):
+        return {"plugin": request.get("plugin")}
+    if by == "config" and request.get("config"):
+        return {"config": _read_config(request.get("config"))}
     weights = {
         name.removeprefix(_WEIGHT): _read_weight(name.removeprefix(_WEIGHT), text)
-        for name, text in visit.query
+        for name, text in request.query
         if name.startswith(_WEIGHT) and text.strip()
     }
     return {"weights": weights} if by == "weights" and weights else None
@@ -170,11 +173,11 @@ def _read_weight(key: str, text: str) -> float:
         raise InvalidInput(f"the weight of {key!r} is no number: {text[:40]!r}") from None
 
 
-def _show_weights(visit: Visit, dimensions: Iterable[DimensionShare]) -> dict[str, float]:
+def _show_weights(request: PageRequest, dimensions: Iterable[DimensionShare]) -> dict[str, float]:
     """For the drawing alone: what cannot be read is said by the preview."""
     found = {}
     for each in dimensions:
-        text = visit.get(f"{_WEIGHT}{each.key}")
+        text = request.get(f"{_WEIGHT}{each.key}")
         try:
             found[each.key] = float(text) if text else each.weight
         except ValueError:
@@ -182,19 +185,19 @@ def _show_weights(visit: Visit, dimensions: Iterable[DimensionShare]) -> dict[st
     return found
 
 
-def require_name(visit: Visit, name: str) -> None:
+def require_name(request: PageRequest, name: str) -> None:
     """Refuses what is applied by mistake: it takes the challenge's name, typed."""
-    if visit.form.get("name") != name:
+    if request.form.get("name") != name:
         raise InvalidInput("that is not the name of this challenge", hint=f"type {name}")
 
 
-def apply(visit: Visit) -> Outcome:
+def apply(request: PageRequest) -> Outcome:
     """Score all attempts by the rule of the address."""
-    begin(visit, work=True)
-    name, form = visit.tally.challenges.get(visit.params["name"]).name, visit.form
-    rule = _require_rule(visit)
-    require_name(visit, name)
-    done = visit.tally.challenges.rescore(
+    begin(request, work=True)
+    name, form = request.tally.challenges.get(request.params["name"]).name, request.form
+    rule = _require_rule(request)
+    require_name(request, name)
+    done = request.tally.challenges.rescore(
         name, **rule, reason=form.get("reason"), based_on=form.get("base") or None
     )
     if done.job is not None:
@@ -202,16 +205,16 @@ def apply(visit: Visit) -> Outcome:
     return lead_back(address_challenge(name), "rescored")
 
 
-def queue_preview(visit: Visit) -> Outcome:
+def queue_preview(request: PageRequest) -> Outcome:
     """Queue a preview that takes long."""
-    begin(visit, work=True)
-    name = visit.tally.challenges.get(visit.params["name"]).name
-    done = visit.tally.challenges.rescore(name, **_require_rule(visit), preview=True)
-    return Outcome(visit.link(job=done.job))
+    begin(request, work=True)
+    name = request.tally.challenges.get(request.params["name"]).name
+    done = request.tally.challenges.rescore(name, **_require_rule(request), preview=True)
+    return Outcome(request.link(job=done.job))
 
 
-def _require_rule(visit: Visit) -> dict[str, Any]:
-    rule = _read_rule(visit)
+def _require_rule(request: PageRequest) -> dict[str, Any]:
+    rule = _read_rule(request)
     if rule is None:
         raise InvalidInput("there is no new rule yet", hint="say by what to rescore, and look")
     return rule

@@ -21,7 +21,7 @@ from tallymark.web.markdown import Heading, MarkdownPage, make_anchor, read_page
 FRONT = "/docs"
 DECISIONS = "decisions"
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[1]
 _GROUP = re.compile(r"^## (.+)$")
 _ENTRY = re.compile(r"^- \[(.+?)\]\(([^)#]+)\)(?:: (.*))?$")
 _MANY_HEADINGS = 60

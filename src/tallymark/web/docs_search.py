@@ -15,7 +15,7 @@ from threading import Lock
 
 import msgspec
 
-from tallymark.web.docs.docs_tree import DECISIONS, DocsTree, load_docs
+from tallymark.web.docs_tree import DECISIONS, DocsTree, load_docs
 
 _MOST_WORDS = 8
 _PART = re.compile(r"[^\W_]+")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tallymark.errors import NotFound
-from tallymark.web.docs.docs_tree import DECISIONS, FRONT, DocsTree, load_docs
+from tallymark.web.docs_tree import DECISIONS, FRONT, DocsTree, load_docs
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 EXTERNAL = ("http://", "https://", "mailto:")
 
 

@@ -1,26 +1,76 @@
-"""The files of a challenge in a form: texts to type in, an archive in their place, and back.
+"""Files of challenges on pages: lists to look at and download, and forms to edit them.
 
-A file that no text area can hold without changing it is kept as it is. Stored files that a form
-does not name stay in the challenge: a form has no room for thousands.
+A file that no text area can hold without changing it stays as it is. Stored files that a form does
+not name stay in the challenge: a form has no room for thousands.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import io
+import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from tallymark.challenges.challenge_archives import read_archive
 from tallymark.challenges.challenge_file import NAMES
 from tallymark.challenges.challenge_folder import find_name_problem
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, NotFound
 from tallymark.scoring.score import show_value
 from tallymark.text import clean
-from tallymark.web.form import Form
-from tallymark.web.visit import Visit
+from tallymark.web.page import Download
+from tallymark.web.page_request import Form, PageRequest
+
+ARCHIVE = "all.zip"
+"""By this name all files are had at once."""
+MOST_SUBMITTED = 20_000
+"""Characters that show of a file that was submitted; all of it can be kept."""
+_MOST_SHOWN = 1_200
+
+
+class DataFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, and what shows of it."""
+
+    name: str
+    size: int | None = None
+    """Bytes; None before it is yours, where that differs."""
+    excerpt: str = ""
+    cut: bool = False
+    """Whether the excerpt is only its beginning."""
+
+
+def list_files(data: Mapping[str, Any], most: int = _MOST_SHOWN) -> list[DataFile]:
+    """Each with its size and its beginning."""
+    found = []
+    for name, content in data.items():
+        raw = _write_file(content)
+        text = raw.decode()
+        found.append(DataFile(name=name, size=len(raw), excerpt=text[:most], cut=len(text) > most))
+    return found
+
+
+def pick_file(data: Mapping[str, Any], wanted: str) -> Download:
+    """One of them to keep, or all as one file."""
+    if wanted == ARCHIVE and wanted not in data:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in data.items():
+                archive.writestr(name, _write_file(content))
+        return Download(title=wanted, content=packed.getvalue(), media_type="application/zip")
+    if wanted not in data:
+        raise NotFound(f"there is no file {wanted[:80]!r}", hint="see the list on its page")
+    return Download(title=wanted.rpartition("/")[2], content=_write_file(data[wanted]))
+
+
+def _write_file(content: Any) -> bytes:
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    return text.encode()
+
 
 MOST_FILES = 40
 LONGEST_TEXT = 200_000
@@ -43,13 +93,15 @@ class FileField(msgspec.Struct, frozen=True, kw_only=True):
     dropped: bool = False
 
 
-def list_fields(visit: Visit, stored: Mapping[str, bytes]) -> tuple[list[FileField], list[str]]:
+def list_fields(
+    request: PageRequest, stored: Mapping[str, bytes]
+) -> tuple[list[FileField], list[str]]:
     """The fields as they were filled in, or of the stored files; and what had no room in them."""
-    if visit.form.get("count"):
+    if request.form.get("count"):
         with suppress(InvalidInput):
-            if (sent := visit.form.get_file("archive")) is not None:
+            if (sent := request.form.get_file("archive")) is not None:
                 return make_fields(read_archive(sent), {})
-        return list(_read_fields(visit.form, stored)), []
+        return list(_read_fields(request.form, stored)), []
     return make_fields(stored, stored)
 
 
@@ -79,11 +131,11 @@ def make_fields(
     return fields, [name for name in left if name not in stored]
 
 
-def read_files(visit: Visit, stored: Mapping[str, bytes]) -> dict[str, bytes]:
+def read_files(request: PageRequest, stored: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files that a form means; InvalidInput where it cannot mean any."""
-    if (sent := visit.form.get_file("archive")) is not None:
+    if (sent := request.form.get_file("archive")) is not None:
         return read_archive(sent)
-    fields = list(_read_fields(visit.form, stored))
+    fields = list(_read_fields(request.form, stored))
     named = {each.was for each in fields}
     files = {name: content for name, content in stored.items() if name not in named}
     for each in fields:

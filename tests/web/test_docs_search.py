@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.web.docs.docs_search import DocsIndex, load_index
-from tallymark.web.docs.docs_tree import DocsTree
+from tallymark.web.docs_search import DocsIndex, load_index
+from tallymark.web.docs_tree import DocsTree
 
 
 @pytest.fixture

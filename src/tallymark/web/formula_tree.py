@@ -7,10 +7,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tallymark.errors import FormulaError
+from tallymark.errors import FormulaError, Problem
 from tallymark.formula import Formula, Names
 from tallymark.formula.bounds import Analysis
 from tallymark.formula.explanation import Explanation, Term
+
+
+class Mistake(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a formula, or worth knowing of it, and where."""
+
+    message: str
+    hint: str | None
+    column: int | None
+    caret: str | None
+    """The formula with marks under the place."""
+    level: str = "error"
 
 
 class FormulaPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,3 +156,15 @@ def _list_names(text: str, names: Names, values: Mapping[str, float | None]) -> 
         )
         for name in used
     ]
+
+
+def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
+    """A problem as a page shows it."""
+    place = problem.place
+    return Mistake(
+        message=problem.message,
+        hint=problem.hint,
+        column=None if place is None else place.column,
+        caret=None if place is None else place.caret(),
+        level=level,
+    )

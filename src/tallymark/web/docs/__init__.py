@@ -1,1 +1,0 @@
-"""The documentation as pages: what there is, in which order, and how it is searched."""
