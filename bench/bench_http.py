@@ -144,8 +144,7 @@ def open_library(name: str) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    from tallymark.models.provider import ProviderModel
-    from tallymark.models.provider_connection import ProviderConnection
+    from tallymark.models.provider import ProviderConnection, ProviderModel
     from tallymark.models.provider_http import make_http_client
 
     def connect() -> ProviderConnection:

@@ -16,7 +16,7 @@ from tests.models.provider_server import ProviderServer
 
 from tallymark.event_loops import LoopLocal, LoopTurns
 from tallymark.models import open_model
-from tallymark.models.http_sessions import HttpSessions
+from tallymark.models.endpoint import HttpSessions
 
 
 @contextmanager

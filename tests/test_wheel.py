@@ -26,12 +26,12 @@ from tests.models.provider_server import ProviderServer
 UNLOCKED = {
     "models": (
         "tallymark.models.compatible_provider",
-        "tallymark.models.given_model",
+        "tallymark.models.pydantic_ai_model",
         "tallymark.models.mcp_connection",
         "tallymark.models.provider",
-        "tallymark.models.provider_connection",
-        "tallymark.models.provider_failures",
-        "tallymark.models.provider_steps",
+        "tallymark.models.provider",
+        "tallymark.models.provider_translation",
+        "tallymark.models.provider_translation",
         "tallymark.models.provider_tools",
     ),
     "parquet": ("tallymark.parquet_rows",),

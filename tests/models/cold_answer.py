@@ -49,9 +49,9 @@ def open_given() -> Model:
     from pydantic_ai.messages import ModelResponse, TextPart
     from pydantic_ai.models.function import FunctionModel
 
-    from tallymark.models.given_model import GivenModel
+    from tallymark.models.pydantic_ai_model import PydanticAiModel
 
-    return GivenModel(FunctionModel(lambda *_: ModelResponse(parts=[TextPart("Hello.")])))
+    return PydanticAiModel(FunctionModel(lambda *_: ModelResponse(parts=[TextPart("Hello.")])))
 
 
 async def answer(reference: str, wanted: list[str]) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from tests.models.provider_server import (
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.installation import explain_install
 from tallymark.models import Answer, Message, Request, open_model
-from tallymark.models.provider_connection import _WITH_OUR_CLIENT
-from tallymark.models.provider_failures import translate_failure
+from tallymark.models.provider import _WITH_OUR_CLIENT
 from tallymark.models.provider_setup import PROVIDERS, _make_package_error
+from tallymark.models.provider_translation import translate_failure
 
 OPENAI, CHAT, ANTHROPIC = "openai/gpt-5-mini", "openai-chat:gpt-5-mini", "anthropic/claude-opus-5"
 USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "input_tokens": 12, "output_tokens": 3}
@@ -151,7 +151,7 @@ def test_a_refusal_of_the_request_itself_is_no_reason_to_ask_elsewhere(
 def test_openai_itself_is_not_tried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     from openai import AsyncOpenAI
 
-    from tallymark.models.provider_connection import _lacks_responses
+    from tallymark.models.provider import _lacks_responses
 
     client = AsyncOpenAI(api_key="none", base_url="https://api.openai.com/v1")
     monkeypatch.setattr(client.responses, "create", None)

@@ -13,10 +13,9 @@ from time import sleep
 import httpx2
 import pytest
 
-from tallymark.models import provider_http, public_addresses
+from tallymark.models import egress_policy, provider_http
+from tallymark.models.egress_policy import EgressPolicy, PinnedAddresses
 from tallymark.models.provider_http import make_http_client, time_exchanges
-from tallymark.models.public_addresses import PinnedAddresses
-from tallymark.models.reach import Reach
 
 SECONDS = 0.05
 
@@ -46,8 +45,8 @@ def port() -> Iterator[int]:
         thread.join()
 
 
-async def ask(url: str, reach: Reach | None = None, times: int = 1) -> list[str]:
-    async with make_http_client(reach) as client:
+async def ask(url: str, egress: EgressPolicy | None = None, times: int = 1) -> list[str]:
+    async with make_http_client(egress) as client:
         return [(await client.get(url)).text for _ in range(times)]
 
 
@@ -62,8 +61,8 @@ def test_each_exchange_is_timed_where_somebody_wants_it(port: int) -> None:
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1", "[::1]"])
 def test_for_others_it_connects_to_no_private_address(port: int, host: str) -> None:
     with pytest.raises(httpx2.ConnectError, match="has no public address"):
-        asyncio.run(ask(f"http://{host}:{port}/", Reach()))
-    allowed = Reach(may=frozenset({"private-addresses"}))
+        asyncio.run(ask(f"http://{host}:{port}/", EgressPolicy()))
+    allowed = EgressPolicy(may=frozenset({"private-addresses"}))
     if host != "[::1]":
         assert asyncio.run(ask(f"http://{host}:{port}/", allowed)) == [f"{host}:{port}"]
 
@@ -77,7 +76,7 @@ def test_for_others_a_name_keeps_its_addresses_and_is_asked_as_itself(
         return [(socket.AF_INET, address) for address in answers.pop(0)]
 
     monkeypatch.setattr(provider_http, "PinnedAddresses", partial(PinnedAddresses, look_up))
-    monkeypatch.setattr(public_addresses, "is_public", lambda _: True)
-    said = asyncio.run(ask(f"http://model.example:{port}/", Reach(), times=2))
+    monkeypatch.setattr(egress_policy, "is_public", lambda _: True)
+    said = asyncio.run(ask(f"http://model.example:{port}/", EgressPolicy(), times=2))
     assert said == [f"model.example:{port}"] * 2
     assert len(answers) == 1

@@ -15,15 +15,14 @@ import pytest
 from tallymark.challenges.submitted_agents import check_agent, open_agent
 from tallymark.errors import ModelError
 from tallymark.models import Message, Request
-from tallymark.models.public_addresses import make_pinned_resolver
-from tallymark.models.reach import Reach, limit_reach
+from tallymark.models.egress_policy import EgressPolicy, limit_egress, make_pinned_resolver
 
 NAME = "agent.example"
 asked: list[str] = []
 
 
 class _Inside(BaseHTTPRequestHandler):
-    """What only this machine can reach."""
+    """What only this machine can egress."""
 
     def do_POST(self) -> None:
         asked.append(self.path)
@@ -63,20 +62,20 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("reach", [None, Reach()], ids=["own store", "server"])
+@pytest.mark.parametrize("reach", [None, EgressPolicy()], ids=["own store", "server"])
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "::127.0.0.1", "224.0.0.1"]
 )
 def test_a_submitted_agent_whose_name_leads_inside_is_not_asked(
-    port: int, answers: list[str], tmp_path: Path, reach: Reach | None, address: str
+    port: int, answers: list[str], tmp_path: Path, egress: EgressPolicy | None, address: str
 ) -> None:
     answers += [address]
     reference = f"http://{NAME}:{port}/ask"
-    with limit_reach(reach):
+    with limit_egress(egress):
         check_agent(reference, allow=("http",), folder=tmp_path)  # which looks nothing up
 
     async def ask() -> None:
-        with limit_reach(reach):
+        with limit_egress(egress):
             agent = open_agent(reference, allow=("http",), folder=tmp_path)
         try:
             await agent.answer(Request(messages=(Message("user", "hi"),)))

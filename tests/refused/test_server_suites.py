@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tallymark.errors import InvalidInput
-from tallymark.models.reach import ALLOWANCES
+from tallymark.models.egress_policy import ALLOWANCES
 from tallymark.service.app import App
 from tallymark.service.remote_runs import RemoteRuns, RunWish
 from tallymark.service.remote_suites import RemoteRules

@@ -29,11 +29,11 @@ from tallymark.challenges.evaluators import (
 from tallymark.challenges.submitted_agents import open_agent
 from tallymark.errors import ModelError
 from tallymark.models import Message, Request
-from tallymark.models import public_addresses as addresses
+from tallymark.models import egress_policy as addresses
 from tallymark.service.app import App
 from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.resources import Resources
-from tallymark.service.webhooks import Answered, Paused, WebhookSender, make_reach
+from tallymark.service.webhooks import Answered, Paused, WebhookSender, make_egress
 from tallymark.service.workers import KINDS, JobKind, Task, Workers
 from tallymark.store.jobs.jobs import NewJob
 
@@ -150,7 +150,7 @@ def test_an_address_that_fails_is_asked_by_one_message_at_a_time(app: App) -> No
     for _ in range(10):
         Resources.over(store).webhooks.ping(made.webhook.id)
     pauses = DeliveryPauses()
-    sender = WebhookSender(store, make_reach(frozenset(), own=True), time.time, pauses)
+    sender = WebhookSender(store, make_egress(frozenset(), own=True), time.time, pauses)
     found = [sender.deliver(each.id) for each in store.deliveries.list(made.webhook.id)]
     assert isinstance(found[0], Answered)
     assert all(isinstance(each, Paused) for each in found[1:])

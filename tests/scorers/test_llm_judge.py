@@ -22,7 +22,7 @@ from tests.scorers.local_server import LocalServer, Reply, serving
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.judging.judge_model import JudgeModel, open_judge
 from tallymark.models import retries
-from tallymark.models.http_sessions import HttpSessions
+from tallymark.models.endpoint import HttpSessions
 from tallymark.scorers.llm_judge import llm_judge
 from tallymark.scoring import Score, load_scorer
 from tallymark.traces import Span

@@ -27,7 +27,7 @@ from tallymark.service.webhooks import (
     Paused,
     Webhooks,
     WebhookSender,
-    make_reach,
+    make_egress,
     sign,
 )
 from tallymark.service.workers import Workers
@@ -87,7 +87,7 @@ def webhooks(store: Store) -> Webhooks:
 
 
 def deliver(webhooks: Webhooks, delivery: str, *, own: bool = True) -> Answered | None:
-    sender = WebhookSender(webhooks.store, make_reach(frozenset(), own=own), clock)
+    sender = WebhookSender(webhooks.store, make_egress(frozenset(), own=own), clock)
     answered = sender.deliver(delivery)
     assert not isinstance(answered, Paused)
     return answered

@@ -16,11 +16,10 @@ from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput
 from tallymark.models import Answer, Model, Request, open_model
+from tallymark.models.egress_policy import EgressPolicy, find_egress, refuse_private_host
 from tallymark.models.endpoint import EndpointModel, _parse_address
 from tallymark.models.model import Loadable
 from tallymark.models.model_answers import finish_answer
-from tallymark.models.public_addresses import refuse_private_host
-from tallymark.models.reach import Reach, find_reach
 from tallymark.scoring.score import show_value
 
 if TYPE_CHECKING:
@@ -94,13 +93,13 @@ def _open_keyless(address: str, allow: Collection[str], pricing: Pricing | None)
     Its name is looked up when it is asked, and leads to public addresses alone, unless `local` is
     allowed here and by the operator.
     """
-    reach = find_reach()
+    egress = find_egress()
     if "local" not in allow:
-        may = frozenset[str]() if reach is None else reach.may - {"private-addresses"}
-        reach = Reach(may=may)
-    elif reach is not None:
-        reach = Reach(may=reach.may)
-    return EndpointModel(address, _parse_address(address, reach), pricing, reach=reach)
+        may = frozenset[str]() if egress is None else egress.may - {"private-addresses"}
+        egress = EgressPolicy(may=may)
+    elif egress is not None:
+        egress = EgressPolicy(may=egress.may)
+    return EndpointModel(address, _parse_address(address, egress), pricing, egress=egress)
 
 
 def _check_address(address: str, allow: Collection[str]) -> None:

@@ -14,9 +14,9 @@ from tallymark.errors import InvalidInput, ModelError, ScorerError
 from tallymark.event_loops import LoopLocal
 from tallymark.judging.judge_dialogue import JudgeMemory
 from tallymark.models import Pace, Request, answer_with_retries
+from tallymark.models.egress_policy import find_egress
 from tallymark.models.model import Loadable
 from tallymark.models.model_kinds import ModelReference, open_model
-from tallymark.models.reach import find_reach
 from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_options import check_url, read_api_key
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from tallymark.judging.judge_dialogue import OpenAnswers
     from tallymark.models import Answer, Message, Model
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.models.model import Redact
-    from tallymark.models.reach import Reach
 
 _AT_ONCE = 64
 _FILE_KINDS = frozenset({"python", "cmd", "replay"})
@@ -115,21 +115,21 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
     model_name: str | None = None,
     api_key_env: str | None = None,
     at_once: int = _AT_ONCE,
-    reach: Reach | None = None,
+    egress: EgressPolicy | None = None,
     pricing: Mapping[str, Any] | None = None,
 ) -> JudgeModel:
     """Open the judge that a reference names; refuse one that cannot be reached.
 
     The base address of an OpenAI-compatible API may come with the name of its model, and with the
-    environment variable of its key: then no other key is sent there. `reach` limits what a
+    environment variable of its key: then no other key is sent there. `egress` limits what a
     tenant's judge may use, `pricing` has token prices for models that no table has.
     """
     key = None
-    reach = find_reach(reach, reference)
+    egress = find_egress(egress, reference)
     if "://" in reference and (model_name is not None or api_key_env is not None):
         check_url(reference, "llm_judge")
         reference = _name_model_at(reference, model_name)
-        known = None if reach is None else reach.keys
+        known = None if egress is None else egress.keys
         key = read_api_key(api_key_env, "llm_judge", known) or ""
     try:
         model = open_model(
@@ -139,7 +139,7 @@ def open_judge(  # noqa: PLR0913 (as for a model, and how an address is asked)
             cache=cache,
             key=key,
             redact=redact,
-            reach=reach,
+            egress=egress,
             pricing=pricing,
         )
     except (
@@ -169,9 +169,9 @@ def accept_judge(model: Any) -> JudgeModel:
         return model
     if not (hasattr(model, "request") and hasattr(model, "model_id")):
         raise ScorerError(f"llm_judge: {show_value(model)} is not a pydantic-ai model")
-    from tallymark.models.given_model import GivenModel  # noqa: PLC0415 (heavy)
+    from tallymark.models.pydantic_ai_model import PydanticAiModel  # noqa: PLC0415 (heavy)
 
-    return JudgeModel(GivenModel(model))
+    return JudgeModel(PydanticAiModel(model))
 
 
 def _name_model_at(address: str, name: str | None) -> str:

@@ -40,7 +40,7 @@ class _CacheFiles:
     reader: sqlite3.Connection
     writer: sqlite3.Connection
     lock: Lock = field(default_factory=Lock)
-    """Answers are kept in threads: they share the writer, and `close` must not come between."""
+    """Threads store answers through one writer, and `close` must not interrupt one."""
 
     def close(self) -> None:
         with self.lock:
@@ -49,7 +49,7 @@ class _CacheFiles:
 
 
 class CachedModel:
-    """A model that is asked only what the file has no answer to.
+    """A model that is asked only questions without a stored answer.
 
     Runs at the same time may share the file, and a killed one leaves it whole: SQLite's journal
     sees to both. A file that fails in the middle costs the saving, not the answer.
@@ -69,11 +69,11 @@ class CachedModel:
         self._redact = redact
         try:
             self._files = LoopLocal(self._open_files, first=self._open_files())
-        except WorkFailed as error:  # a wrong place: nothing was asked yet
+        except WorkFailed as error:  # a wrong path, found before any request
             raise InvalidInput(error.problems) from None
 
     def load(self) -> None:
-        """Loads what the model needs."""
+        """Load the wrapped model."""
         if isinstance(self._model, Loadable):
             self._model.load()
 
@@ -92,7 +92,7 @@ class CachedModel:
         return answer
 
     async def close(self) -> None:
-        """Closes the model and the running loop's connections; a later request opens new ones."""
+        """Close the model and the running loop's connections; a later request opens new ones."""
         self._files.get()  # also the first ones, when nothing was asked
         files = self._files.pop()
         if files is not None:
@@ -111,7 +111,7 @@ class CachedModel:
     def _open_file(self) -> sqlite3.Connection:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Autocommit: each answer is its own transaction, so a killed run keeps what it had.
+            # Autocommit: each answer is its own transaction, so a killed run loses none.
             file = sqlite3.connect(
                 self._path, timeout=10, isolation_level=None, check_same_thread=False
             )

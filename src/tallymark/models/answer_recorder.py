@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecordedModel:
-    """A model whose answers are also written down. Errors are not: they are asked again.
+    """A model whose answers are also recorded. Errors are not: those requests are sent again.
 
     A line is one write under a lock, so runs at the same time may share a file, and a killed run
     leaves no half line behind it.
@@ -35,25 +35,25 @@ class RecordedModel:
         self._lock = Lock()
         try:
             self._open()
-        except WorkFailed as error:  # a wrong place: nothing was asked yet
+        except WorkFailed as error:  # a wrong path, found before any request
             raise InvalidInput(error.problems) from None
 
     def load(self) -> None:
-        """Loads what the model needs."""
+        """Load the wrapped model."""
         if isinstance(self._model, Loadable):
             self._model.load()
 
     async def answer(self, request: Request) -> Answer:
-        """The model's answer, on disk before it is given."""
+        """The model's answer, on disk before it is returned."""
         answer = await self._model.answer(request)
-        told = make_replay_line(request, answer)
-        line = msgspec.json.encode(told if self._redact is None else self._redact(told)) + b"\n"
+        entry = make_replay_line(request, answer)
+        line = msgspec.json.encode(entry if self._redact is None else self._redact(entry)) + b"\n"
         with self._lock:
             self._append(line)
         return answer
 
     async def close(self) -> None:
-        """Closes the model and the file; a later answer opens them again."""
+        """Close the model and the file; a later answer opens them again."""
         with self._lock:
             file, self._file = self._file, None
             if file is not None:
@@ -72,7 +72,7 @@ class RecordedModel:
     def _append(self, line: bytes) -> None:
         file = self._open()
         try:
-            # Also for looking at the last byte and for taking a half line back, not only to write.
+            # Also while reading the last byte and removing a partial line, not only for the write.
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
                 size = os.fstat(file).st_size

@@ -38,11 +38,11 @@ class CommandModel:
         self._pricing = reference.pricing
 
     def load(self) -> None:
-        """Loads the tokenizer: no program counts its tokens."""
+        """Load the tokenizer: no program counts its tokens."""
         load_tokenizer()
 
     async def answer(self, request: Request) -> Answer:
-        """What the program prints. Cancelled, the program and all it started are killed."""
+        """The program's output. On cancellation the program and all it started are killed."""
         if request.mcp_servers:
             raise ModelError(
                 f"{self.name} cannot be given MCP servers", hint="leave mcp_server out"
@@ -56,7 +56,7 @@ class CommandModel:
             code = await program.finish(request.prompt.encode())
             seconds = perf_counter() - began
         if code:
-            raise self._make_failure(code, program.said)
+            raise self._make_failure(code, program.errors)
         text = program.output.decode(errors="replace").removesuffix("\n")
         draft = Answer(output=text, latency=seconds)
         return await finish_answer(request, draft, self._pricing)
@@ -79,8 +79,8 @@ class CommandModel:
             raise ModelError(f"{self._words[0]} cannot be started: {error.strerror}") from None
         return program
 
-    def _make_failure(self, code: int, said: bytearray) -> ModelError:
-        lines = said.decode(errors="replace").strip().splitlines()
+    def _make_failure(self, code: int, errors: bytearray) -> ModelError:
+        lines = errors.decode(errors="replace").strip().splitlines()
         ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return ModelError(
             f"{self._words[0]} {ended}" + (f": {one_line(lines[-1])}" if lines else "")
@@ -103,27 +103,27 @@ class _RunningCommand(asyncio.SubprocessProtocol):
 
     def __init__(self) -> None:
         self.output = bytearray()
-        self.said = bytearray()
+        self.errors = bytearray()
         self._ended = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        (self.output if fd == 1 else self.said).extend(data)
+        (self.output if fd == 1 else self.errors).extend(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (never any)
-        """It has ended, and nobody can write to its pipes any more."""
+        """The program has ended and its pipes are closed."""
         if not self._ended.done():  # cancelled when the loop is closing
             self._ended.set_result(None)
 
     async def finish(self, prompt: bytes) -> int:
-        """Its exit code, once it was given the prompt and has ended."""
+        """Send the prompt, wait for the end, and return the exit code."""
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(prompt)
         stdin.write_eof()
         try:
-            # Shielded, since it is waited for again below, whatever becomes of this task.
+            # Shielded, since it is awaited again below even if this task is cancelled.
             await asyncio.shield(self._ended)
         except asyncio.CancelledError:
             with suppress(ProcessLookupError):

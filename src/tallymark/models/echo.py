@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class EchoModel:
-    """Its answer is the prompt. Tokens are counted only where a price needs them: it is quick."""
+    """Answers with the prompt; for speed, tokens are counted only where a price needs them."""
 
     def __init__(self, reference: ModelReference) -> None:
-        """What follows `echo/` is only a label."""
+        """The text after `echo/` is only a label."""
         self.name = reference.text
         self._pricing = reference.pricing
 
@@ -31,4 +31,4 @@ class EchoModel:
         return await finish_answer(request, draft, self._pricing)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""

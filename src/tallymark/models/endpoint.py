@@ -8,14 +8,17 @@ with what `model_answers` reads. `TALLY_HTTP_KEY`, where set, is sent as a beare
 from __future__ import annotations
 
 import os
+from functools import cache
+from io import BytesIO
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
 from tallymark.errors import InvalidInput, ModelError
-from tallymark.models.http_sessions import HttpSessions, find_proxy, load_http, make_sendable
+from tallymark.event_loops import LoopLocal
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import (
     WrongShape,
@@ -32,25 +35,26 @@ from tallymark.models.token_prices import find_prices, load_prices
 if TYPE_CHECKING:
     from collections.abc import Callable
     from io import BytesIO
+    from ssl import SSLContext
 
     from aiohttp import ClientResponse, ClientSession
 
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.models.model import Request
     from tallymark.models.model_kinds import ModelReference
     from tallymark.models.provider import ProviderModel
-    from tallymark.models.reach import Reach
     from tallymark.models.token_prices import Pricing
 
 KEY_VARIABLE = "TALLY_HTTP_KEY"
 _UNNAMED = "default"
-"""What a chat endpoint is asked for when no model was named: most that serve one ignore it."""
+"""The model name for a chat endpoint when none was given: most that serve one model ignore it."""
 _MOST_BYTES = 16 * 2**20
-"""Of an answer that is read for somebody else."""
+"""Largest answer that is read under an egress policy."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class EndpointAddress(msgspec.Struct, frozen=True):
-    """Where to post, and which model to ask for."""
+    """The URL to post to, and the model to ask for."""
 
     url: str
     model: str | None
@@ -70,23 +74,23 @@ class EndpointModel:
         connections: int = 0,
         key: str | None = None,
         key_variable: str | None = None,
-        reach: Reach | None = None,
+        egress: EgressPolicy | None = None,
     ) -> None:
-        """`key_variable` is where a key was looked for."""
+        """`key_variable` is the environment variable of the key, for messages."""
         self.name = name
         self._address = address
         self._pricing = pricing
         self._key = key
-        self._reach = reach
+        self._egress = egress
         self._missing_key = None if key else key_variable
         self._tool_user: ProviderModel | None = None
         headers = {"Content-Type": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        self._sessions = HttpSessions(connections=connections, headers=headers, reach=reach)
+        self._sessions = HttpSessions(connections=connections, headers=headers, egress=egress)
 
     def load(self) -> None:
-        """Loads the client, the tokenizer and the price table."""
+        """Load the client, the tokenizer and the price table."""
         load_http()
         load_tokenizer()
         if self._find_prices() is not None:
@@ -113,21 +117,21 @@ class EndpointModel:
             await self._tool_user.close()
 
     def _open_tool_user(self) -> ProviderModel:
-        """The same endpoint through pydantic-ai, which brings MCP."""
+        """Open the same endpoint through pydantic-ai, which supports MCP."""
         if not self._address.speaks_chat:
             raise ModelError(
                 f"{self.name} cannot be given MCP servers",
                 hint="only OpenAI-compatible endpoints and providers can; leave mcp_server out",
             )
         if self._tool_user is None:
-            # It is one for all event loops, so two that make it at once may use either.
+            # All event loops share one, so two that create it at the same time may use either.
             self._tool_user = open_compatible_provider(
                 self.name,
                 self._address.url.removesuffix("/chat/completions"),
                 self._address.model or _UNNAMED,
                 key=self._key,
                 pricing=self._pricing,
-                reach=self._reach,
+                egress=self._egress,
             )
         return self._tool_user
 
@@ -149,7 +153,7 @@ class EndpointModel:
                 allow_redirects=False,
                 proxy=self._address.proxy,
             ) as response:
-                said = await (response.read() if self._reach is None else _read_some(response))
+                said = await (response.read() if self._egress is None else _read_some(response))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ModelError(
                 f"{self.name} could not be reached: {one_line(error)}",
@@ -193,7 +197,7 @@ class _CompletionChoice(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """What we read of a chat completion."""
+    """The parts of a chat completion that are used."""
 
     choices: list[_CompletionChoice] = []
     model: str | None = None
@@ -202,20 +206,20 @@ class _Completion(msgspec.Struct):
 
 def open_endpoint(reference: ModelReference) -> EndpointModel:
     """The address is checked; nothing is sent yet."""
-    reach = reference.reach
-    known = os.environ if reach is None else reach.keys
+    egress = reference.egress
+    known = os.environ if egress is None else egress.keys
     return EndpointModel(
         reference.text,
-        _parse_address(reference.text, reach),
+        _parse_address(reference.text, egress),
         reference.pricing,
         key=known.get(KEY_VARIABLE) if reference.key is None else reference.key,
         key_variable=KEY_VARIABLE if reference.key is None else None,
-        reach=reach,
+        egress=egress,
     )
 
 
 async def _read_some(response: ClientResponse) -> bytes:
-    """The body, unless somebody wants to fill the memory with it."""
+    """Read the body up to a limit that protects the memory."""
     read = b""
     async for chunk in response.content.iter_chunked(2**16):
         read += chunk
@@ -224,7 +228,7 @@ async def _read_some(response: ClientResponse) -> bytes:
     return read
 
 
-def _parse_address(text: str, reach: Reach | None = None) -> EndpointAddress:
+def _parse_address(text: str, egress: EgressPolicy | None = None) -> EndpointAddress:
     try:
         parts = urlsplit(text)
         port_is_right = parts.port is None or parts.port > 0
@@ -238,8 +242,8 @@ def _parse_address(text: str, reach: Reach | None = None) -> EndpointAddress:
             "result",
             hint=f"put the key into {KEY_VARIABLE}",
         )
-    if reach is not None:
-        reach.refuse_host(parts.hostname)
+    if egress is not None:
+        egress.refuse_host(parts.hostname)
     path = parts.path.rstrip("/")
     speaks_chat = path.endswith(("/v1", "/chat/completions"))
     model = unquote(parts.fragment) or None
@@ -250,7 +254,9 @@ def _parse_address(text: str, reach: Reach | None = None) -> EndpointAddress:
         query = urlencode([pair for pair in pairs if pair[0] != "model"])
         path += "" if path.endswith("/chat/completions") else "/chat/completions"
     url = parts._replace(path=path or "/", query=query, fragment="").geturl()
-    return EndpointAddress(url, model, speaks_chat, find_proxy(parts.scheme, parts.hostname, reach))
+    return EndpointAddress(
+        url, model, speaks_chat, find_proxy(parts.scheme, parts.hostname, egress)
+    )
 
 
 def _make_body(request: Request, address: EndpointAddress) -> dict[str, Any]:
@@ -293,3 +299,75 @@ def _find_message(said: bytes) -> str:
     while isinstance(body, dict):
         body = body.get("message") or body.get("error") or body.get("detail") or ""
     return str(body)
+
+
+_CONNECT_SECONDS = 30.0
+_LARGE = 2**20
+
+
+def make_sendable(body: bytes) -> bytes | BytesIO:
+    """A body for aiohttp: a large one as a stream, so that it does not block the event loop."""
+    return BytesIO(body) if len(body) >= _LARGE else body
+
+
+def find_proxy(scheme: str, host: str, egress: EgressPolicy | None = None) -> str | None:
+    """The proxy that the environment names for a host.
+
+    A proxy resolves names itself, so it is not used where addresses must be public. aiohttp's
+    own `trust_env` asks in a thread for every request, which halves the rate.
+    """
+    return _find_proxy(scheme, host) if egress is None or egress.is_private else None
+
+
+@cache
+def _find_proxy(scheme: str, host: str) -> str | None:
+    return None if proxy_bypass(host) else getproxies().get(scheme)
+
+
+def load_http() -> None:
+    """Load the client, and the modules that Python loads when it first looks up a name."""
+    import concurrent.futures.thread  # noqa: F401, PLC0415 (names are looked up in threads)
+
+    import aiohttp  # noqa: F401, PLC0415 (heavy)
+
+    "".encode("idna")
+
+
+class HttpSessions:
+    """One aiohttp session per event loop, made at its first use."""
+
+    def __init__(
+        self,
+        *,
+        connections: int = 0,
+        trust: SSLContext | None = None,
+        egress: EgressPolicy | None = None,
+        **options: Any,
+    ) -> None:
+        """`connections` limits open connections; 0 leaves the limit to the caller."""
+        self._connections = connections
+        self._trust = trust
+        self._egress = egress
+        self._options = options
+        self._sessions: LoopLocal[ClientSession] = LoopLocal(self._make_session)
+
+    def get(self) -> ClientSession:
+        """The session of the running loop."""
+        return self._sessions.get()
+
+    async def close(self) -> None:
+        """Close the running loop's connections; a later request opens new ones."""
+        session = self._sessions.pop()
+        if session is not None:
+            await session.close()
+
+    def _make_session(self) -> ClientSession:
+        import aiohttp  # noqa: PLC0415 (heavy)
+
+        connect = aiohttp.TCPConnector if self._egress is None else self._egress.make_connector
+        return aiohttp.ClientSession(
+            connector=connect(limit=self._connections, ssl=self._trust or True),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),  # one answer must not change the next
+            **self._options,
+        )

@@ -22,7 +22,7 @@ _START_SECONDS = 60.0
 
 
 class McpConnection:
-    """A server's tools, and what it writes to its standard error."""
+    """A server's tools, and its standard error."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -31,8 +31,8 @@ class McpConnection:
         self._toolset: MCPToolset[Any] = self._make_toolset()
 
     async def open(self, model: str) -> list[dict[str, Any]]:
-        """Connects, and gives the server's tools in the protocol's own form."""
-        jsonschema.validate({}, {})  # or it is loaded while the first result is waited for
+        """Connect, and return the server's tools in the protocol's own form."""
+        jsonschema.validate({}, {})  # loads its parts before the first result is measured
         try:
             await self._toolset.__aenter__()
             self._entered = True
@@ -46,14 +46,14 @@ class McpConnection:
             ) from error
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> tuple[Any, str | None]:
-        """What the tool gives, and its error: a failure of its own is for the model to see."""
+        """The tool's result, and its error: the model sees the tool's own failures."""
         try:
             return await self._toolset.direct_call_tool(tool, arguments), None
         except ToolError as failed:
             return str(failed), str(failed)
 
     async def close(self) -> None:
-        """Disconnects, which ends a server that was started."""
+        """Disconnect, which ends a server that was started."""
         if self._entered:
             self._entered = False
             with suppress(Exception):  # it may be gone already

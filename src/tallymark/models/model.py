@@ -1,4 +1,4 @@
-"""What a model is to the rest: something that answers a request, with its numbers and its trace."""
+"""The interface of models: requests, answers with their numbers and spans."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is asked: the conversation so far, the last message being the user's."""
+    """The conversation so far, whose last message is the user's."""
 
     messages: tuple[Message, ...]
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     """Model settings such as temperature and max_tokens, by their usual names."""
     mcp_servers: tuple[McpServer, ...] = ()
     epoch: int = 0
-    """Which repetition this is; a replay with several answers to one prompt gives them in turn."""
+    """Number of the repetition; a replay with several answers to one prompt gives them in turn."""
 
     @property
     def prompt(self) -> str:
@@ -51,12 +51,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What came back. None means not known: an unknown price is never a zero."""
+    """An answer with its numbers. None means unknown: an unknown price is never zero."""
 
     output: str
     latency: float | None
-    """Seconds from the request to the whole answer: neither waiting in our own queue is in it, nor
-    loading, nor counting tokens. None where a replay does not say it."""
+    """Seconds from the request to the whole answer, without waiting in our own queue, loading and
+    counting tokens. None where a replay does not record it."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens_counted_by: Literal["provider", "local"] | None = None
@@ -65,32 +65,32 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str | None = None
     """The model that answered, by its own name."""
     spans: tuple[Span, ...] = ()
-    """What happened on the way: model calls and tool calls, for scorers."""
+    """Model calls and tool calls of the answer, for scorers."""
     cached: bool = False
-    """True when it came from the response cache: nothing was asked and nothing paid."""
+    """True for an answer from the response cache, without a request and without cost."""
 
 
 class Model(Protocol):
     """Anything that answers. Made by `open_model(reference)`."""
 
     name: str
-    """As the user wrote it: `openai/gpt-5-mini`, `replay/careful`."""
+    """The user's reference: `openai/gpt-5-mini`, `replay/careful`."""
 
     async def answer(self, request: Request) -> Answer:
-        """Answers, or raises ModelError."""
+        """Answer, or raise ModelError."""
         ...
 
     async def close(self) -> None:
-        """Frees connections and processes."""
+        """Free connections and processes."""
         ...
 
 
 @runtime_checkable
 class Loadable(Protocol):
-    """A model that needs what takes a while to load."""
+    """A model with parts that take a while to load."""
 
     def load(self) -> None:
-        """Loads all of it, and asks nothing. Whoever measures calls this before the first request:
-        what is loaded later is charged to every answer that is on its way.
+        """Load everything without a request. Call it before the first measured request: a later
+        load would add to the latency of every answer in flight.
         """
         ...

@@ -1,7 +1,7 @@
-"""From what a model, a function or a file gives to an `Answer` with its numbers, and to its trace.
+"""Converts the data of a model, a function or a file to an `Answer`, and an answer to a trace.
 
 A mapping holds `output` (or `text`, `response`) and, where known, `input_tokens`, `output_tokens`
-and `cost` (beside it or under `usage`, also by OpenAI's names), `model`, `tool_calls` and `spans`.
+and `cost` (next to it or under `usage`, also by OpenAI's names), `model`, `tool_calls` and `spans`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _INPUT_TOKENS = ("input_tokens", "prompt_tokens")
 _OUTPUT_TOKENS = ("output_tokens", "completion_tokens")
 _COUNTS = {*_INPUT_TOKENS, *_OUTPUT_TOKENS, "total_tokens"}
 MOST_TOKENS = 2**53
-"""More than any answer takes; from here on numbers lose digits or cannot be stored."""
+"""Limit of token counts; larger numbers lose digits or cannot be stored."""
 _ARGUMENTS = ("arguments", "input", "args")
 _RESULT = ("output", "result")
 
 
 class WrongShape(ValueError):
-    """Data that is not as described above; says which key, for whoever knows where it came from."""
+    """Data of another shape; the message names the key, and callers add the source."""
 
 
 async def finish_answer(request: Request, draft: Answer, pricing: Pricing | None) -> Answer:
-    """The answer with tokens counted here where nobody reported them, and the user's own price."""
+    """Complete an answer with unreported tokens counted here, and the user's own price."""
     output = make_storable(draft.output)
     sent, received, counted_by = draft.input_tokens, draft.output_tokens, draft.tokens_counted_by
     if sent is None or received is None:
@@ -56,7 +56,7 @@ async def finish_answer(request: Request, draft: Answer, pricing: Pricing | None
 
 
 def draft_answer(data: Mapping[str, Any], latency: float | None) -> Answer:
-    """What a mapping says; a value of the wrong kind is a WrongShape that names its key."""
+    """Read an answer from a mapping; a wrong value is a WrongShape that names its key."""
     sent, received, cost = read_usage(data)
     known = (sent, received) != (None, None)
     return Answer(
@@ -87,7 +87,7 @@ def draft_answer_from_trace(trace: Trace, latency: float) -> Answer:
 
 
 def read_usage(data: Mapping[str, Any]) -> tuple[int | None, int | None, float | None]:
-    """Input tokens, output tokens and cost, each None where it is not said."""
+    """Input tokens, output tokens and cost, each None where it is not reported."""
     usage = data.get("usage") or data
     if not isinstance(usage, Mapping):
         raise WrongShape(f"usage must be an object, not {usage!r:.40}")
@@ -99,12 +99,12 @@ def read_usage(data: Mapping[str, Any]) -> tuple[int | None, int | None, float |
 
 
 def drop_odd_usage(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data without the counts and costs that cannot be believed, for an answer to be kept."""
-    said = {key: value for key, value in data.items() if key in _COUNTS or key == "cost"}
-    kept = {key: value for key, value in data.items() if key not in said}
-    if "usage" in kept:
-        kept["usage"] = _keep_numbers(kept["usage"])
-    return kept | _keep_numbers(said)
+    """The data without impossible counts and costs, so that the answer itself can be used."""
+    numbers = {key: value for key, value in data.items() if key in _COUNTS or key == "cost"}
+    rest = {key: value for key, value in data.items() if key not in numbers}
+    if "usage" in rest:
+        rest["usage"] = _keep_numbers(rest["usage"])
+    return rest | _keep_numbers(numbers)
 
 
 def _keep_numbers(usage: object) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def read_amount(data: Mapping[str, Any], key: str) -> float | None:
 
 
 def read_spans(data: Mapping[str, Any]) -> tuple[Span, ...]:
-    """The steps on the way: `tool_calls` in short form, `spans` in full."""
+    """The spans of an answer: `tool_calls` in short form, `spans` in full."""
     spans = [
         _read_tool_call(call, number) for number, call in enumerate(_read_list(data, "tool_calls"))
     ]
@@ -202,7 +202,7 @@ def _find_first(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def trace_of(request: Request, answer: Answer) -> Trace:
-    """The trace of one answer. Where no reported model call says the same, the answer is one.
+    """The trace of an answer, which becomes a model call unless a reported call has its output.
 
     Made when a scorer needs it: most answers need no trace, and their spans would only repeat them.
     """
@@ -218,7 +218,7 @@ def trace_of(request: Request, answer: Answer) -> Trace:
 
 
 def _without_usage(answer: Answer) -> Answer:
-    """For an answer whose spans tell already what it took."""
+    """The answer without numbers that its spans have already."""
     return msgspec.structs.replace(answer, input_tokens=None, output_tokens=None, cost=None)
 
 

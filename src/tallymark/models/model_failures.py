@@ -1,4 +1,4 @@
-"""What went wrong on the way to a model, as a ModelError that says whether to ask again."""
+"""Failures of requests to models, as a ModelError that tells if a retry can help."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def http_failure(
 ) -> ModelError:
     """The error for an HTTP status: 429, overload and 5xx may pass, other refusals stay.
 
-    `key` is the variable in which a key is looked for, when there was none.
+    `key` is the environment variable for the key, when there was none.
     """
     throttled = status in _THROTTLED
     hint = f"put its key into {key}" if key and status == HTTPStatus.UNAUTHORIZED else None
@@ -44,7 +44,7 @@ def http_failure(
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the other side asks to wait, whether it says a number or a date."""
+    """Seconds to wait by the `Retry-After` headers, given as a number or as a date."""
     said = {key.lower(): value for key, value in headers.items()}
     seconds = _parse_seconds(said.get("retry-after-ms"))
     if seconds is not None:
@@ -54,7 +54,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def one_line(said: object) -> str:
-    """Whatever was said, as one line of a length to read."""
+    """Any message as one line of readable length."""
     line = " ".join(str(said).split()) or type(said).__name__
     return shorten(line, 300)
 

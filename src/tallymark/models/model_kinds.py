@@ -1,4 +1,4 @@
-"""`open_model(reference)`: from what the user wrote to something that answers.
+"""`open_model(reference)`: from the user's reference to a model that answers.
 
 A reference is a first word, `/` or `:`, and what that kind makes of the rest. A new kind is a file
 with a function from the parsed reference to a `Model`, and a line in `KINDS`. A first word that is
@@ -18,10 +18,10 @@ from tallymark.models.answer_cache import CachedModel
 from tallymark.models.answer_recorder import RecordedModel
 from tallymark.models.command import open_command
 from tallymark.models.echo import EchoModel
+from tallymark.models.egress_policy import EgressPolicy, find_egress
 from tallymark.models.endpoint import open_endpoint
 from tallymark.models.provider_setup import open_provider
 from tallymark.models.python_function import open_function
-from tallymark.models.reach import Reach, find_reach
 from tallymark.models.replay import open_replay
 from tallymark.models.token_prices import Pricing
 
@@ -34,21 +34,21 @@ _SHAPE = re.compile(r"([A-Za-z][\w.-]*)[/:](.+)", re.DOTALL)
 
 
 class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
-    """A model as the user named it, taken apart, with what they said about it."""
+    """A user's reference to a model, parsed, with its options."""
 
     text: str
-    """As written."""
+    """The whole reference."""
     kind: str
     """The first word."""
     rest: str
-    """What follows it."""
+    """The text after it."""
     folder: Path = Path()
-    """Where files are looked for: the suite's folder."""
+    """Folder of relative paths: the suite's."""
     pricing: Pricing | None = None
     key: str | None = None
-    """For an address, instead of what the environment has for all of them; empty sends none."""
-    reach: Reach | None = None
-    """What may be used for it where somebody else asks; None: whatever this process may."""
+    """Key for an address, in place of the environment's key for all of them; empty sends none."""
+    egress: EgressPolicy | None = None
+    """Limits of a model that a tenant uses; None for a model without limits."""
 
     @classmethod
     def parse(
@@ -58,9 +58,9 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
         folder: str | Path | None = None,
         pricing: Mapping[str, Any] | Pricing | None = None,
         key: str | None = None,
-        reach: Reach | None = None,
+        egress: EgressPolicy | None = None,
     ) -> ModelReference:
-        """Take a reference apart; what names no model is refused."""
+        """Parse a reference; refuse text that names no model."""
         found = _SHAPE.fullmatch(text.strip())
         if found is None:
             raise InvalidInput(
@@ -75,7 +75,7 @@ class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
             folder=Path(folder or ""),
             pricing=pricing if isinstance(pricing, Pricing | None) else Pricing.of(pricing),
             key=key,
-            reach=reach,
+            egress=egress,
         )
 
 
@@ -98,19 +98,19 @@ def open_model(  # noqa: PLR0913 (what is said about one model, by keyword)
     cache: str | Path | None = None,
     key: str | None = None,
     redact: Redact | None = None,
-    reach: Reach | None = None,
+    egress: EgressPolicy | None = None,
 ) -> Model:
-    """The model that a reference names.
+    """Open the model that a reference names.
 
-    `folder` is where files are looked for, `pricing` overrides the price table, `record` is a file
-    to which every answer is appended for `replay/`, `cache` a file of answers not to ask for again;
-    `key` is for an address and `reach` for those who are not trusted, as in `ModelReference`;
-    `redact` keeps secrets out of both files.
+    `folder` is the base of relative paths, `pricing` overrides the price table, `record` is a file
+    to which every answer is appended for `replay/`, `cache` a file of answers to use again; `key`
+    is for an address and `egress` limits untrusted users, as in `ModelReference`; `redact` removes
+    secrets from both files.
     """
-    reach = find_reach(reach, reference)
-    named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key, reach=reach)
-    if reach is not None:
-        reach.refuse_kind(named.kind)
+    egress = find_egress(egress, reference)
+    named = ModelReference.parse(reference, folder=folder, pricing=pricing, key=key, egress=egress)
+    if egress is not None:
+        egress.refuse_kind(named.kind)
     model = KINDS[named.kind](named) if named.kind in KINDS else open_provider(named, tuple(KINDS))
     if cache is not None:
         model = CachedModel(model, cache, named.pricing, redact)

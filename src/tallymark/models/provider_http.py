@@ -1,8 +1,8 @@
 """The HTTP client that is given to providers' libraries, where they take one.
 
-It is their own client with two additions: what a request takes is measured from the moment in which
-its writing begins until its answer is read, so that the libraries' own work is not in it; and for
-somebody else it only connects to public addresses.
+It is their own client with two additions: it measures a request from the start of its writing until
+its answer is read, without the libraries' own work; and under an egress policy it only connects to
+public addresses.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from tallymark.models.public_addresses import PinnedAddresses
+from tallymark.models.egress_policy import PinnedAddresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from ssl import SSLContext
 
-    from tallymark.models.reach import Reach
+    from tallymark.models.egress_policy import EgressPolicy
 
 _TIMEOUT = httpx2.Timeout(600, connect=10)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-"""How many calls run at once is limited by the run."""
+"""The run limits the number of concurrent calls."""
 _exchanges: ContextVar[list[float] | None] = ContextVar("tallymark_exchanges", default=None)
 
 
-def make_http_client(reach: Reach | None = None) -> httpx2.AsyncClient:
+def make_http_client(egress: EgressPolicy | None = None) -> httpx2.AsyncClient:
     """A client for the event loop that runs."""
-    confined = reach is not None and not reach.is_private
+    confined = egress is not None and not egress.is_private
     return httpx2.AsyncClient(
         timeout=_TIMEOUT,
         limits=_LIMITS,
         verify=_load_certificates(),
-        # A proxy would look names up by itself, so none is used where they must be public.
+        # A proxy resolves names itself, so none is used where addresses must be public.
         transport=_PinnedTransport() if confined else None,
         event_hooks={"request": [_time_exchange]},
     )

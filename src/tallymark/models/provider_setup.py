@@ -1,7 +1,7 @@
 """From a reference to a provider's model: which provider, its package, its key.
 
-pydantic-ai is loaded when the first real model is asked for, so a package that is missing shows
-here, as one sentence that says what to do.
+pydantic-ai is loaded for the first real model, so a missing package shows here, as one sentence
+with its remedy.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tallymark.models.model_failures import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.models.model_kinds import ModelReference
     from tallymark.models.provider import ProviderModel
-    from tallymark.models.reach import Reach
     from tallymark.models.token_prices import Pricing
 
 PROVIDERS = (
@@ -31,7 +31,7 @@ PROVIDERS = (
     *("openai-chat", "openai-responses", "openrouter", "ovhcloud", "sambanova", "together"),
     *("vercel", "vllm", "xai", "zai"),
 )
-"""Known without loading pydantic-ai, for messages. What else it knows works too."""
+"""Known without loading pydantic-ai, for messages. Its other providers work too."""
 
 PROVIDER_KEYS = {
     "alibaba": ("ALIBABA_API_KEY", None),
@@ -53,10 +53,10 @@ PROVIDER_KEYS = {
     "vercel": ("VERCEL_AI_GATEWAY_API_KEY", None),
     "zai": ("ZAI_API_KEY", None),
 }
-"""Providers that can be asked with a key of somebody else: its name, and the address where the
-environment could say another."""
+"""Providers that work with a tenant's key: the name of the key, and the address, where the
+environment could name another one."""
 _VARIABLE = re.compile(r"\b(?!AZURE_VOICELIVE)[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
-"""Not those of a service for speech, which stand beside those that count."""
+"""Names of environment variables, without those of Azure's speech service in the same message."""
 _EXAMPLES = {
     "OLLAMA_BASE_URL": "http://localhost:11434/v1",
     "VLLM_BASE_URL": "http://localhost:8000/v1",
@@ -64,11 +64,11 @@ _EXAMPLES = {
 _HTTPX_COMMAND = "httpx._main"
 _EXTRA = re.compile(r"pydantic-ai-slim\[(\w[\w-]*)\]")
 _OUR_EXTRA = {"anthropic", "google", "mcp", "openai"}
-"""What comes with tallymark[models]."""
+"""Extras that tallymark[models] contains."""
 
 
 def open_provider(reference: ModelReference, kinds: tuple[str, ...]) -> ProviderModel:
-    """The model is made at once, so that a missing package or key shows before anything runs."""
+    """Make the model at once, so that a missing package or key shows before anything runs."""
     with explain_failure(reference.text), _load_lightly():
         _check_known(reference.kind, kinds)
         from tallymark.models.provider import make_provider  # noqa: PLC0415 (pydantic-ai is heavy)
@@ -95,18 +95,18 @@ def _load_lightly() -> Iterator[None]:
             sys.modules.pop(_HTTPX_COMMAND, None)
 
 
-def find_given_key(reference: ModelReference, reach: Reach) -> dict[str, str]:
-    """What a provider is made with where somebody else pays: their key, and its own address."""
+def find_given_key(reference: ModelReference, egress: EgressPolicy) -> dict[str, str]:
+    """Arguments of a provider under an egress policy: the tenant's key, and its public address."""
     if reference.kind not in PROVIDER_KEYS:
         known = ", ".join(PROVIDER_KEYS)
         hint = f"this server asks {known}, and http(s):// addresses"
         raise InvalidInput(f"{reference.kind}/ models are not asked for others", hint=hint)
     variable, address = PROVIDER_KEYS[reference.kind]
-    if variable not in reach.keys:
+    if variable not in egress.keys:
         hint = f"store it as the secret {variable}"
         raise InvalidInput(f"{reference.text} needs an API key of yours", hint=hint)
     base = {} if address is None else {"base_url": address}
-    return {"api_key": reach.keys[variable], **base}
+    return {"api_key": egress.keys[variable], **base}
 
 
 def open_compatible_provider(
@@ -116,7 +116,7 @@ def open_compatible_provider(
     *,
     key: str | None,
     pricing: Pricing | None,
-    reach: Reach | None = None,
+    egress: EgressPolicy | None = None,
 ) -> ProviderModel:
     """A model at an address that speaks OpenAI's chat protocol, for what only pydantic-ai can."""
     try:
@@ -125,12 +125,12 @@ def open_compatible_provider(
         )
     except ImportError as error:
         raise _make_package_error(name, error) from None
-    return make_compatible_provider(name, base_url, model, key=key, pricing=pricing, reach=reach)
+    return make_compatible_provider(name, base_url, model, key=key, pricing=pricing, egress=egress)
 
 
 @contextmanager
 def explain_failure(name: str) -> Iterator[None]:
-    """Turns whatever a library raises when it makes a model into one sentence."""
+    """Turn any exception from making a model into one sentence."""
     try:
         yield
     except InvalidInput:
@@ -156,7 +156,7 @@ def _check_known(kind: str, kinds: tuple[str, ...]) -> None:
             hint=f"did you mean {near!r}? {known}" if near else known,
         ) from None
     except ImportError:
-        return  # known, but its package is missing: said when the model is made
+        return  # known, but its package is missing: reported when the model is made
 
 
 def _make_package_error(name: str, error: ImportError) -> ModelError:
@@ -185,7 +185,7 @@ def _make_unusable_error(name: str, error: Exception) -> ModelError:
 
 
 def _name_need(variable: str) -> str:
-    """What a variable is for, by the end of its name."""
+    """The purpose of a variable, by the end of its name."""
     match variable.rpartition("_")[2]:
         case "URL" | "ENDPOINT":
             return "the address of its server"

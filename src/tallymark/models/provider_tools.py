@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tallymark.models.mcp_connection import McpConnection
     from tallymark.models.model import McpServer
-    from tallymark.models.provider_steps import ProviderSteps
+    from tallymark.models.provider_translation import ProviderSteps
 
 
 class Toolboxes:
@@ -39,7 +39,7 @@ class Toolboxes:
         box = self._boxes.get(key)
         if box is None or box.broken:
             async with self._opening:
-                # Looked up again: whoever held the lock may have opened it meanwhile.
+                # Look again: another task may have opened it while this one waited for the lock.
                 box = self._boxes.get(key)
                 if box is None or box.broken:
                     if box is not None:
@@ -48,14 +48,14 @@ class Toolboxes:
         return box
 
     async def close(self) -> None:
-        """Stops the servers that were started."""
+        """Close all toolboxes."""
         boxes, self._boxes = self._boxes, {}
         for box in boxes.values():
             await box.close()
 
 
 class Toolbox:
-    """The tools of some servers: what the model is told of them, and calling them."""
+    """The tools of some servers: their definitions for the model, and their calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -65,7 +65,7 @@ class Toolbox:
         self.broken = False
 
     async def add(self, servers: tuple[McpServer, ...]) -> None:
-        """Starts or reaches every server, and asks for its tools."""
+        """Start or reach every server, and request its tools."""
         definitions = [
             definition
             for server in servers
@@ -74,13 +74,13 @@ class Toolbox:
         self.parameters = ModelRequestParameters(function_tools=definitions)
 
     async def call_all(self, calls: Sequence[ToolCallPart], steps: ProviderSteps) -> ModelRequest:
-        """Calls the tools, all at once, and gives what goes back to the model."""
+        """Call the tools concurrently, and return the message for the model."""
         working = [asyncio.ensure_future(self._call(call, steps)) for call in calls]
         await asyncio.gather(*working, return_exceptions=True)  # none goes on when one fails
         return ModelRequest(parts=[task.result() for task in working])
 
     async def close(self) -> None:
-        """Stops what was started."""
+        """Stop the servers that were started."""
         for server in self._servers:
             await server.close()
 
@@ -124,7 +124,7 @@ class Toolbox:
         return part
 
     async def _read_result(self, call: ToolCallPart) -> tuple[Any, str | None]:
-        if call.tool_name not in self._owners:  # models invent tools: they are told
+        if call.tool_name not in self._owners:  # models invent tools, and get this answer
             error = f"there is no tool {call.tool_name!r}"
             return error, error
         server, name = self._owners[call.tool_name]

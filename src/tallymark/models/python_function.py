@@ -59,11 +59,11 @@ class PythonFunctionModel:
             raise InvalidInput(f"{name} takes no prompt", hint=describe_filling("prompt", _NAMED))
 
     def load(self) -> None:
-        """Loads the tokenizer: most functions do not count their tokens."""
+        """Load the tokenizer: most functions do not count their tokens."""
         load_tokenizer()
 
     async def answer(self, request: Request) -> Answer:
-        """What the function returns; what it raises is a ModelError."""
+        """The function's return; an exception is a ModelError."""
         if request.mcp_servers and "mcp_servers" not in self._filled:
             raise ModelError(
                 f"{self.name} cannot be given MCP servers",
@@ -84,10 +84,10 @@ class PythonFunctionModel:
         return await finish_answer(request, self._draft(result, seconds), self._pricing)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     async def _make_call(self, call: Callable[[], Any]) -> tuple[Any, float]:
-        """What it returns, and how long it took; in its own thread, where nobody keeps it."""
+        """The function's return and its seconds, in a thread of its own if it is not async."""
         if is_async(self._function):
             began = perf_counter()
             return await call(), perf_counter() - began
@@ -119,7 +119,7 @@ class PythonFunctionModel:
 
 
 def open_function(reference: ModelReference) -> PythonFunctionModel:
-    """The function is imported at once, so that a wrong name shows before anything runs."""
+    """Import the function at once, so that a wrong name shows before anything runs."""
     home, colon, name = reference.rest.rpartition(":")
     if not colon or not home or not name:
         raise InvalidInput(

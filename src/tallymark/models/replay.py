@@ -2,9 +2,9 @@
 
 Each line holds `prompt` (or `messages`) and what `model_answers` reads, and may hold `latency`
 in seconds, `epoch`, `tokens_counted_by`, or `error` instead of an output. Several lines for one
-prompt answer in turn by epoch; after the last, it repeats. Lines that differ only in what the
-system said (a judge is asked about one answer by several rubrics) are told apart by that; who says
-something else to the system gets the last of them.
+prompt answer in turn by epoch; after the last, it repeats. Lines that differ only in
+their system messages (several rubrics about one answer) are distinguished by those; a request with
+another system message gets the last of them.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _SHOWN_PROBLEMS = 20
 _COMPARED_PROMPTS = 1000
 
 UserTurns = tuple[str, ...]
-"""What the user said, turn by turn: what a recorded conversation is known by."""
+"""The user's messages in order, which identify a recorded conversation."""
 AnswersByEpoch = dict[int, "Answer | str"]
 
 
 class ReplayModel:
-    """Answers a conversation with what the file has for it. Takes no time of its own."""
+    """Answers a conversation from the file, without a delay of its own."""
 
     def __init__(self, name: str, path: Path, pricing: Pricing | None = None) -> None:
         self.name = name
         self._path = path
         self._pricing = pricing
         self._answers: dict[UserTurns, AnswersByEpoch] = {}
-        self._told: dict[tuple[str, UserTurns], AnswersByEpoch] = {}
-        """Where the system said something: by that too."""
+        self._by_system: dict[tuple[str, UserTurns], AnswersByEpoch] = {}
+        """Answers of lines with system messages, by those and the user's messages."""
         self._counted = True
         """False when some answer comes without its tokens."""
         self._read()
 
     def load(self) -> None:
-        """Loads the tokenizer where it is needed: it judges while others are measured."""
+        """Load the tokenizer, if needed, before other models are measured."""
         if not self._counted:
             load_tokenizer()
 
@@ -65,9 +65,9 @@ class ReplayModel:
         """The recorded answer, with its recorded latency."""
         turns = tuple(m.content for m in request.messages if m.role == "user")
         recorded = self._answers.get(turns)
-        if self._told:
+        if self._by_system:
             system = "\n".join(m.content for m in request.messages if m.role == "system")
-            recorded = self._told.get((system, turns), recorded)
+            recorded = self._by_system.get((system, turns), recorded)
         if recorded is None:
             raise self._make_missing_error(turns)
         epochs = [epoch for epoch in recorded if epoch <= request.epoch]
@@ -77,10 +77,10 @@ class ReplayModel:
         return await finish_answer(request, found, self._pricing)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""
 
     def _read(self) -> None:
-        """Takes in the file; every broken line is reported at once."""
+        """Read the file, and report all broken lines together."""
         problems: list[Problem] = []
         try:
             lines = self._path.read_bytes().split(b"\n")
@@ -101,7 +101,7 @@ class ReplayModel:
     def _keep(self, line: _ReplayLine) -> None:
         places = [self._answers.setdefault(line.turns, {})]
         if line.system:
-            places.append(self._told.setdefault((line.system, line.turns), {}))
+            places.append(self._by_system.setdefault((line.system, line.turns), {}))
         self._counted &= isinstance(line.answer, str) or None not in (
             line.answer.input_tokens,
             line.answer.output_tokens,
@@ -142,7 +142,7 @@ def open_replay(reference: ModelReference) -> ReplayModel:
             return ReplayModel(reference.text, path, reference.pricing)
     files = [*folder.glob("*.jsonl"), *folder.glob("answers/*.jsonl")]
     near = suggest(name, sorted(path.stem for path in files))
-    # What was typed with its ending is no name to which another is added.
+    # A name that was typed with its ending gets no second one.
     likely = places[1:2] if Path(name).suffix == ".jsonl" else places[2:]
     looked = f"looked for {' and '.join(map(str, likely))}"
     raise InvalidInput(
@@ -181,19 +181,19 @@ def _read_answer(data: Mapping[str, Any]) -> Answer | str:
 
 
 def _read_turns(data: Mapping[str, Any]) -> tuple[UserTurns, str]:
-    """What the user said, and what the system did."""
+    """The user's messages, and the system's as one text."""
     prompt, messages = data.get("prompt"), data.get("messages")
     if isinstance(prompt, str) and messages is None:
         return (prompt,), ""
     if prompt is not None or not isinstance(messages, list):
         raise WrongShape("the line needs prompt (text) or messages (a list), and not both")
-    said: dict[Any, list[str]] = {"user": [], "system": []}
+    texts: dict[Any, list[str]] = {"user": [], "system": []}
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("content"), str):
             raise WrongShape(f"messages[{index}] needs role and content")
         if message.get("role") in ("user", "system"):
-            said[message["role"]].append(message["content"])
-    return tuple(said["user"]), "\n".join(said["system"])
+            texts[message["role"]].append(message["content"])
+    return tuple(texts["user"]), "\n".join(texts["system"])
 
 
 def _find_most_alike(text: str, others: Iterable[str]) -> str | None:

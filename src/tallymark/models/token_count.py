@@ -37,7 +37,7 @@ LONGEST = 1_000_000
 
 @cache
 def load_tokenizer() -> tuple[Any, dict[bytes, int]]:
-    """What cuts text into pieces, and the rank of each token."""
+    """The function that cuts text into pieces, and the rank of each token."""
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415 (40 ms, and 30 for the ranks)
 
     data = zlib.decompress(files("tallymark.models").joinpath(_RANKS).read_bytes())
@@ -71,7 +71,7 @@ def make_storable(text: str) -> str:
 
 
 def _count_merged(piece: bytes, ranks: dict[bytes, int]) -> int:
-    """How many tokens are left of a piece that is none itself."""
+    """Number of tokens of a piece that is not a token itself."""
     size = left = len(piece)
     # Each part is known by where it begins. Entries of the heap are not removed when one of their
     # parts is merged with another: they no longer fit what is noted here.

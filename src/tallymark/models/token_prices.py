@@ -1,4 +1,4 @@
-"""What tokens cost when the user says: `pricing: {input: 3, output: 15}`, dollars per million."""
+"""Prices of tokens: the user's `pricing: {input: 3, output: 15}`, and the price table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Pricing(msgspec.Struct, frozen=True):
 
 
 def load_prices() -> None:
-    """Load the table now, and what it takes to look something up there."""
+    """Load the price table and what a lookup in it needs."""
     from genai_prices import Usage, calc_price  # noqa: PLC0415 (heavy)
 
     calc_price(Usage(input_tokens=1, output_tokens=1), "gpt-4o", provider_id="openai")
@@ -73,9 +73,9 @@ def find_prices(url: str) -> Callable[[str, int, int], float | None] | None:
 
 
 def may_be_priced(kind: str, name: str, reference: str) -> bool:
-    """Can it be known what a model costs? By the price table, or because it may tell it itself.
+    """True if a model's cost can be known, from the price table or from the model's own report.
 
-    The kind and the name are those of its reference.
+    `kind` and `name` are those of its reference.
     """
     if kind in ("http", "https"):
         return find_prices(reference) is not None

@@ -71,7 +71,7 @@ from tallymark.errors import (
     WorkFailed,
     suggest,
 )
-from tallymark.models.reach import limit_reach
+from tallymark.models.egress_policy import limit_egress
 from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
 from tallymark.service.rulings import Rulings, scores_quickly
@@ -83,7 +83,7 @@ from tallymark.store.rehearsals import is_rehearsal, rehearse
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
     from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.models.reach import Reach
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.service.witnessed import WitnessedSteps
     from tallymark.store import Store
     from tallymark.store.contests.attempt_items import Report
@@ -134,7 +134,7 @@ class LimitedJudge:
     """A judge of red against blue, whose model has no more than it may."""
 
     judge: Judge
-    find_reach: Callable[[], Reach | None]
+    find_egress: Callable[[], EgressPolicy | None]
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ class LimitedJudge:
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
         """One ruling for every meeting."""
-        with limit_reach(self.find_reach()):
+        with limit_egress(self.find_egress()):
             return self.judge.rule(meetings)
 
 
@@ -167,13 +167,13 @@ class Competition:
         judge_model: str | None = None,
         clock: Callable[[], float] = time.time,
         draw: Callable[[], int] = lambda: secrets.randbits(SEED_BITS),
-        find_reach: Callable[[], Reach | None] = lambda: None,
+        find_egress: Callable[[], EgressPolicy | None] = lambda: None,
     ) -> None:
-        """`find_reach` says what models may use that challenges and competitors name."""
+        """`find_egress` gives the egress policy of models that challenges and competitors name."""
         self.store = store
         self.rulings = Rulings(store, policy, clock)
         """The rules by which attempts were entered, and by which they are scored now."""
-        self._find_reach = find_reach
+        self._find_egress = find_egress
         self._policy = policy
         self._judge_model = judge_model
         self._clock = clock
@@ -526,7 +526,7 @@ class Competition:
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
         )
-        judge = LimitedJudge(judge, self._find_reach)
+        judge = LimitedJudge(judge, self._find_egress)
         return Arena(self.store.versus, challenge, judge, clock=self._clock)
 
     def _make_version(
@@ -725,8 +725,8 @@ class Competition:
             return evaluate(submitted, setting)
 
     def _limit_reach(self, challenge: Challenge) -> AbstractContextManager[None]:
-        """Evaluators of our own code reach nothing, so what a tenant may reach is not looked up."""
-        return limit_reach(None if challenge.evaluator.type in _QUICK else self._find_reach())
+        """Evaluators of our own code open no model, so the egress policy is not looked up."""
+        return limit_egress(None if challenge.evaluator.type in _QUICK else self._find_egress())
 
 
 def _explain_wait(error: Exception) -> tuple[str, str | None]:

@@ -17,7 +17,7 @@ from tallymark.challenges.challenge_check import check_challenge
 from tallymark.challenges.challenge_file import NAMES, load_challenge
 from tallymark.challenges.challenge_folder import pack_files, read_packed, write_files
 from tallymark.errors import InvalidInput, NotReady, Problem
-from tallymark.models.reach import limit_reach
+from tallymark.models.egress_policy import limit_egress
 from tallymark.store.contests.audit_log import check_reason
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def publish_files(
 
     `based_on` is as `Challenges.publish` of the store has it: nobody undoes a change of another.
     """
-    with lay_out(files) as folder, limit_reach(services.find_reach()):
+    with lay_out(files) as folder, limit_egress(services.find_egress()):
         challenge = load_challenge(folder)
         if not force:
             report = _check(services, folder)
@@ -94,7 +94,7 @@ def find_drift(services: TenantServices, challenge: Challenge) -> list[str]:
 
 def _check(services: TenantServices, folder: Path) -> ChallengeReport:
     settings = services.settings
-    with limit_reach(services.find_reach()):
+    with limit_egress(services.find_egress()):
         return check_challenge(folder, policy=settings.policy, judge_model=settings.judge_model)
 
 

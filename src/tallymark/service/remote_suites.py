@@ -20,7 +20,7 @@ from tallymark.text import format_count, format_number
 
 if TYPE_CHECKING:
     from tallymark.documents.reader import Reader
-    from tallymark.models.reach import Reach
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.scoring import Scorer
     from tallymark.store import Store
     from tallymark.suites.suite_definition import SuiteDefinition
@@ -36,7 +36,7 @@ class RemoteRules:
     """What a server does for those who use it, as its operator has set it."""
 
     may: frozenset[str] = frozenset()
-    """TALLY_ALLOW: see `reach.ALLOWANCES`."""
+    """TALLY_ALLOW: see `egress_policy.ALLOWANCES`."""
     most_cases: int = 10_000
     """TALLY_MAX_CASES: in all runs of one request, epochs counted."""
     most_seconds: float = 3600.0
@@ -49,7 +49,7 @@ class RemoteRules:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RemoteRules:
         """As the variables of the process say; a wrong one is refused at the start."""
-        from tallymark.models.reach import ALLOWANCES  # noqa: PLC0415 (models load slowly)
+        from tallymark.models.egress_policy import ALLOWANCES  # noqa: PLC0415 (models load slowly)
 
         known = os.environ if environment is None else environment
         named = {each.strip() for each in known.get("TALLY_ALLOW", "").split(",") if each.strip()}
@@ -93,7 +93,7 @@ class RemoteRules:
 
     def load_scorer(self, ref: str, /, **options: Any) -> Scorer:
         """A scorer as a suite of somebody else may use it."""
-        from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+        from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
         from tallymark.scoring import load_scorer  # noqa: PLC0415 (settings need none)
         from tallymark.scoring.scorer_registry import (  # noqa: PLC0415 (as above)
             ScorerReference,
@@ -101,26 +101,28 @@ class RemoteRules:
 
         reference = ScorerReference.parse(ref)
         given = {**reference.options, **options}
-        reach = Reach(may=self.may)
+        egress = EgressPolicy(may=self.may)
         if reference.home is not None or reference.name in _REACHING_SCORERS:
-            reach.demand("python", f"the scorer {ref.partition('(')[0]} is not run here for others")
+            egress.demand(
+                "python", f"the scorer {ref.partition('(')[0]} is not run here for others"
+            )
         if reference.name == "semantic_similarity" and given.get("model") is not None:
-            reach.demand("python", "embeddings are made here, and no other address is asked")
+            egress.demand("python", "embeddings are made here, and no other address is asked")
         reads = (reference.name == "json_schema" and given.get("file") is not None) or (
             reference.name == "llm_judge" and str(given.get("rubric", "")).endswith(".toml")
         )
         if reads:
-            reach.demand("files", "no file of this server is read for others")
+            egress.demand("files", "no file of this server is read for others")
         if reference.name == "llm_judge" and isinstance(given.get("model"), str):
-            reach.demand("python", "a judge is named in metadata.judge or in the check's model")
+            egress.demand("python", "a judge is named in metadata.judge or in the check's model")
         return load_scorer(ref, **options)
 
-    def find_reach(self, store: Store, own: Collection[str] = ()) -> Reach:
+    def find_egress(self, store: Store, own: Collection[str] = ()) -> EgressPolicy:
         """What models of a tenant may use: all its secrets are keys, and no variable of ours is."""
-        from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+        from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
 
         keys = store.secrets_for_run(store.secret_names()) if store.exists else {}
-        return Reach(keys, self.may, frozenset(own))
+        return EgressPolicy(keys, self.may, frozenset(own))
 
     def limit_cases(self, count: int) -> None:
         """Refuses more cases than are run for one request."""
@@ -132,18 +134,18 @@ class RemoteRules:
 
     def _find_refused(self, reader: Reader) -> Iterator[tuple[Node, list[str], InvalidInput]]:
         """What is refused by its very writing, where it stands and under which keys."""
-        from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+        from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
 
-        reach = Reach(may=self.may)
+        egress = EgressPolicy(may=self.may)
         metadata = ["metadata"]
         for key in ("model", "judge"):
             for node in _list_nodes(reader.find("metadata", key)):
-                error = _refuse_model(node, reach)
+                error = _refuse_model(node, egress)
                 if error is not None:
                     yield node, [*metadata, key], error
         for node in _list_nodes(reader.find("metadata", "mcp_server")):
             said = "MCP servers are not started or reached from here for others"
-            yield from _refuse(reach, "mcp", said, node, [*metadata, "mcp_server"])
+            yield from _refuse(egress, "mcp", said, node, [*metadata, "mcp_server"])
         files = "no file of this server is read for others"
         prompts = reader.find("prompts")
         for node in (
@@ -153,23 +155,25 @@ class RemoteRules:
         ):
             if isinstance(node, MappingNode) and "file" in node.entries:
                 at = node.entries["file"][0]
-                yield from _refuse(reach, "files", files, at, ["prompts", "file"])
+                yield from _refuse(egress, "files", files, at, ["prompts", "file"])
         for number, node in enumerate(_list_nodes(reader.find("evals")), 1):
             if isinstance(node, MappingNode) and "cases_from" in node.entries:
                 at = node.entries["cases_from"][0]
-                yield from _refuse(reach, "files", files, at, ["evals", f"#{number}", "cases_from"])
+                yield from _refuse(
+                    egress, "files", files, at, ["evals", f"#{number}", "cases_from"]
+                )
 
 
 def _refuse(
-    reach: Reach, allowance: str, said: str, node: Node, path: list[str]
+    egress: EgressPolicy, allowance: str, said: str, node: Node, path: list[str]
 ) -> Iterator[tuple[Node, list[str], InvalidInput]]:
     try:
-        reach.demand(allowance, said)
+        egress.demand(allowance, said)
     except InvalidInput as error:
         yield node, path, error
 
 
-def _refuse_model(node: Node, reach: Reach) -> InvalidInput | None:
+def _refuse_model(node: Node, egress: EgressPolicy) -> InvalidInput | None:
     """Only what is not allowed: what names no model is told when it is opened."""
     from tallymark.models.model_kinds import KINDS, ModelReference  # noqa: PLC0415 (as above)
     from tallymark.suites.templates import has_templates  # noqa: PLC0415 (as above)
@@ -178,11 +182,11 @@ def _refuse_model(node: Node, reach: Reach) -> InvalidInput | None:
         return None
     try:
         named = ModelReference.parse(node.text)
-        reach.refuse_kind(named.kind)
+        egress.refuse_kind(named.kind)
         if named.kind in KINDS and named.kind.startswith("http"):
             from urllib.parse import urlsplit  # noqa: PLC0415 (few name an address)
 
-            reach.refuse_host(urlsplit(named.text).hostname)
+            egress.refuse_host(urlsplit(named.text).hostname)
     except InvalidInput as error:
         return error
     except ValueError:  # no address at all

@@ -13,8 +13,8 @@ from tallymark.judging.judge_model import open_judge
 from tallymark.judging.rubric import load_rubric, read_frame
 from tallymark.judging.spending import find_spending, is_unavailable
 from tallymark.judging.trace_evidence import collect_material
+from tallymark.models.egress_policy import EgressPolicy, limit_egress
 from tallymark.models.model_kinds import ModelReference
-from tallymark.models.reach import Reach, limit_reach
 from tallymark.models.token_count import count_tokens
 from tallymark.models.token_prices import Pricing, find_provider_prices
 from tallymark.scorers.llm_judge import llm_judge
@@ -86,7 +86,7 @@ class RuleScoring:
     scorer: Scorer | None
     formula: Formula | None
     judges: tuple[JudgePrice, ...]
-    reach: Reach | None
+    egress: EgressPolicy | None
     seconds: float = _SECONDS
     """For all that is done with one trace."""
 
@@ -147,7 +147,7 @@ class RuleScoring:
             return
         from tallymark.suites.trace_loop import score_in_loop  # noqa: PLC0415 (asyncio is heavy)
 
-        with limit_reach(self.reach):
+        with limit_egress(self.egress):
             for _, (score,) in score_in_loop([self.scorer], contexts, self.seconds):
                 yield score
 
@@ -174,10 +174,10 @@ def open_scoring(
     Of a rule that somebody sent, nothing of this machine is used but what the operator allows.
     """
     own = said.folder is not None
-    reach = None if own else rules.find_reach(store)
-    opener = _Opener(said, reach, load_scorer if own else rules.load_scorer)
+    egress = None if own else rules.find_egress(store)
+    opener = _Opener(said, egress, load_scorer if own else rules.load_scorer)
     try:
-        with limit_reach(reach):
+        with limit_egress(egress):
             scorer = opener.open()
     except TallymarkError:
         raise
@@ -188,7 +188,7 @@ def open_scoring(
         formula = Formula.parse(said.formula, names=FORMULA_NAMES)
     called = name or (rule.name if rule is not None else "")
     seconds = _SECONDS + opener.seconds
-    made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), reach, seconds)
+    made = RuleScoring(called, said, scorer, formula, tuple(opener.judges), egress, seconds)
     _check_money(made)
     return made
 
@@ -218,10 +218,10 @@ class _Opener:
     """Opens what a definition names, and collects what its judges cost."""
 
     def __init__(
-        self, said: RuleDefinition, reach: Reach | None, load: Callable[..., Scorer]
+        self, said: RuleDefinition, egress: EgressPolicy | None, load: Callable[..., Scorer]
     ) -> None:
         self._said = said
-        self._reach = reach
+        self._egress = egress
         self._load = load
         self.judges: list[JudgePrice] = []
         self.seconds = 0.0
@@ -256,13 +256,13 @@ class _Opener:
 
     def _open_judge(self, given: dict[str, Any]) -> Scorer:
         rubric, reference = given["rubric"], given["model"]
-        if self._reach is not None and rubric.endswith(".toml"):
-            self._reach.demand("files", "no file of this server is read for others")
+        if self._egress is not None and rubric.endswith(".toml"):
+            self._egress.demand("files", "no file of this server is read for others")
         most = given.get("max_tokens", MOST_OUTPUT)
         timeout = float(given.get("timeout", 60.0))
         pricing = given.get("pricing")
         folder: str | Path | None = self._said.folder
-        judge = open_judge(reference, folder=folder, reach=self._reach, pricing=pricing)
+        judge = open_judge(reference, folder=folder, egress=self._egress, pricing=pricing)
         judge.settings = {"max_tokens": most}
         judge.careful = True
         made = llm_judge(

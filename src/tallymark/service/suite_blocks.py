@@ -88,7 +88,7 @@ class CaseAsking(BulkTask[CaseKey, CaseResult | RunEnding]):
             vars=self.vars,
             secrets=self.secrets,
             judge=self.judge,
-            open_judge=partial(open_judge, record=None, cache=None, reach=None),
+            open_judge=partial(open_judge, record=None, cache=None, egress=None),
             recorded=False,
             hidden=self.hidden,
         )

@@ -17,8 +17,8 @@ from tallymark.errors import InvalidInput, Problem
 from tallymark.event_loops import run_to_end
 from tallymark.judging.judge_model import open_judge
 from tallymark.models import Model
+from tallymark.models.egress_policy import EgressPolicy
 from tallymark.models.model_kinds import open_model
-from tallymark.models.reach import Reach
 from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_suite
 from tallymark.runs.record import SENT_TAG, CaseResult, RunRecord
 from tallymark.runs.run import Run
@@ -93,7 +93,7 @@ class RunService:
             secrets=known_secrets,
             judge=options.judge,
             open_judge=partial(
-                open_judge, record=options.record, cache=options.cache, reach=self._reach
+                open_judge, record=options.record, cache=options.cache, egress=self._egress
             ),
             recorded=options.record is not None,
             hidden=options.hidden,
@@ -101,11 +101,11 @@ class RunService:
         )
 
     @cached_property
-    def _reach(self) -> Reach | None:
+    def _egress(self) -> EgressPolicy | None:
         """What models may use that are asked for somebody else: all their secrets are keys."""
         if self.rules is None:
             return None
-        return self.rules.find_reach(self.app.store)
+        return self.rules.find_egress(self.app.store)
 
     def resolve_like(
         self, record: RunRecord, definition: SuiteDefinition, options: RunOptions
@@ -287,7 +287,7 @@ class RunService:
             record=options.record,
             cache=options.cache,
             redact=suite.redact,
-            reach=self._reach,
+            egress=self._egress,
         )
 
     def _evaluate(  # noqa: PLR0913, PLR0917 (all that a run goes on with)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from anyio import to_thread
 
 if TYPE_CHECKING:
-    from tallymark.models.reach import Reach
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.service.accounts import AccountService
     from tallymark.service.app import App
     from tallymark.service.callers import Caller
@@ -151,16 +151,16 @@ class TenantServices:
             policy=settings.policy,
             judge_model=settings.judge_model,
             clock=self.clock,
-            find_reach=self.find_reach,
+            find_egress=self.find_egress,
         )
 
-    def find_reach(self) -> Reach | None:
+    def find_egress(self) -> EgressPolicy | None:
         """What models may use that a challenge names."""
         settings = self.settings
         if settings.own:
             return None  # the owner's own store, on their own machine
         own = () if settings.judge_model is None else (settings.judge_model,)
-        return settings.rules.find_reach(self.store, own)
+        return settings.rules.find_egress(self.store, own)
 
     @cached_property
     def jobs(self) -> JobService:

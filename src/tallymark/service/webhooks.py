@@ -35,7 +35,7 @@ from tallymark.store.webhooks.webhooks import make_secret
 from tallymark.text import clean_line, format_number, shorten
 
 if TYPE_CHECKING:
-    from tallymark.models.reach import Reach
+    from tallymark.models.egress_policy import EgressPolicy
     from tallymark.store import Store
 
 MOST_TRIES = 100
@@ -84,7 +84,7 @@ class Webhooks(Resource):
         suite: OnlySuite | None = None,
     ) -> NewWebhook:
         """Send events to an address from now on; the signing secret is shown once."""
-        check_address(url, self._reach)
+        check_address(url, self._egress)
         if challenge is not None:
             self.store.challenges.get(challenge)
         if suite is not None:
@@ -187,9 +187,9 @@ class Webhooks(Resource):
         return self.store.deliveries.announce(tell_failed_gate(record, reasons, self.now))
 
     @property
-    def _reach(self) -> Reach:
+    def _egress(self) -> EgressPolicy:
         settings = self.services.settings
-        return make_reach(settings.rules.may, own=settings.own)
+        return make_egress(settings.rules.may, own=settings.own)
 
     def _require_suite(self, suite: str) -> None:
         """Refuse a suite without runs: a misspelt one would never send anything."""
@@ -226,7 +226,7 @@ class WebhookSender:
     """Sends queued messages of a tenant to addresses that may be reached."""
 
     store: Store
-    reach: Reach
+    egress: EgressPolicy
     clock: Callable[[], float]
     pauses: DeliveryPauses = field(default_factory=DeliveryPauses)
 
@@ -256,23 +256,23 @@ class WebhookSender:
 
     def _send(self, hook: Webhook, delivery: Delivery) -> Answered:
         try:
-            check_address(hook.url, self.reach)  # what the operator allows may have changed
+            check_address(hook.url, self.egress)  # what the operator allows may have changed
             secret = self.store.webhooks.open_secret(hook.id)
         except TallymarkError as error:
             return Answered(None, str(error))
         headers = {"content-type": "application/json", "user-agent": "tallymark-webhooks"}
         headers |= sign(secret, delivery.id, int(self.clock()), delivery.body)
-        return asyncio.run(_post(hook.url, headers, delivery.body.encode(), self.reach))
+        return asyncio.run(_post(hook.url, headers, delivery.body.encode(), self.egress))
 
 
-def make_reach(may: frozenset[str], *, own: bool) -> Reach:
+def make_egress(may: frozenset[str], *, own: bool) -> EgressPolicy:
     """Say which addresses may be reached; one's own server also reaches private ones."""
-    from tallymark.models.reach import Reach  # noqa: PLC0415 (models load slowly)
+    from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
 
-    return Reach(may=may | ({"private-addresses"} if own else frozenset()))
+    return EgressPolicy(may=may | ({"private-addresses"} if own else frozenset()))
 
 
-def check_address(url: str, reach: Reach) -> None:
+def check_address(url: str, egress: EgressPolicy) -> None:
     """Refuse what is no address for a webhook, or may not be reached."""
     try:
         parts = urlsplit(url)
@@ -287,7 +287,7 @@ def check_address(url: str, reach: Reach) -> None:
             "a password in a webhook's address would be shown to all who may list it",
             hint="leave it out: messages are signed",
         )
-    reach.refuse_host(host)
+    egress.refuse_host(host)
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: str) -> dict[str, str]:
@@ -302,10 +302,10 @@ def sign(secret: str, message_id: str, timestamp: int, body: str) -> dict[str, s
     }
 
 
-async def _post(url: str, headers: dict[str, str], body: bytes, reach: Reach) -> Answered:
+async def _post(url: str, headers: dict[str, str], body: bytes, egress: EgressPolicy) -> Answered:
     import aiohttp  # noqa: PLC0415 (heavy; most servers have no webhooks)
 
-    connector = reach.make_connector()
+    connector = egress.make_connector()
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     try:
         async with (

@@ -209,11 +209,11 @@ def _deliver(task: Task) -> Any:
     from tallymark.service.webhooks import (  # noqa: PLC0415 (most have no webhooks)
         Paused,
         WebhookSender,
-        make_reach,
+        make_egress,
     )
 
-    reach = make_reach(task.rules.may, own=task.own)
-    sender = WebhookSender(task.app.store, reach, task.clock, task.pauses)
+    egress = make_egress(task.rules.may, own=task.own)
+    sender = WebhookSender(task.app.store, egress, task.clock, task.pauses)
     answered = sender.deliver(task.job.subject)
     if isinstance(answered, Paused):
         return {"status": "queued", "after": answered.seconds}

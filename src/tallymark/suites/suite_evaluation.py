@@ -20,8 +20,7 @@ from tallymark.errors import InvalidInput, ModelError, TallymarkError
 from tallymark.judging.judge_model import OPEN_JUDGES, load_judges
 from tallymark.models.model import Answer, Loadable, Message, Model, Request
 from tallymark.models.model_answers import trace_of
-from tallymark.models.pace import Pace
-from tallymark.models.retries import answer_with_retries
+from tallymark.models.retries import Pace, answer_with_retries
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Amounts

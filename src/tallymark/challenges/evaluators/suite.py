@@ -34,8 +34,8 @@ from tallymark.documents.yaml_parser import MappingNode
 from tallymark.errors import InvalidInput, OrganiserFault, Problem, ScorerError
 from tallymark.judging.judge_dialogue import IT_SAID, NOT_ANSWERED
 from tallymark.judging.judge_model import JudgeModel, open_judge, open_memory
+from tallymark.models.egress_policy import find_egress
 from tallymark.models.model_kinds import ModelReference
-from tallymark.models.reach import find_reach
 from tallymark.runs.tally import Tally
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.scoring.scorer_registry import ScorerReference
@@ -151,9 +151,9 @@ def _load_registered(reference: str, /, **options: Any) -> Scorer:
             f"{reference!r}: a challenge's suite uses scorers by their registered names",
             hint="use a built-in or installed scorer, or evaluate with a script",
         )
-    reach = find_reach()
-    if reach is not None and "file" in {**ScorerReference.parse(reference).options, **options}:
-        reach.demand("files", f"{reference!r}: no file of this server is read for others")
+    egress = find_egress()
+    if egress is not None and "file" in {**ScorerReference.parse(reference).options, **options}:
+        egress.demand("files", f"{reference!r}: no file of this server is read for others")
     return load_scorer(reference, **options)
 
 

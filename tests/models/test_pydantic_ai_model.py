@@ -12,14 +12,14 @@ from pydantic_ai.models.test import TestModel
 
 from tallymark.errors import ModelError
 from tallymark.models import Answer, Message, Request
-from tallymark.models.given_model import GivenModel
+from tallymark.models.pydantic_ai_model import PydanticAiModel
 
 ASKED = Request(
     messages=(Message("system", "Be brief."), Message("user", "Hi.")), settings={"temperature": 0.5}
 )
 
 
-def ask(model: GivenModel) -> Answer:
+def ask(model: PydanticAiModel) -> Answer:
     return asyncio.run(model.answer(ASKED))
 
 
@@ -30,7 +30,7 @@ def test_it_is_told_everything_and_set_as_asked() -> None:
         seen.append((messages, info))
         return ModelResponse(parts=[TextPart("Hello.")])
 
-    found = ask(GivenModel(FunctionModel(answer)))
+    found = ask(PydanticAiModel(FunctionModel(answer)))
     assert found.output == "Hello."
     assert found.tokens_counted_by == "provider"
     assert found.cost is None
@@ -44,12 +44,12 @@ def test_its_failures_say_whether_to_ask_again() -> None:
         raise ModelHTTPError(429, "tiny", {"message": "slow down"})
 
     with pytest.raises(ModelError, match="answered 429 Too Many Requests: slow down") as caught:
-        ask(GivenModel(FunctionModel(refuse)))
+        ask(PydanticAiModel(FunctionModel(refuse)))
     assert caught.value.throttled
 
 
 def test_it_serves_one_loop_after_the_other() -> None:
-    model = GivenModel(TestModel(custom_output_text="yes"))
+    model = PydanticAiModel(TestModel(custom_output_text="yes"))
     assert [ask(model).output for _ in range(3)] == ["yes"] * 3
     asyncio.run(model.close())
     assert model.name == "test:test"

@@ -1,6 +1,6 @@
-"""What happened while a provider's model answered: a span for every call, and their sums.
+"""pydantic-ai's messages, usage and exceptions in our terms: a span for every call, and their sums.
 
-Before it, our conversation in pydantic-ai's terms.
+Loads pydantic-ai.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import messages
+from pydantic_ai import exceptions, messages
 
+from tallymark.errors import ModelError
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import MOST_TOKENS
+from tallymark.models.model_failures import http_failure, one_line, retry_after
 from tallymark.text import add_known
 from tallymark.traces import Span
 
@@ -21,9 +23,8 @@ if TYPE_CHECKING:
     from tallymark.models.model import Request
     from tallymark.models.token_prices import Pricing
 
-
 _unpriced: set[tuple[str | None, ...]] = set()
-"""Models that the price table does not have: it takes longest to find that out."""
+"""Models that the price table does not have: a lookup that fails is the slowest."""
 
 
 def make_history(request: Request) -> list[ModelMessage]:
@@ -45,7 +46,7 @@ def make_history(request: Request) -> list[ModelMessage]:
 
 
 def read_last_input(conversation: list[ModelMessage]) -> str:
-    """What the model is asked now: the user's words, or the results of its tools."""
+    """The model's latest input: the user's words, or the results of its tools."""
     texts = []
     for part in conversation[-1].parts:
         if isinstance(part, messages.ToolReturnPart):
@@ -65,7 +66,7 @@ class ProviderSteps:
     def keep_model_call(
         self, conversation: list[ModelMessage], response: ModelResponse, seconds: float
     ) -> None:
-        """Keeps a model call that has ended just now."""
+        """Add a span for a model call that has just ended."""
         sent, received = _read_tokens(response)
         finish = response.finish_reason
         self._spans.append(
@@ -88,7 +89,7 @@ class ProviderSteps:
     def keep_tool_call(
         self, call: ToolCallPart, seconds: float, result: str, error: str | None
     ) -> None:
-        """Keeps a tool call that has ended just now, well or not."""
+        """Add a span for a tool call that has just ended, failed or not."""
         arguments = call.args_as_json_str()
         self._spans.append(
             Span(
@@ -144,11 +145,81 @@ class ProviderSteps:
 
 
 def _read_tokens(response: ModelResponse) -> tuple[int | None, int | None]:
-    """As the provider reports them; no input at all, or too much, means that it does not."""
-    told: tuple[Any, Any] = (response.usage.input_tokens, response.usage.output_tokens)
-    sent, received = told
+    """Reported tokens; an input of 0, or too large, means that they are not reported."""
+    reported: tuple[Any, Any] = (response.usage.input_tokens, response.usage.output_tokens)
+    sent, received = reported
     if not isinstance(sent, int) or not isinstance(received, int):
-        return None, None  # libraries pass on what a server says
+        return None, None  # libraries pass on any value of a server
     if not 0 < sent < MOST_TOKENS or received >= MOST_TOKENS:
         return None, None
     return sent, received
+
+
+_NOT_SENT = ("pool", "connect")
+"""Phases of a request in which nothing has been sent yet."""
+
+
+def translate_failure(name: str, error: Exception) -> ModelError:
+    """The ModelError for any exception of a provider's library."""
+    if isinstance(error, exceptions.ModelHTTPError):
+        return _translate_status(name, error)
+    message = one_line(error)
+    if isinstance(error, exceptions.ModelRateLimitError | exceptions.ModelUnavailableError):
+        return ModelError(
+            f"{name} is overloaded: {message}",
+            retryable=True,
+            throttled=True,
+            retry_after=error.retry_after,
+            refused=True,
+        )
+    lasting = (
+        exceptions.ModelQuotaExceededError,
+        exceptions.ModelRequestRejectedError,
+        exceptions.ContentFilterError,
+        exceptions.UserError,
+    )
+    if isinstance(error, lasting):
+        return ModelError(f"{name} refused the request: {message}", refused=True)
+    not_sent = getattr(error, "phase", None) in _NOT_SENT
+    timeout = isinstance(error, exceptions.ModelTimeoutError | exceptions.ModelRequestTimeout)
+    if timeout and not not_sent:
+        return ModelError(f"{name} did not answer in time: {message}", retryable=True)
+    if isinstance(error, exceptions.ModelConnectionError | OSError):
+        why = "connecting took too long" if timeout else one_line(_find_first_cause(error))
+        return ModelError(
+            f"{name} could not be reached: {why}",
+            retryable=True,
+            refused=not_sent or isinstance(error, ConnectionRefusedError),
+        )
+    # A body of another shape, on which each library fails in its own way.
+    if isinstance(error, exceptions.AgentRunError | IndexError | KeyError | AttributeError):
+        return ModelError(f"{name} gave an answer that cannot be read: {message}", retryable=True)
+    return ModelError(f"{name} failed: {type(error).__name__}: {message}")
+
+
+def _translate_status(name: str, error: Any) -> ModelError:
+    by_status = http_failure(name, error.status_code, {}, _find_message(error))
+    lasting = isinstance(error, exceptions.ModelQuotaExceededError)
+    return ModelError(
+        by_status.problems[0].message,
+        hint="the account has no credit left" if lasting else by_status.problems[0].hint,
+        retryable=by_status.retryable and not lasting,
+        throttled=by_status.throttled and not lasting,
+        retry_after=retry_after(error.headers or {}) or error.retry_after,
+        refused=True,
+    )
+
+
+def _find_first_cause(error: BaseException) -> BaseException:
+    """The error at the start of the chain, which is more precise than those that wrap it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _find_message(error: Any) -> str:
+    """The provider's own sentence, at any depth of its error body."""
+    body = error.body
+    while isinstance(body, dict):
+        body = body.get("message") or body.get("error") or ""
+    return str(body or "")

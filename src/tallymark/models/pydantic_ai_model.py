@@ -12,8 +12,7 @@ from pydantic_ai.models.function import FunctionModel
 from tallymark.event_loops import LoopTurns, run_to_end
 from tallymark.models.model import Message, Request
 from tallymark.models.model_answers import finish_answer
-from tallymark.models.provider_failures import translate_failure
-from tallymark.models.provider_steps import ProviderSteps, make_history
+from tallymark.models.provider_translation import ProviderSteps, make_history, translate_failure
 from tallymark.models.token_count import load_tokenizer
 from tallymark.models.token_prices import load_prices
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from tallymark.models.model import Answer
 
 
-class GivenModel:
-    """There is only one of it, and connections belong to a loop: so event loops take turns."""
+class PydanticAiModel:
+    """One model for all event loops, which take turns because connections belong to a loop."""
 
     def __init__(self, model: Model) -> None:
         self.name = model.model_id
@@ -33,7 +32,7 @@ class GivenModel:
         self._turns = LoopTurns()
 
     def load(self) -> None:
-        """Loads what asking any model of pydantic-ai needs; the rest is this one's business."""
+        """Load the parts that all models of pydantic-ai need."""
         load_tokenizer()
         load_prices()
         history = make_history(Request(messages=(Message("user", "Are you there?"),)))
@@ -41,7 +40,7 @@ class GivenModel:
         run_to_end(lambda: model_request(stand_in, history))
 
     async def answer(self, request: Request) -> Answer:
-        """The model's words; it is open as long as somebody of the loop asks."""
+        """The model's answer; the model is open while its loop has requests."""
         conversation, steps = make_history(request), ProviderSteps(None)
         async with self._turns:
             try:
@@ -59,4 +58,4 @@ class GivenModel:
         return await finish_answer(request, steps.draft(response, seconds), None)
 
     async def close(self) -> None:
-        """It is closed after every answer."""
+        """Do nothing: the model is closed after every answer."""
