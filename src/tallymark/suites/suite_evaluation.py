@@ -1,7 +1,7 @@
 """Asking a model every case of a suite, checking the answers, handing on each result as it comes.
 
 A fixed number of workers take cases from one queue; how many requests are really on their way is
-the pace's business (`models.pace`). Nothing is kept here but counts, so that a run of a hundred
+the business of `models.retries.Pace`. Nothing is kept here but counts, so that a run of a hundred
 thousand cases needs little memory.
 """
 
