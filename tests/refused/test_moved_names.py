@@ -22,7 +22,7 @@ asked: list[str] = []
 
 
 class _Inside(BaseHTTPRequestHandler):
-    """What only this machine can egress."""
+    """A server that only this machine can reach."""
 
     def do_POST(self) -> None:
         asked.append(self.path)
@@ -62,7 +62,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("reach", [None, EgressPolicy()], ids=["own store", "server"])
+@pytest.mark.parametrize("egress", [None, EgressPolicy()], ids=["own store", "server"])
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "::127.0.0.1", "224.0.0.1"]
 )
