@@ -269,7 +269,7 @@ def test_a_stream_that_ends_before_the_first_word_is_no_empty_answer(
     server: ProviderServer,
 ) -> None:
     server.on("hi", BrokenOff())
-    with pytest.raises(ModelError, match="broke off before it said anything") as caught:
+    with pytest.raises(ModelError, match="broke off before its first word") as caught:
         ask(ANTHROPIC)
     assert caught.value.retryable
 
