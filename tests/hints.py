@@ -96,8 +96,8 @@ def command_tree() -> Any:
     """All commands with their real options."""
     app = typer.Typer(name="tally")
     app.callback()(lambda: None)
-    for name, place in COMMANDS.items():
-        module, _, attribute = place.partition(":")
+    for name, listed in COMMANDS.items():
+        module, _, attribute = listed.place.partition(":")
         found = getattr(import_module(f"tallymark.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)

@@ -72,12 +72,12 @@ def test_what_a_scorers_author_needs_loads_little(code: str) -> None:
 
 
 def test_a_server_loads_the_sdk_of_tools_with_the_first_call_of_one() -> None:
-    assert "mcp" not in loaded_by("import tallymark.server, tallymark.cli.mcp")
+    assert "mcp" not in loaded_by("import tallymark.server, tallymark.cli.serve")
 
 
 def test_a_command_on_a_database_loads_nothing_that_speaks_to_servers(tmp_path: Path) -> None:
     given = (str(tmp_path / "tally.db"), None)
-    code = "from tallymark.cli.app_session import open_resources"
+    code = "from tallymark.cli.session import open_resources"
     code += f"\nwith open_resources(*{given!r}) as tally: tally.runs"
     assert not {"httpx2", "pydantic"} & loaded_by(code)
 

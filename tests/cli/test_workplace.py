@@ -10,7 +10,7 @@ import pytest
 from tests.http.conftest import Server, listening, run_server
 
 from tallymark.cli import workplace
-from tallymark.cli.run import QuietWatch
+from tallymark.cli.progress import QuietWatch
 from tallymark.cli.workplace import open_work
 from tallymark.client import Client
 from tallymark.errors import NotAllowed, NotFound, WorkFailed

@@ -1,4 +1,7 @@
-"""Plays every story, shows what has changed, and keeps it after a yes: `make golden-update`."""
+"""Plays every story, or those of some topics, shows what has changed, and keeps it after a yes.
+
+`make golden-update`, or `python -m tests.golden.update TOPIC...`.
+"""
 
 from __future__ import annotations
 
@@ -44,18 +47,20 @@ def played(told: list[Story]) -> Transcripts:
 
 
 def write(now: Transcripts) -> None:
-    """A file for each topic; files of topics that are gone are removed."""
+    """Write a file for each topic; remove files of topics without a story."""
+    with_stories = {story.topic for story in stories()}
     for path in EXPECTED.glob("*.txt"):
-        if path.stem not in now:
+        if path.stem not in with_stories:
             path.unlink()
     for topic, texts in now.items():
         (EXPECTED / f"{topic}.txt").write_text("\n".join(texts.values()), "utf-8")
 
 
-def main() -> int:
+def main(*only: str) -> int:
     """0 when nothing has changed or the change was accepted, 1 when it was not."""
-    before = {topic: expected(topic) for topic in topics()}
-    now = played(stories())
+    wanted = set(only) or {*topics()} | {story.topic for story in stories()}
+    before = {topic: expected(topic) for topic in topics() if topic in wanted}
+    now = played([story for story in stories() if story.topic in wanted])
     lines = list(differences(before, now))
     if not lines:
         sys.stdout.write("nothing changed\n")
@@ -89,4 +94,4 @@ def _agreed() -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -516,7 +516,7 @@ LATE = """
 import asyncio, builtins, os, signal, sys, threading, time
 from tallymark.service.app import App
 from tallymark.service.suite_runs import RunOptions
-from tallymark.cli.run import PlainWatch
+from tallymark.cli.progress import PlainWatch
 from tallymark.suites.suite_file import load_suite
 builtins.asked = threading.Event()
 def interrupt():

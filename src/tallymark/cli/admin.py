@@ -1,28 +1,22 @@
-"""`tally admin`: keys, tenants, agents, backups and more, for whoever has a server's database."""
+"""`tally admin`: keys, tenants, agents, invitations and the database, for operators of a server."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from tallymark.cli import admin_invitations, admin_store
-from tallymark.cli.app_session import Db, Server
-from tallymark.cli.operator_session import (
-    JsonOption,
-    OfTenant,
-    find_seconds,
-    open_tenant,
-    read_duration,
-    require_shown,
-)
+from tallymark.cli import admin_database
+from tallymark.cli.options import Db, Json, OfTenant, Server
+from tallymark.cli.session import find_seconds, open_tenant, read_duration, require_shown
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import Table, format_moment, format_number, say
 
 if TYPE_CHECKING:
-    from tallymark.service.keys import Key, NewKey, Retention, TenantSettings
+    from tallymark.service.keys import Invitation, Key, NewKey, Retention, TenantSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,20 +25,23 @@ app = typer.Typer(
 keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
 tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
 agents_app = typer.Typer(no_args_is_help=True, help="Agents, and whose they are.")
+invitations_app = typer.Typer(
+    no_args_is_help=True, help="Create, list or revoke invitations to a key."
+)
 app.add_typer(keys_app, name="keys")
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(agents_app, name="agents")
-app.add_typer(admin_invitations.app, name="invitations")
+app.add_typer(invitations_app, name="invitations")
 for _command in (
-    admin_store.upgrade,
-    admin_store.backup,
-    admin_store.restore,
-    admin_store.copy,
-    admin_store.compact,
-    admin_store.check,
-    admin_store.prune,
-    admin_store.rotate_secret_key,
-    admin_store.config,
+    admin_database.upgrade,
+    admin_database.backup,
+    admin_database.restore,
+    admin_database.copy,
+    admin_database.compact,
+    admin_database.check,
+    admin_database.prune,
+    admin_database.rotate_secret_key,
+    admin_database.config,
 ):
     app.command()(_command)
 
@@ -107,7 +104,7 @@ def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Make a key. It is printed now, and never again."""
     wanted: Any = {"role": role, "owner": owner, "agent": agent}
@@ -122,11 +119,9 @@ def list_keys(
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List keys, the revoked and the expired too; the keys themselves are known to nobody."""
-    import msgspec
-
     with open_tenant(db, server, tenant) as tally:
         found = list(tally.keys.list(owner=owner))
     now = time.time()
@@ -152,7 +147,7 @@ def rotate_key(  # noqa: PLR0913, PLR0917 (as above)
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Make a key in the place of another. It is printed now, and never again."""
     seconds = 0.0 if overlap is None else read_duration(overlap)
@@ -167,11 +162,9 @@ def revoke_key(
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Let a key open nothing any more; running servers follow within seconds."""
-    import msgspec
-
     with open_tenant(db, server, tenant) as tally:
         revoked = tally.keys.revoke(key_id)
     if as_json:
@@ -190,7 +183,7 @@ def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
     keep: Keep = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Make a tenant. The key of its first admin is printed now, and never again."""
     changes = _collect(
@@ -211,7 +204,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     keep: Keep = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Change what a tenant allows."""
     changes = _collect(
@@ -219,7 +212,6 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     )
     if not changes and not keep:
         raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
-    import msgspec
 
     with open_tenant(db, server) as tally:
         if keep:
@@ -232,10 +224,8 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
 
 
 @tenants_app.command("list")
-def list_tenants(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+def list_tenants(db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """List tenants with what they allow."""
-    import msgspec
-
     with open_tenant(db, server) as tally:
         found = list(tally.tenants.list())
     if as_json:
@@ -253,11 +243,9 @@ def list_agents(
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List agents, and whose they are."""
-    import msgspec
-
     with open_tenant(db, server, tenant) as tally:
         found = list(tally.agents.list(owner=owner))
     if as_json:
@@ -303,8 +291,6 @@ def give_agent(
 
 def _print_key(made: NewKey, as_json: bool) -> None:
     """The key alone on stdout, for scripts."""
-    import msgspec
-
     key, secret = made.key, require_shown(made.secret, f"tally admin keys rotate {made.key.id}")
     if as_json:
         print_json(msgspec.to_builtins(made))
@@ -349,15 +335,14 @@ def _collect(
 
 
 def _read_limits(texts: list[str] | None) -> dict[str, int] | None:
-    from tallymark.service.limits import read_limits
+    from tallymark.service.limits import read_limits  # noqa: PLC0415 (loads SQLAlchemy)
 
     return read_limits(texts) if texts else None
 
 
 def _read_keep(texts: list[str] | None, before: TenantSettings | None) -> dict[str, Any]:
-    import msgspec
 
-    from tallymark.service.keys import Retention, read_days
+    from tallymark.service.keys import Retention, read_days  # noqa: PLC0415 (loads SQLAlchemy)
 
     known = Retention() if before is None else before.retention
     changed = {**msgspec.structs.asdict(known), **read_days(texts or ())}
@@ -379,8 +364,6 @@ def _write_settings(settings: TenantSettings) -> str:
 
 def _write_retention(retention: Retention) -> list[str]:
     """What is kept for other than the usual time."""
-    import msgspec
-
     usual = msgspec.structs.asdict(type(retention)())
     found: dict[str, float | None] = msgspec.structs.asdict(retention)
     return [
@@ -388,3 +371,95 @@ def _write_retention(retention: Retention) -> list[str]:
         for kind, days in found.items()
         if days != usual[kind]
     ]
+
+
+@invitations_app.command("create")
+def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
+    role: Annotated[
+        str,
+        typer.Argument(metavar="ROLE", help="admin, organiser, reporter, agent or viewer."),
+    ] = "agent",
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Whom it is for; whoever has it.")
+    ] = None,
+    uses: Annotated[int, typer.Option("--uses", min=1, help="How often it can be accepted.")] = 1,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="TIME", help="From now, as in 90d; in 14 days."),
+    ] = None,
+    tenant: OfTenant = "default",
+    db: Db = None,
+    server: Server = None,
+    as_json: Json = False,
+) -> None:
+    """Make an invitation. It is printed now, and never again."""
+    wanted: Any = {"role": role, "owner": owner, "uses": uses}
+    with open_tenant(db, server, tenant) as tally:
+        made = tally.invitations.add(**wanted, expires_in_s=find_seconds(expires))
+    found = made.invitation
+    code = require_shown(made.code, f"tally admin invitations revoke {found.id}")
+    if as_json:
+        print_json(msgspec.to_builtins(made))
+        return
+    say(code)
+    whom = "whoever has it" if found.owner is None else found.owner
+    say(
+        f"{found.id}, to a key for {role} in tenant {found.tenant}, for {whom},"
+        f" until {format_moment(found.expires_at)} UTC; it is shown only now",
+        err=True,
+    )
+
+
+@invitations_app.command("list")
+def list_invitations(
+    tenant: OfTenant = "default",
+    db: Db = None,
+    server: Server = None,
+    as_json: Json = False,
+) -> None:
+    """List invitations, those too that nobody can accept any more."""
+    with open_tenant(db, server, tenant) as tally:
+        found = list(tally.invitations.list())
+    now = time.time()
+    if as_json:
+        print_json({"invitations": msgspec.to_builtins(found)})
+    elif found:
+        heads = ("INVITATION", "STATE", "ROLE", "OWNER", "USES LEFT", "MADE BY", "EXPIRES (UTC)")
+        rows = [_make_invitation_row(each, now) for each in found]
+        drop = ("MADE BY", "USES LEFT", "EXPIRES (UTC)")
+        say(Table(heads, rows, cut=("OWNER", "MADE BY"), drop=drop))
+    else:
+        say("no invitations")
+
+
+@invitations_app.command("revoke")
+def revoke_invitation(
+    invitation_id: Annotated[str, typer.Argument(metavar="INVITATION", show_default=False)],
+    tenant: OfTenant = "default",
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """Let nobody accept an invitation any more; keys that came of it stay good."""
+    with open_tenant(db, server, tenant) as tally:
+        tally.invitations.revoke(invitation_id)
+    say(f"{invitation_id} is revoked.")
+
+
+def _find_invitation_state(invitation: Invitation, now: float) -> str:
+    if invitation.revoked_at is not None:
+        return "revoked"
+    if not invitation.uses_left:
+        return "used up"
+    return "valid" if invitation.expires_at > now else "expired"
+
+
+def _make_invitation_row(invitation: Invitation, now: float) -> tuple[str, ...]:
+    return (
+        invitation.id,
+        _find_invitation_state(invitation, now),
+        invitation.role,
+        invitation.owner or "-",
+        str(invitation.uses_left),
+        invitation.made_by,
+        format_moment(invitation.expires_at),
+    )

@@ -1,21 +1,24 @@
-"""`tally agent`: what an agent is called; disqualifying and reinstating, for organisers."""
+"""`tally agent` and `tally log`."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Reason, Server, open_resources
+from tallymark.cli.options import Db, Json, Limit, Reason, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
-from tallymark.text import say
+from tallymark.text import Table, clean_line, format_moment, say
 
 if TYPE_CHECKING:
     from tallymark.service.agents import Agent
+    from tallymark.service.audit import LogEntry
 
 app = typer.Typer(no_args_is_help=True, help="Agents: name, disqualify, reinstate.")
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -24,7 +27,7 @@ def disqualify(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: take an agent off all boards and ratings; it may not compete."""
     with open_resources(db, server) as tally:
@@ -38,7 +41,7 @@ def reinstate(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: let an agent compete, as if it had never been disqualified."""
     with open_resources(db, server) as tally:
@@ -49,8 +52,6 @@ def reinstate(
 def _print(found: Agent, as_json: bool) -> None:
     agent = found.handle
     if as_json:
-        import msgspec
-
         print_json({"agent": msgspec.to_builtins(found)})
     elif found.disqualified_at is not None:
         say(
@@ -74,3 +75,39 @@ def name(
     with open_resources(db, server) as tally:
         tally.agents.change(handle, name=shown)
     say(f"{handle} is shown as {shown}")
+
+
+def log(
+    challenge: Annotated[str | None, typer.Option(help="Only of this challenge.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    limit: Limit = 50,
+    db: Db = None,
+    server: Server = None,
+    as_json: Json = False,
+) -> None:
+    """Show what organisers and admins did, and why; newest first."""
+    with open_resources(db, server) as tally:
+        found = list(islice(tally.audit.list(challenge=challenge, agent=agent), limit))
+    if as_json:
+        print_json({"entries": msgspec.to_builtins(found)})
+    elif found:
+        heads = ("WHEN (UTC)", "WHAT", "CHALLENGE", "ATTEMPT", "AGENT", "BY", "WHY")
+        rows = [_make_row(each) for each in found]
+        say(Table(heads, rows, wrap=("WHY",), drop=("BY", "ATTEMPT", "WHEN (UTC)")))
+    else:
+        say("nothing is in the log")
+
+
+def _make_row(entry: LogEntry) -> tuple[str, ...]:
+    # Of a challenge's entry the other columns say what was meant, unless it was renamed.
+    shows_facts = entry.challenge is None or "before" in (entry.note or {})
+    why = ": ".join(filter(None, (entry.facts if shows_facts else "", entry.reason)))
+    return (
+        format_moment(entry.at),
+        entry.event,
+        entry.challenge or "-",
+        entry.attempt or "-",
+        entry.agent or "-",
+        entry.actor,
+        clean_line(why) if why else "-",
+    )

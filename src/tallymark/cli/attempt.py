@@ -1,4 +1,4 @@
-"""`tally attempt`: enter a challenge, submit, and see what became of it."""
+"""`tally attempt`: enter a challenge, submit, and see the score."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import (
-    Db,
-    InsecureLocal,
-    JudgeModel,
-    Limit,
-    Live,
-    Reason,
-    Server,
-    open_resources,
-)
-from tallymark.cli.streams import print_json
-from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
+from tallymark.challenges.agent_names import label_agent
+from tallymark.challenges.challenge_folder import write_received_files
+from tallymark.challenges.constraints import list_bounds
+from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Limit, Live, Reason, Server
+from tallymark.cli.session import open_resources
+from tallymark.cli.streams import print_json, write_new_file
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, WorkFailed
 from tallymark.text import (
     Table,
@@ -43,6 +38,29 @@ if TYPE_CHECKING:
     from tallymark.service.attempts import AttemptRecord, SubmittedAttempt
     from tallymark.service.resources import Resources
 
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="PATH", help="A file; where files, a folder."),
+]
+
+
+def keep_files(output: Path, files: Mapping[str, str], *, one: bool) -> None:
+    """Write files to a folder, or an answer that is `one` file to the path that the user chose."""
+    if one:
+        (text,) = files.values()
+        write_new_file(output, text)
+    else:
+        write_received_files(files, output)
+
+
+def list_texts(files: Mapping[str, str], named: bool) -> Iterator[str]:
+    """Their texts, each under its name where files were sent."""
+    for name, text in files.items():
+        if named:
+            yield f"{clean_line(name)}:"
+        yield text.rstrip("\n")
+
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Attempts: enter, submit, withdraw, list, show, report, void.",
@@ -60,7 +78,6 @@ KeyOption = Annotated[
     ),
 ]
 _MOST_CASES = 20
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -76,15 +93,13 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     key: KeyOption = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Enter a challenge: the clock starts, and you get its goal and files."""
     if data is not None and data.exists() and not data.is_dir():  # before the clock starts
         raise InvalidInput(f"--data {data} is a file", hint="name a folder")
     with open_resources(db, server) as tally:
         entry = tally.attempts.enter(challenge, agent, memoryless=memoryless, idempotency_key=key)
-    from tallymark.challenges.challenge_folder import write_received_files
-    from tallymark.challenges.constraints import list_bounds
 
     if data is not None and entry.data:
         write_received_files(entry.data, data)
@@ -142,10 +157,10 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Submit an answer, once, before the time is up, and see its score."""
-    from tallymark.challenges.submitted_files import (
+    from tallymark.challenges.submitted_files import (  # noqa: PLC0415 (loads all evaluators)
         read_answer,
         read_metadata,
         read_trajectory_text,
@@ -173,7 +188,7 @@ def withdraw(
     reason: Annotated[str | None, typer.Option(help="Kept in the log.")] = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Give up an open attempt, which is a loss; another can then be entered."""
     with open_resources(db, server) as tally:
@@ -193,7 +208,7 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Report an attempt that another system, which you trust, saw and measured."""
     metrics = _read_metrics(metric)
@@ -210,7 +225,7 @@ def settle(
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Score what was submitted but not scored, and end what ran out of time."""
     with open_resources(db, None, insecure_local=insecure_local, judge_model=judge_model) as tally:
@@ -230,11 +245,9 @@ def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
     live: Live = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List the attempts at a challenge, newest first."""
-    from tallymark.challenges.agent_names import label_agent
-
     with open_resources(db, server) as tally:
         page = tally.attempts.list(challenge, agent, live=live, limit=limit)
         found = page.items
@@ -276,11 +289,9 @@ def show(
     live: Live = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show an attempt: how its score came about, and all that happened to it."""
-    import msgspec
-
     with open_resources(db, server) as tally:
         found = tally.attempts.get(attempt, live=live)
         note = _note_freeze(tally, found.challenge, live)
@@ -321,7 +332,7 @@ def submission(
     output: OutputOption = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show what was submitted: to the agent that sent it, and to organisers."""
     with open_resources(db, server) as tally:
@@ -342,7 +353,7 @@ def void(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: let an attempt count no more, in boards, ratings and quotas."""
     with open_resources(db, server) as tally:
@@ -357,7 +368,7 @@ def unvoid(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: let a void attempt count as if it had never been void."""
     with open_resources(db, server) as tally:
@@ -415,7 +426,6 @@ def _await_score(tally: Resources, done: SubmittedAttempt) -> SubmittedAttempt:
         return done
     while _is_under_way(tally, done.job):
         time.sleep(0.5)
-    import msgspec
 
     found = tally.attempts.get(done.attempt.id)
     names = {*found.__struct_fields__} & {*done.__struct_fields__}
@@ -536,7 +546,7 @@ def _write_headline(attempt: AttemptRecord) -> str:
 
 
 def _read_metrics(given: list[str]) -> dict[str, Any]:
-    from tallymark.challenges.submitted_files import parse_json
+    from tallymark.challenges.submitted_files import parse_json  # noqa: PLC0415 (loads all evaluators)
 
     values: dict[str, Any] = {}
     for each in given:

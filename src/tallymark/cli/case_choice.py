@@ -41,7 +41,7 @@ def read_choice(
     """What a user chose, None for everything. Ends the command where nothing failed before."""
     if not (only or tag or failed_of):
         return None
-    from tallymark.suites.chosen_cases import CaseChoice
+    from tallymark.suites.chosen_cases import CaseChoice  # noqa: PLC0415 (loads all checks)
 
     run, failed = None, list[str]()
     if failed_of is not None:

@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Reason, Server, open_resources
-from tallymark.cli.run_ending import Quiet
+from tallymark.challenges.challenge_starters import write_starter
+from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Quiet, Reason, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput, NotReady
+from tallymark.sandbox.policy import choose_policy
 from tallymark.text import (
     Table,
     align,
@@ -33,7 +36,6 @@ FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _TYPES = "deterministic, tests, script, judge, suite, reported or versus"
 _MARKS = {"ok": ("ok", ""), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 
@@ -50,8 +52,6 @@ def init(
     ] = None,
 ) -> None:
     """Write a small challenge that works, with comments that explain it."""
-    from tallymark.challenges.challenge_starters import write_starter
-
     if kind is None:
         raise InvalidInput("a challenge is of a type", hint=f"name one: {_TYPES}")
     chosen = Path(f"my-{kind}") if folder is None else folder
@@ -68,23 +68,20 @@ def check(
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     quiet: Quiet = False,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Try a challenge as its competitors will, honest and not.
 
     The reference answer must do well; empty, null and random answers must not; the same answer
     must always score the same; and no submission may read the truth.
     """
-    from tallymark.challenges.challenge_check import check_challenge
-    from tallymark.sandbox.policy import choose_policy
+    from tallymark.challenges.challenge_check import check_challenge  # noqa: PLC0415 (loads all evaluators)
 
     chosen = choose_policy(insecure_local=True) if insecure_local else None
     if not folder.is_dir():
         raise InvalidInput(f"there is no folder {folder}", hint="name one with a challenge.yaml")
     report = check_challenge(folder, policy=chosen, judge_model=judge_model)
     if as_json:
-        import msgspec
-
         print_json(msgspec.to_builtins(report))
     else:
         shown = [each for each in report.findings if not quiet or each.level == "problem"]
@@ -106,15 +103,15 @@ def publish(
     ] = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Open a challenge to attempts; published again, it gets a new version.
 
     It is checked first, and one that is not ready is refused.
     """
-    from tallymark.challenges.challenge_file import load_challenge
-    from tallymark.challenges.challenge_folder import pack
-    from tallymark.challenges.evaluators import find_evaluator
+    from tallymark.challenges.challenge_file import load_challenge  # noqa: PLC0415 (loads all evaluators)
+    from tallymark.challenges.challenge_folder import pack  # noqa: PLC0415 (loads all evaluators)
+    from tallymark.challenges.evaluators import find_evaluator  # noqa: PLC0415 (heavy)
 
     load_challenge(folder)  # a mistake is shown with its place here
     with open_resources(db, server) as tally:
@@ -141,13 +138,11 @@ def publish(
 
 
 @app.command("list")
-def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+def list_(db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """List the published challenges."""
     with open_resources(db, server) as tally:
         found = list(tally.challenges.list())
     if as_json:
-        import msgspec
-
         print_json({"challenges": msgspec.to_builtins(found)})
     elif found:
         heads = ("CHALLENGE", "TITLE", "DIFFICULTY", "KIND", "STATE", "CLOSES (UTC)", "SCORED BY")
@@ -174,10 +169,10 @@ def show(
     name: NameArgument,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show a published challenge: its goal, its limits and how it is scored."""
-    from tallymark.challenges.constraints import list_bounds
+    from tallymark.challenges.constraints import list_bounds  # noqa: PLC0415 (a list does without it)
 
     with open_resources(db, server) as tally:
         challenge = tally.challenges.get(name)
@@ -217,7 +212,7 @@ def close(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: take no more entries; what is open may still be submitted in its time."""
     with open_resources(db, server) as tally:
@@ -230,7 +225,7 @@ def reopen(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: take entries again."""
     with open_resources(db, server) as tally:
@@ -243,7 +238,7 @@ def freeze(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: show the public the board as it is now; attempts go on."""
     with open_resources(db, server) as tally:
@@ -256,7 +251,7 @@ def unfreeze(
     reason: Reason,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """For organisers: show the public the live board again."""
     with open_resources(db, server) as tally:
@@ -312,7 +307,6 @@ def _list_state(challenge: Challenge) -> list[tuple[str, float]]:
 
 
 def _print_record(challenge: Challenge) -> None:
-    import msgspec
 
     print_json(msgspec.to_builtins(challenge))
 

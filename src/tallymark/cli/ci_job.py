@@ -40,7 +40,7 @@ def read_labels() -> dict[str, str]:
     """The branch and the commit that a job runs for, which its runs are kept with."""
     if not any(os.environ.get(name) == "true" for name in _JOBS):
         return {}
-    from tallymark.service.pull_requests import find_job
+    from tallymark.service.pull_requests import find_job  # noqa: PLC0415 (loads httpx, and only in a CI job)
 
     job = find_job(os.environ)
     return {
@@ -91,8 +91,8 @@ class CiEnd:
 def _write_comment(
     runs: Sequence[Run], against: Comparison | None, failures: Sequence[str]
 ) -> None:
-    from tallymark.runs.reports.comment_report import comment_report, write_mark
-    from tallymark.service.pull_requests import find_job
+    from tallymark.runs.reports.comment_report import comment_report, write_mark  # noqa: PLC0415 (loads numpy)
+    from tallymark.service.pull_requests import find_job  # noqa: PLC0415 (loads httpx, and only in a CI job)
 
     job = find_job(os.environ)
     if job.comments is None:

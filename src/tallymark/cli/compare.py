@@ -7,19 +7,22 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_resources
+from tallymark.cli.options import Db, Json, Quiet, Server
 from tallymark.cli.progress import show_progress
-from tallymark.cli.report_files import check_reports, write_reports
-from tallymark.cli.run_ending import (
+from tallymark.cli.run_output import (
     EXIT_CODES,
     Alpha,
     Gates,
     MaxErrors,
-    Quiet,
     Strict,
     Tolerance,
+    check_reports,
+    write_reports,
 )
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
+from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
+from tallymark.runs.reports.comparison_report import comparison_lines, verdict_line
 from tallymark.text import StyledLine, say
 
 EPILOG = EXIT_CODES.replace("--fail-under, ", "")
@@ -50,12 +53,9 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     quiet: Quiet = False,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compare runs case by case, and say whether one is worse."""
-    from tallymark.runs.comparison import RegressionRule, compare_all, score_alike, verdict
-    from tallymark.runs.reports.comparison_report import comparison_lines, verdict_line
-
     gates = Gates(None, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
     check_reports(report or [])

@@ -10,13 +10,18 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Server, find_server, tell_store
-from tallymark.cli.float_option import float_option
+from tallymark.cli.attempt import list_lines
+from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Server, float_option
+from tallymark.cli.session import find_server, tell_store
 from tallymark.cli.streams import print_json
+from tallymark.client import Client
+from tallymark.client.competing.contest import Contest, Entrance, make_agent
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.installation import require_server
+from tallymark.service.attempts import SubmittedAttempt
 from tallymark.text import (
     align,
     clean_line,
@@ -90,7 +95,7 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Let an agent compete: enter, work, check, submit, compare.
 
@@ -102,7 +107,6 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput("give one of --program, --function and --answer", hint=hint)
     if challenge is None and attempt is None:
         raise InvalidInput("it is not said which challenge", hint="see: tally challenge list")
-    from tallymark.client.competing.contest import Contest, Entrance, make_agent
 
     player = None if answer is not None else make_agent(program, function)
     with _open_client(server, db, insecure_local, judge_model) as (client, name):
@@ -150,17 +154,15 @@ def _open_client(
     server: str | None, db: str | None, insecure_local: bool, judge_model: str | None
 ) -> Iterator[tuple[Client, str]]:
     """The server that is meant, and its name; for one's own store, one of our own beside us."""
-    from tallymark.client import Client
-
     found = find_server(db, server)
     if found is not None:
         with Client(found.url, found.key) as client:
             yield client, urlsplit(found.url).netloc.replace(":", "-")
         return
     require_server("competing in your own store")
-    from tallymark.server import serve_beside
-    from tallymark.service.service import Service
-    from tallymark.service.settings import read_settings
+    from tallymark.server import serve_beside  # noqa: PLC0415 (needs tallymark[server])
+    from tallymark.service.service import Service  # noqa: PLC0415 (heavy, and a worker does without it)
+    from tallymark.service.settings import read_settings  # noqa: PLC0415 (loads SQLAlchemy)
 
     settings = read_settings(
         os.environ,
@@ -259,13 +261,8 @@ def _tell_checked(contest: Contest, again: dict[str, str], as_json: bool) -> Non
 
 def _tell(done: SubmittedAttempt | AttemptDetails, contest: Contest, as_json: bool) -> None:
     """Print the score with its arithmetic, the place, and what the one above did better."""
-    from tallymark.cli.attempt import list_lines
-    from tallymark.service.attempts import SubmittedAttempt
-
     attempt = done.attempt if isinstance(done, SubmittedAttempt) else done
     if as_json:
-        import msgspec
-
         print_json(msgspec.to_builtins(done) | _describe_work(contest))
     else:
         say(*list_lines(attempt), *_list_place(done, attempt, contest.witnessed), wrap=True)

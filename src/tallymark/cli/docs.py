@@ -8,6 +8,7 @@ import typer
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.text import Table, say
+from tallymark.web.docs_tree import load_docs
 
 
 def docs(
@@ -16,8 +17,6 @@ def docs(
     ] = None,
 ) -> None:
     """List the pages of the documentation, or print one. `tally view` has them at /docs."""
-    from tallymark.web.docs_tree import load_docs
-
     tree = load_docs()
     if page is None:
         listed = [each for each in tree.list_pages() if "/" not in each.name]

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db
+from tallymark.cli.options import Db, Json
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.sandbox.machine_probe import MEMORY_GROUPS, probe
+from tallymark.sandbox.policy import choose_policy
+from tallymark.sandbox.sight_check import look_from_inside
+from tallymark.service.app import parse_address
 from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
@@ -33,15 +40,12 @@ def doctor(
         bool, typer.Option("--conformance", help="Also attack the sandbox, and see it hold.")
     ] = False,
     db: Db = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say which layers of the sandbox work here, and what to install.
 
     Exits with 0 when untrusted code can be run safely on this machine, with 3 when it cannot.
     """
-    from tallymark.sandbox.machine_probe import probe
-    from tallymark.sandbox.policy import choose_policy
-
     machine = probe()
     chosen, problem, sights = None, None, []
     try:
@@ -71,12 +75,6 @@ def doctor(
 
 def _look_from_inside(policy: Policy, db: str | None) -> list[Sight]:
     """What an organiser keeps, and whether plugins and programs could open it."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
-    from tallymark.sandbox.sight_check import look_from_inside
-    from tallymark.service.app import parse_address
-
     places = {"home": Path.home(), "folder": Path.cwd(), "challenges": Path("challenges")}
     with suppress(InvalidInput):
         path = parse_address(db or os.environ.get("TALLY_DB")).path
@@ -87,7 +85,6 @@ def _look_from_inside(policy: Policy, db: str | None) -> list[Sight]:
 
 
 def _describe_policy(policy: Policy, machine: Machine, sights: list[Sight]) -> list[str]:
-    from tallymark.sandbox.machine_probe import MEMORY_GROUPS
 
     lines = [f"untrusted code is run behind {_BEHIND[policy.backend]}"]
     if policy.fallback:
@@ -107,11 +104,8 @@ def _describe_policy(policy: Policy, machine: Machine, sights: list[Sight]) -> l
 
 def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
     """Every case of the conformance suite by its name, with what went wrong."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
-    from tallymark.sandbox.conformance import Conformance, load_attacks
-    from tallymark.sandbox.plugin_sandbox import Sandbox
+    from tallymark.sandbox.conformance import Conformance, load_attacks  # noqa: PLC0415 (only with --conformance)
+    from tallymark.sandbox.plugin_sandbox import Sandbox  # noqa: PLC0415 (only with --conformance)
 
     outcomes = {}
     with (
@@ -169,15 +163,12 @@ def _list_layers(machine: Machine, db: str | None) -> list[str | Table]:
 
 
 def _read_version() -> str:
-    from importlib.metadata import version
 
     return version("tallymark")
 
 
 def _describe_database(db: str | None) -> str:
     """Its name, without a password; nothing is opened or made."""
-    from tallymark.service.app import parse_address
-
     try:
         address = parse_address(db or os.environ.get("TALLY_DB"))
     except InvalidInput as error:

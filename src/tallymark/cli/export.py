@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Live, Server, open_resources
+from tallymark.cli.options import Db, Json, Live, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
+from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, RunNotes, write_table
 from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ Output = Annotated[
 Filter = Annotated[
     str, typer.Option("--filter", help="Which traces, as `tally traces list` takes it.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.callback()
@@ -38,11 +39,9 @@ def attempts(
     live: Live = False,
     db: Db = None,
     server: Server = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Attempts at a challenge with their scores, one a row, oldest first."""
-    from tallymark.service.tables import ATTEMPTS
-
     _write(
         output,
         ATTEMPTS,
@@ -62,11 +61,9 @@ def results(
     ] = None,
     db: Db = None,
     server: Server = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Results of runs, one case a row."""
-    from tallymark.service.tables import RESULTS, RunNotes
-
     notes = RunNotes()
     _write(
         *(output, RESULTS, db, server, as_json),
@@ -81,11 +78,9 @@ def traces(
     filter_: Filter = "",
     db: Db = None,
     server: Server = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Production traces with their spans, one a row."""
-    from tallymark.service.tables import TRACES
-
     _write(output, TRACES, db, server, as_json, lambda exports: exports.traces(filter_))
 
 
@@ -95,11 +90,9 @@ def scores(
     filter_: Filter = "",
     db: Db = None,
     server: Server = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Scores of traces by rules and people, and people's scores of cases, one a row."""
-    from tallymark.service.tables import SCORES
-
     _write(output, SCORES, db, server, as_json, lambda exports: exports.scores(filter_))
 
 
@@ -112,7 +105,6 @@ def _write(  # noqa: PLR0913, PLR0917 (what every kind is told)
     find: Callable[[Exports], Iterable[Any]],
     write_notes: Callable[[], dict[str, str]] = dict,
 ) -> None:
-    from tallymark.service.tables import write_table
 
     with open_resources(db, server) as tally:
         count = write_table(path, table, find(tally.exports), write_notes)

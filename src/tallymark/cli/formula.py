@@ -11,8 +11,10 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
+from tallymark.cli.options import Json
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import FormulaError, InvalidInput
+from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula, Names
 from tallymark.text import say, wrap_lines
 
 app = typer.Typer(
@@ -53,7 +55,6 @@ EvalsOption = Annotated[
         help="An eval of your suite: makes NAME, NAME_latency and NAME_cost known. Repeat it.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command(cls=_FormulaCommand)
@@ -61,11 +62,9 @@ def check(
     formula: FormulaArgument = None,
     file: FileOption = None,
     name: EvalsOption = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Say what is wrong with a formula, or what its scores can be."""
-    from tallymark.formula import Formula, Names
-
     text = _read_formula(formula, file)
     with _telling_problems(text, as_json=as_json):
         parsed = Formula.parse(text, Names.of_run(name or ()))
@@ -93,11 +92,9 @@ def explain(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A value to put in. Repeat it."),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show how a score comes about: the formula with values, and each term's share."""
-    from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula
-
     values = dict(_parse_setting(each) for each in settings or ())
     text = _read_formula(formula, file)
     with _telling_problems(text, as_json=as_json):

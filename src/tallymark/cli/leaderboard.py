@@ -1,16 +1,21 @@
-"""`tally leaderboard`: who stands where, at a challenge, in red against blue, or over a track."""
+"""`tally leaderboard` and `tally ratings`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Limit, Live, Server, open_resources
+from tallymark.challenges.agent_names import label_agent
+from tallymark.challenges.strategies import STRATEGIES
+from tallymark.cli.options import Db, Json, Limit, Live, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_csv, print_json
 from tallymark.errors import InvalidInput, NotFound, suggest
 from tallymark.text import (
@@ -29,11 +34,12 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.strategies import Standing, Strategy
     from tallymark.challenges.tracks import TrackStanding
+    from tallymark.ratings import AttemptRates, RatingEstimate
     from tallymark.service.boards import Board
     from tallymark.service.challenges import Challenge
+    from tallymark.service.ratings import Difficulty, Rating
     from tallymark.service.resources import Resources
     from tallymark.service.tracks import TrackBoard
-
 
 VERSUS_LEGEND = (
     "FLOOR: lower bound of the strength; players are sorted by it. Those who play both sides have a"
@@ -62,7 +68,7 @@ class _BoardPage:
         if self.agent is not None:
             return get(around=self.agent, each=max(1, self.limit // 2), **how)
         if self.offset:
-            from tallymark.service.cursors import write_cursor
+            from tallymark.service.cursors import write_cursor  # noqa: PLC0415 (loads SQLAlchemy)
 
             how["cursor"] = write_cursor(self.offset)
         page: Any = get(limit=min(self.limit, _LARGEST_PAGE), **how)
@@ -97,7 +103,7 @@ def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     live: Live = False,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order.
@@ -139,8 +145,6 @@ def _show_named(tally: Resources, name: str, page: _BoardPage) -> Shown:
 
 def _list_rows(boards: Iterable[Board | TrackBoard]) -> list[dict[str, Any]]:
     """List lines as flat rows: a mapping in JSON becomes a column for each of its keys."""
-    import msgspec
-
     return [
         _flatten(line | ({"strength": line["strength"] or {}} if "strength" in line else {}))
         for board in boards
@@ -157,7 +161,6 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _show_board(tally: Resources, challenge: Challenge, page: _BoardPage) -> Shown:
-    from tallymark.challenges.strategies import STRATEGIES
 
     name = challenge.name
     board = page.read(partial(tally.boards.get, name))
@@ -182,8 +185,6 @@ def _has_tried(tally: Resources, name: str, agent: str | None, live: bool) -> bo
 
 def _make_labels(*boards: Board | TrackBoard) -> dict[str, str]:
     """Make labels for agents that have another name than their handle."""
-    from tallymark.challenges.agent_names import label_agent
-
     return {
         handle: label_agent(handle, name)
         for board in boards
@@ -238,7 +239,6 @@ def _show_versus(tally: Resources, challenge: Challenge, page: _BoardPage) -> Sh
 
 
 def _make_versus_table(side: str, found: list[Standing], labels: Mapping[str, str]) -> Table:
-    import msgspec
 
     lines: list[dict[str, Any]] = msgspec.to_builtins(found)
     categories = list(dict.fromkeys(name for each in lines for name in each["categories"]))
@@ -273,9 +273,7 @@ def _write_strength(strength: Mapping[str, Any] | None) -> tuple[str, str, str]:
 
 def _show_track(tally: Resources, named: Path | str, page: _BoardPage) -> Shown:
     if isinstance(named, Path):
-        import msgspec
-
-        from tallymark.challenges.tracks import load_track
+        from tallymark.challenges.tracks import load_track  # noqa: PLC0415 (only for tracks)
 
         given = msgspec.structs.asdict(load_track(named))
         given["challenges"] = [*given["challenges"]]
@@ -311,3 +309,111 @@ def _make_track_table(
     ]
     right = ("RANK", "VALUE", *names)
     return Table(heads, rows, right=right, cut=names, drop=names[::-1])
+
+
+LEGEND = (
+    "FLOOR: lower bound of the strength; agents are sorted by it. ?: provisional, +-200 or more."
+)
+
+
+def ratings(
+    k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
+    live: Live = False,
+    db: Db = None,
+    server: Server = None,
+    as_json: Json = False,
+) -> None:
+    """Show the ratings of agents and the difficulty of challenges.
+
+    Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
+    95 % intervals. Agents are sorted by the floor, the lower bound of their strength.
+    pass@1 is the share of attempts that were won, as the mean over an agent's challenges; pass@k
+    and pass^k are means over those challenges alone that it tried k times or more.
+    """
+    with open_resources(db, server) as tally:
+        first = tally.ratings.list(k=k, live=live)
+        found = list(first)
+        challenges = list(tally.ratings.challenges(live=live))
+    if as_json:
+        facts = {"comparable": first.comparable, "frozen": first.frozen}
+        shown = {"agents": found, "challenges": challenges, **facts}
+        print_json(msgspec.to_builtins(shown))
+    elif found:
+        agents = _make_agent_table(found, k, grouped=not first.comparable)
+        say(agents, "", _make_challenge_table(challenges), "", LEGEND, wrap=True)
+        if any(_is_partial(each.pass_rates) for each in found):
+            say(
+                f"(1/2): over 1 of 2 challenges, as only that was tried {k} times or more.",
+                wrap=True,
+            )
+        if not first.comparable:
+            say(
+                "Some agents share no challenge: their strengths cannot be compared,"
+                " and places (#) are those in a group that can.",
+                wrap=True,
+            )
+        waiting = sorted(each.agent for each in found if each.elo.provisional)
+        if waiting:
+            who = list_some(waiting)
+            say(f"Provisional, because attempts wait to be scored or to expire: {who}.", wrap=True)
+        if first.frozen:
+            frozen = list_some(first.frozen)
+            say(f"Frozen, so that later attempts do not show: {frozen}.", wrap=True)
+    else:
+        make = "tally attempt enter CHALLENGE --agent NAME"
+        say(f"no rated attempts; make one with: {make}", wrap=True)
+
+
+def _make_agent_table(found: Sequence[Rating], k: int, *, grouped: bool) -> Table:
+
+    shares = ("pass@1", f"pass@{k}", f"pass^{k}")
+    places = ("GROUP", "#") if grouped else ()
+    heads = (*places, "AGENT", "ELO", "WON/DRAWN/LOST", "STRENGTH", "95 %", "FLOOR", *shares)
+    rows = [
+        (
+            *((str(each.group), f"{'=' if each.tied else ''}{each.rank}") if grouped else ()),
+            label_agent(each.agent, each.name),
+            str(each.elo.rating),
+            f"{each.elo.wins}/{each.elo.draws}/{each.elo.losses}",
+            *_write_estimate(each.strength),
+            format_rating(each.strength.floor),
+            format_share(each.pass_rates.pass_at_1),
+            *(
+                _write_rate(each.pass_rates, rate)
+                for rate in (each.pass_rates.pass_at_k, each.pass_rates.pass_hat_k)
+            ),
+        )
+        for each in found
+    ]
+    right = (*places, "ELO", "STRENGTH", "FLOOR", *shares)
+    drop = ("95 %", *shares[::-1], "FLOOR", "WON/DRAWN/LOST")
+    return Table(heads, rows, right=right, drop=drop)
+
+
+def _write_rate(rates: AttemptRates, rate: float | None) -> str:
+    """Add the number of challenges where the mean is not over all that pass@1 goes over."""
+    over = f" ({rates.enough}/{rates.challenges})" if _is_partial(rates) else ""
+    return f"{format_share(rate)}{over}"
+
+
+def _is_partial(rates: AttemptRates) -> bool:
+    return 0 < rates.enough < rates.challenges
+
+
+def _make_challenge_table(found: Sequence[Difficulty]) -> Table:
+    heads = ("CHALLENGE", "DIFFICULTY", "95 %", "TIER", "PLAYS LIKE")
+    rows = [
+        (
+            each.challenge,
+            *_write_estimate(each.difficulty),
+            each.declared_tier or "-",
+            each.plays_like + ("" if each.sure else " (not sure)"),
+        )
+        for each in found
+    ]
+    return Table(heads, rows, right=("DIFFICULTY",), drop=("95 %", "TIER"))
+
+
+def _write_estimate(found: RatingEstimate) -> tuple[str, str]:
+    value = f"{format_rating(found.value)}{'?' if found.provisional else ''}"
+    return value, f"{format_rating(found.low)} to {format_rating(found.high)}"

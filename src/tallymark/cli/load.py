@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 from typer.core import TyperGroup
 
-from tallymark.cli.app_session import Db, Server, open_resources
+from tallymark.cli.options import Db, FieldMapping, Json, Server
 from tallymark.cli.progress import show_progress
-from tallymark.cli.score import FieldMapping
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, TraceError
+from tallymark.parquet_trial import try_parquet
 from tallymark.text import format_count, say
+from tallymark.traces import read_traces
+from tallymark.traces.flat_records import read_field_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,12 +68,9 @@ def traces(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Keep the traces of files. Loading the same again adds nothing."""
-    from tallymark.traces import read_traces
-    from tallymark.traces.flat_records import read_field_map
-
     if any(map(_is_table, files)):
         _load_tables(files, db, server, as_json)
         return
@@ -104,9 +106,7 @@ def _is_table(path: Path) -> bool:
 
 def _load_tables(files: list[Path], db: str | None, server: str | None, as_json: bool) -> None:
     """Traces that `tally export traces` wrote: each file is seen whole before any is loaded."""
-    from itertools import chain
-
-    from tallymark.service.loads import open_traces
+    from tallymark.service.loads import open_traces  # noqa: PLC0415 (loads SQLAlchemy)
 
     _try_tables("traces", files)
     with open_resources(db, server) as tally:
@@ -119,8 +119,7 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
 
 def _try_tables(kind: str, files: list[Path]) -> None:
     """Has another process read them first: some damaged files end whoever reads them."""
-    from tallymark.parquet_trial import try_parquet
-    from tallymark.service.tables import TABLES
+    from tallymark.service.tables import TABLES  # noqa: PLC0415 (loads SQLAlchemy)
 
     for each in files:
         try_parquet(each, TABLES[kind].columns)
@@ -128,9 +127,7 @@ def _try_tables(kind: str, files: list[Path]) -> None:
 
 def _load_all(tally: Resources, traces: Iterable[Trace]) -> LoadedTraces:
     """Load traces, some at a time."""
-    import msgspec
-
-    from tallymark.service.traces import LoadedTraces, pack_traces
+    from tallymark.service.traces import LoadedTraces, pack_traces  # noqa: PLC0415 (loads SQLAlchemy)
 
     loaded = [msgspec.structs.asdict(tally.traces.load(lines)) for lines in pack_traces(traces)]
     names = LoadedTraces.__struct_fields__
@@ -138,7 +135,6 @@ def _load_all(tally: Resources, traces: Iterable[Trace]) -> LoadedTraces:
 
 
 def _print_traces(done: LoadedTraces, broken: list[dict[str, Any]]) -> None:
-    import msgspec
 
     print_json({**msgspec.structs.asdict(done), "broken": broken})
 
@@ -157,7 +153,6 @@ File = Annotated[
         help="A Parquet file that tally export wrote, or another tool in its shape; or a folder.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -167,7 +162,7 @@ def attempts(
         str | None, typer.Option("--challenge", help="For this one, not the one that it names.")
     ] = None,
     db: Db = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
     """Put attempts that ended back, as they were, with their board. They rate nobody."""
     _try_tables("attempts", [file])
@@ -184,7 +179,7 @@ def attempts(
 
 
 @app.command()
-def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
+def results(file: File, db: Db = None, as_json: Json = False) -> None:
     """Put runs with their results back. Nothing that they name is run here."""
     _try_tables("results", [file])
     with open_resources(db, None) as tally:
@@ -203,7 +198,7 @@ def results(file: File, db: Db = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def scores(file: File, db: Db = None, as_json: AsJson = False) -> None:
+def scores(file: File, db: Db = None, as_json: Json = False) -> None:
     """Put scores back, of traces and cases that are there."""
     _try_tables("scores", [file])
     with open_resources(db, None) as tally:

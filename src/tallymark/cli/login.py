@@ -5,10 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Server
+from tallymark.cli import session
+from tallymark.cli.options import Json, Server
 from tallymark.cli.streams import print_json
+from tallymark.client import Client
+from tallymark.client.addresses import can_be_overheard, find_address, read_url
+from tallymark.client.profiles import (
+    Profile,
+    forget_profile,
+    keep_profile,
+    name_profile,
+    read_profiles,
+)
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, NotSignedIn
 from tallymark.text import Table, say
 
@@ -16,7 +27,6 @@ if TYPE_CHECKING:
     from tallymark.client.profiles import Profile
     from tallymark.service.keys import Account
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _KEY, _INVITATION = "tly_", "tli_"
 
 
@@ -44,7 +54,7 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
     list_: Annotated[
         bool, typer.Option("--list", help="List the servers that are known; keys are not shown.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Keep the key to a server, in a file that only you can read.
 
@@ -59,8 +69,6 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput(
             "give the server's address", hint="as in: tally login https://tally.example"
         )
-    from tallymark.client.addresses import can_be_overheard, read_url
-    from tallymark.client.profiles import Profile, keep_profile, name_profile, read_profiles
 
     url, known = read_url(url), read_profiles().profiles
     if can_be_overheard(url):
@@ -97,8 +105,6 @@ def logout(
     ] = None,
 ) -> None:
     """Forget the key to a server. The key itself still works, until somebody revokes it."""
-    from tallymark.client.profiles import forget_profile, read_profiles
-
     named = name or read_profiles().current
     if named is None:
         raise NotFound("you are not logged in anywhere", hint="log in with: tally login URL")
@@ -110,19 +116,14 @@ def logout(
     )
 
 
-def whoami(server: Server = None, as_json: JsonOption = False) -> None:
+def whoami(server: Server = None, as_json: Json = False) -> None:
     """Show who you are to a server.
 
     Without --server, to the one that you logged in to last.
     """
-    from tallymark.cli import app_session
-    from tallymark.client.addresses import find_address
-
-    address = find_address(server, in_file=app_session.server_in_file)
+    address = find_address(server, in_file=session.server_in_file)
     caller = _ask_who(address.url, address.key)
     if as_json:
-        import msgspec
-
         print_json({"server": address.url, **msgspec.to_builtins(caller)})
     else:
         say(f"{_tell_caller(caller)}, at {address.url}")
@@ -157,7 +158,6 @@ def _read_secret(url: str, key: str | None, invitation: str | None) -> str:
 
 
 def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
-    from tallymark.client import Client
 
     for key in (None, ""):
         try:
@@ -172,8 +172,6 @@ def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
 
 def _register(url: str, agent: str, owner: str) -> str | None:
     """The key of a new agent; None where that takes an invitation, which can still be typed."""
-    from tallymark.client import Client
-
     try:
         with Client(url, None if _keeps_key_of(owner, url) else "") as client:
             return client.accounts.register(agent, owner=owner).secret
@@ -185,8 +183,6 @@ def _register(url: str, agent: str, owner: str) -> str | None:
 
 def _keeps_key_of(owner: str, url: str) -> bool:
     """Whether the key that is kept for the server is this owner's; another's would be refused."""
-    from tallymark.client import Client
-
     try:
         with Client(url) as client:
             return client.accounts.me().owner == owner
@@ -196,8 +192,6 @@ def _keeps_key_of(owner: str, url: str) -> bool:
 
 def _ask_who(url: str, key: str | None) -> Account:
     """Who the key makes us; a key that is no good is refused by the server."""
-    from tallymark.client import Client
-
     with Client(url, key) as client:
         caller = client.accounts.me()
     if caller.role == "anonymous" and key is None:
@@ -212,7 +206,6 @@ def _tell_caller(caller: Account) -> str:
 
 
 def _list_profiles(*, as_json: bool) -> None:
-    from tallymark.client.profiles import read_profiles
 
     known = read_profiles()
     listed = [

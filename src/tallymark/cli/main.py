@@ -16,16 +16,14 @@ import stat
 import sys
 from contextlib import suppress
 from importlib import import_module
-from inspect import cleandoc
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
-from typer.main import get_command, get_command_name, solve_typer_info_help
-from typer.models import TyperInfo
+from typer.main import get_command
 
 from tallymark import text
 from tallymark.errors import TallymarkError, suggest
@@ -34,58 +32,69 @@ from tallymark.text import say
 if TYPE_CHECKING:
     from types import FrameType
 
+
+class Command(NamedTuple):
+    """A line of the table of commands."""
+
+    place: str
+    """Module below `tallymark.cli`, and the function or Typer group in it."""
+    about: str
+
+
 GROUPS = {
-    "Suites and runs": {
-        "init": "init:init",
-        "import": "import_:import_",
-        "validate": "validate:validate",
-        "run": "run:run",
-        "runs": "runs:app",
-        "show": "show:show",
-        "compare": "compare:compare",
-        "rescore": "rescore:rescore",
-        "formula": "formula:app",
-        "schema": "validate:schema",
-        "vars": "vars_and_secrets:vars_app",
-        "secrets": "vars_and_secrets:secrets_app",
+    "Evaluate": {
+        "init": Command("suites:init", "Write an example suite to start from."),
+        "import": Command("suites:import_", "Convert a promptfoo config or an Inspect log."),
+        "validate": Command("suites:validate", "Check suite files and their formulas."),
+        "run": Command("run:run", "Run a suite against one or more models."),
+        "runs": Command("runs:app", "List stored runs; delete or rename one."),
+        "show": Command("runs:show", "Show a run: its score and its cases."),
+        "compare": Command("compare:compare", "Compare runs, and test if one is worse."),
+        "rescore": Command("rescore:rescore", "Score a run or a challenge by another rule."),
+        "formula": Command("formula:app", "Check a scoring formula, or explain a score."),
+        "schema": Command("suites:schema", "Print the JSON Schema of suite files, for editors."),
+        "vars": Command("vars_and_secrets:vars_app", "Values for {{var('name')}} in suites."),
+        "secrets": Command(
+            "vars_and_secrets:secrets_app", "Encrypted values for {{secret('name')}} in suites."
+        ),
     },
     "Traces": {
-        "score": "score:score",
-        "scorers": "scorers:scorers",
-        "traces": "traces:app",
-        "rules": "rules:app",
-        "load": "load:app",
-        "export": "export:app",
+        "score": Command("score:score", "Score traces, or run suites written in Python."),
+        "scorers": Command("scorers:scorers", "List the installed scorers, or show one."),
+        "traces": Command("traces:app", "Search, show, compare and score stored traces."),
+        "rules": Command("rules:app", "Score traces automatically as they arrive."),
+        "load": Command("load:app", "Load traces, runs, attempts or scores from files."),
+        "export": Command("export:app", "Export traces, runs, attempts or scores as Parquet."),
     },
-    "Challenges": {
-        "challenge": "challenge:app",
-        "attempt": "attempt:app",
-        "compete": "compete:compete",
-        "leaderboard": "leaderboard:leaderboard",
-        "ratings": "ratings:ratings",
-        "versus": "versus:app",
-        "agent": "agent:app",
-        "plugin": "plugin:app",
+    "Compete": {
+        "challenge": Command("challenge:app", "Create, check, publish and manage challenges."),
+        "attempt": Command("attempt:app", "Enter a challenge, submit an answer, see the score."),
+        "compete": Command("compete:compete", "Let an agent play a challenge in one command."),
+        "leaderboard": Command("leaderboard:leaderboard", "Show the leaderboard of a challenge."),
+        "ratings": Command("leaderboard:ratings", "Rate agents and the difficulty of challenges."),
+        "versus": Command("versus:app", "Red against blue: submit attacks and defences."),
+        "agent": Command("agent:app", "Name, disqualify or reinstate an agent."),
+        "plugin": Command("plugin:app", "Check a scorer plugin, or resume a paused one."),
     },
-    "Servers": {
-        "view": "view:view",
-        "serve": "serve:serve",
-        "worker": "worker:worker",
-        "mcp": "mcp:mcp",
-        "login": "login:login",
-        "logout": "login:logout",
-        "whoami": "login:whoami",
-        "webhooks": "webhooks:app",
+    "Serve": {
+        "view": Command("serve:view", "Open your own results as pages in a browser."),
+        "serve": Command("serve:serve", "Start a server with an API and pages for a team."),
+        "worker": Command("serve:worker", "Run queued jobs of a server."),
+        "mcp": Command("serve:mcp", "Serve tools for agents over MCP."),
+        "login": Command("login:login", "Save the key of a server."),
+        "logout": Command("login:logout", "Remove the saved key of a server."),
+        "whoami": Command("login:whoami", "Show which account a server knows you as."),
+        "webhooks": Command("webhooks:app", "Send events to a URL: finished runs, failed gates."),
     },
-    "Administration and help": {
-        "admin": "admin:app",
-        "log": "log:log",
-        "doctor": "doctor:doctor",
-        "docs": "docs:docs",
+    "Administer": {
+        "admin": Command("admin:app", "Manage keys, tenants, invitations and backups."),
+        "log": Command("agent:log", "Show what organisers and admins did, and why."),
+        "doctor": Command("doctor:doctor", "Check the sandbox, and say what to install."),
+        "docs": Command("docs:docs", "Read the documentation in the terminal."),
     },
 }
-"""Where each command is, in the order of `tally --help`."""
-COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+"""All commands, in the order of `tally --help`, which reads this table and imports none."""
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 SYNONYMS = {
     "eval": ["run"],
     "test": ["run", "score"],
@@ -95,6 +104,9 @@ SYNONYMS = {
     "results": ["show latest", "runs"],
     "report": ["show latest --report report.html", "attempt report"],
     "diff": ["compare"],
+    "delete": ["runs delete", "challenge delete"],
+    "rm": ["runs delete"],
+    "remove": ["runs delete", "challenge delete"],
     "board": ["leaderboard"],
     "scoreboard": ["leaderboard"],
     "start": ["serve", "init"],
@@ -108,7 +120,7 @@ SYNONYMS = {
     "models": ["docs models"],
     "signin": ["login"],
 }
-"""What other tools call a command, or what people try first."""
+"""Commands of other tools, and words that people try first."""
 _INTERRUPTED = 128 + signal.SIGINT
 _STDERR = 2
 _MOST_SUGGESTED = 4
@@ -125,12 +137,12 @@ def _options(
     ] = None,
 ) -> None:
     if version:
-        from importlib.metadata import version as find_version
+        from importlib.metadata import version as find_version  # noqa: PLC0415 (only for --version)
 
         say(f"tally {find_version('tallymark')}")
         raise typer.Exit
     if (path := find_settings_file()) is not None:
-        from tallymark.cli.settings_file import SettingsFile
+        from tallymark.cli.settings_file import SettingsFile  # noqa: PLC0415 (most folders have no settings file)
 
         SettingsFile(path, context).apply(COMMANDS)
 
@@ -213,11 +225,10 @@ class _TopGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (its signature)
         """Write a section for each group of commands."""
         width = max(map(len, COMMANDS))
-        for title, names in GROUPS.items():
+        for title, commands in GROUPS.items():
             with formatter.section(title):
-                for name in names:
-                    said = self.commands[name].get_short_help_str(limit=1000)
-                    formatter.write(f"  {name:{width}}  {said}\n")
+                for name, command in commands.items():
+                    formatter.write(f"  {name:{width}}  {command.about}\n")
 
 
 def _explain_misuse(error: TyperException) -> str:
@@ -250,15 +261,10 @@ def _find_close(said: str, context: Any) -> list[str]:
     if not (found := re.fullmatch(r"No such command '(.*)'", said)):
         return []
     typed, groups = found[1], getattr(command, "commands", {})
-    if context.parent is None and typed in SYNONYMS:
-        return [f"tally {name}" for name in SYNONYMS[typed]]
-    deeper = [
-        f"{called} {name} {typed}"
-        for name, group in groups.items()
-        if typed in getattr(group, "commands", ())
-    ]
-    if 0 < len(deeper) <= _MOST_SUGGESTED:
-        return deeper
+    if context.parent is None:
+        close = SYNONYMS.get(typed) or _find_in_groups(typed)
+        if 0 < len(close) <= _MOST_SUGGESTED:
+            return [f"{called} {name}" for name in close]
     return [f"{called} {near}"] if (near := suggest(typed, groups)) else []
 
 
@@ -282,49 +288,41 @@ def _explain_surprise(error: Exception) -> tuple[str, int]:
 
 
 def _load_commands(app: typer.Typer) -> TyperGroup:
-    """Load what the command line needs: the command that is named, or all.
-
-    For help, and for a wrong name, what commands are called and what they do is enough: their
-    options take Typer most of its time.
-    """
-    names = COMMANDS.keys() & sys.argv[1:2] or COMMANDS
-    if sys.argv[1:2] == ["--version"]:
-        names = {}
-    whole = bool(COMMANDS.keys() & sys.argv[1:]) or "_TALLY_COMPLETE" in os.environ
-    loaded = {name: _find_command(name) for name in names}
-    if whole:
-        for name, (module, found) in loaded.items():
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name)
-            else:
-                app.command(name, epilog=getattr(module, "EPILOG", None))(found)
+    """Load the command that is named; the others are only lines of the table."""
+    words = sys.argv[1:]
+    if "_TALLY_COMPLETE" in os.environ:  # a shell completes a line that is typed
+        words += shlex.split(os.environ.get("COMP_WORDS", ""))
+        words += shlex.split(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
+    named = [name for name in COMMANDS if name in words]
+    for name in named:
+        module, found = _import_command(name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, help=COMMANDS[name].about)
+        else:
+            app.command(name, epilog=getattr(module, "EPILOG", None))(found)
     top = get_command(app)
     assert isinstance(top, TyperGroup)  # noqa: S101 (for the type checker)
-    if not whole:
-        for name, (_, found) in loaded.items():
-            top.commands[name] = _outline(name, found)
+    for name, command in COMMANDS.items():
+        if name not in named:
+            top.commands[name] = TyperCommand(name, help=command.about)
     return top
 
 
-def _find_command(name: str) -> tuple[Any, Any]:
-    """The module of a command, and its function or its group."""
-    place, _, attribute = COMMANDS[name].partition(":")
+def _import_command(name: str) -> tuple[Any, Any]:
+    """Import the module of a command; return it with the command's function or group."""
+    place, _, attribute = COMMANDS[name].place.partition(":")
     module = import_module(f"tallymark.cli.{place}")
     return module, getattr(module, attribute)
 
 
-def _outline(name: str, found: Any) -> TyperCommand | TyperGroup:
-    """A command without its options."""
-    if not isinstance(found, typer.Typer):
-        return TyperCommand(name, help=cleandoc(found.__doc__ or ""))
-    below: dict[str, Any] = {}
-    for each in found.registered_commands:
-        called = each.name or get_command_name(getattr(each.callback, "__name__", ""))
-        below[called] = TyperCommand(called)
-    for group in found.registered_groups:
-        called = str(group.name)
-        below[called] = TyperGroup(name=called)
-    return TyperGroup(name=name, commands=below, help=solve_typer_info_help(TyperInfo(found)))
+def _find_in_groups(word: str) -> list[str]:
+    """The commands of groups that are called so, as `attempt enter` for `enter`."""
+    found = []
+    for name, command in COMMANDS.items():
+        if command.place.endswith("app"):
+            group = get_command(_import_command(name)[1])
+            found += [f"{name} {word}"] if word in getattr(group, "commands", ()) else []
+    return found
 
 
 def main() -> None:

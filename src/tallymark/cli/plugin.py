@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, Server, open_resources
-from tallymark.cli.float_option import float_option
+from tallymark.cli.options import Db, InsecureLocal, Json, Server, float_option
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
@@ -42,7 +43,7 @@ def check(
     timeout: Annotated[
         float, float_option(min=0.01, max=600, help="Seconds that scoring one attempt may take.")
     ] = DEFAULT_PLUGIN_TIMEOUT_S,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
     insecure_local: Annotated[
         bool,
         typer.Option("--insecure-local", help="Run the plugin without a sandbox. Trust it first."),
@@ -63,11 +64,9 @@ def check(
 def paused(
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the agents whose attempts ended a plugin's process too often to be scored."""
-    import msgspec
-
     with open_resources(db, server) as tally:
         found = list(tally.challenges.pauses())
     if as_json:
@@ -90,11 +89,9 @@ def resume(
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Let a plugin score paused agents again, and score what waited for it."""
-    import msgspec
-
     with open_resources(db, server, insecure_local=insecure_local) as tally:
         done = tally.challenges.resume(challenge, agent)
     if as_json:
@@ -115,13 +112,13 @@ def resume(
 def _check_reference(
     reference: str, config: dict[str, Any], timeout: float, *, insecure_local: bool
 ) -> PluginReport:
-    from tallymark.challenges.plugins import check_plugin, load_plugin
+    from tallymark.challenges.plugins import check_plugin, load_plugin  # noqa: PLC0415 (loads the scorers)
 
     with ExitStack() as stack:
 
         def open_sandbox() -> Sandbox:
-            from tallymark.sandbox import Sandbox
-            from tallymark.sandbox.policy import choose_policy
+            from tallymark.sandbox import Sandbox  # noqa: PLC0415 (only for plugins in files)
+            from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415 (only for a database here)
 
             policy = choose_policy(insecure_local=insecure_local)
             return stack.enter_context(Sandbox(policy))

@@ -7,7 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tallymark.runs.problems import list_problems, name_case, name_model
+from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
+
+if TYPE_CHECKING:
+    from tallymark.formula import Formula
+    from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.runs.tally import Tally
 
 ProgressUpdate = Callable[[int, int | None], None]
 _PATIENCE = 0.5
@@ -54,10 +62,132 @@ class _LateBar:
             self._bar.stop()
 
     def _start(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
+        from rich.console import Console  # noqa: PLC0415 (heavy)
+        from rich.progress import Progress  # noqa: PLC0415 (heavy)
 
         bar = Progress(console=Console(stderr=True), transient=True)
         bar.add_task(self._what, total=None)
         bar.start()
         self._bar = bar
+
+
+_LINE_EVERY = 5.0
+"""Seconds between lines that say how far a run is."""
+_FAILURES_SHOWN = 20
+"""Failures printed while a run goes on; the summary has them all."""
+
+
+class PlainWatch:
+    """What is seen of a run while it goes on: a line now and then, and one for each failure.
+
+    All of it goes to stderr; stdout is for results.
+    """
+
+    every: float | None = _LINE_EVERY
+    current: str | None = None
+    """The run that goes on, or went on last."""
+    formula: Formula | None = None
+    total = 0
+    told = 0
+    last = 0.0
+
+    def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
+        """A run begins, or goes on."""
+        self.current, self.formula = record.id, formula
+        self.total, self.told, self.last = record.total, 0, time.monotonic()
+
+        already = f", {tally.finished:,} done before" if tally.finished else ""
+        # With epochs, a case has several results.
+        counted = format_count(record.total, "result" if record.may_repeat else "case")
+        what = f"{record.suite} against {name_model(record)}, {counted}{already}"
+        say(f"{record.id}: {what}", err=True)
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """A case is done."""
+        if result.status != "passed":
+            self.told += 1
+            if self.told <= _FAILURES_SHOWN:
+                why = clean_line(result.error or list_problems(result)[0][1], 100)
+                say(f"  {result.status}: {name_case(result, 40)}: {why}", err=True)
+            elif self.told == _FAILURES_SHOWN + 1:
+                say("  more follow; the summary has them all", err=True)
+        if self.every and time.monotonic() - self.last >= self.every:
+            self.last = time.monotonic()
+            say(f"  {self.describe(tally)}", err=True)
+
+    def progressed(self, done: int, standing: str) -> None:
+        """So many results are there of a run that goes on elsewhere."""
+        if self.every and time.monotonic() - self.last >= self.every:
+            self.last = time.monotonic()
+            say(f"  {done:,}/{self.total:,}  {standing}", err=True)
+
+    def ended(self, record: RunRecord) -> None:
+        """A run is over; its summary says how."""
+
+    def describe(self, tally: Tally) -> str:
+        """`120/200  score 71.20, 80.0% passed, 2 errors, $0.0177`."""
+        score = tally.score(self.formula).score if self.formula is not None else None
+        total = tally.all
+        parts = [f"score {format_score(score)}"] if score is not None else []
+        parts += [f"{format_share(total.success)} passed"] if total.success is not None else []
+        parts += [format_count(tally.errors, "error")] if tally.errors else []
+        paid = [each.total for each in (total.cost, tally.unscored_cost) if each.known]
+        parts += [format_money(sum(paid))] if paid else []
+        return f"{tally.finished:,}/{self.total:,}  {', '.join(parts)}"
+
+
+class QuietWatch(PlainWatch):
+    """Nothing is seen; it only knows which run goes on."""
+
+    def started(self, record: RunRecord, _tally: Tally, _formula: Formula | None) -> None:
+        """A run begins, or goes on."""
+        self.current = record.id
+
+    def moved(self, _result: CaseResult, _tally: Tally) -> None:
+        """A case is done."""
+
+    def progressed(self, _done: int, _standing: str) -> None:
+        """So many results are there."""
+
+
+class BarWatch(PlainWatch):
+    """A bar with the numbers so far. While it is shown, rich puts what is said above it."""
+
+    every = None
+    bar: Any = None
+    task: Any = None
+    drawn = 0.0
+
+    def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
+        """Show the bar."""
+        from rich.console import Console  # noqa: PLC0415 (heavy)
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 (heavy)
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[standing]}"),
+            TimeRemainingColumn(),
+        )
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.bar.start()
+        self.task = self.bar.add_task(name_model(record), total=record.total, standing="")
+        super().started(record, tally, formula)
+
+    def moved(self, result: CaseResult, tally: Tally) -> None:
+        """Move the bar, ten times a second at most."""
+        super().moved(result, tally)
+        if time.monotonic() - self.drawn < 0.1 and tally.finished < self.total:
+            return
+        self.drawn = time.monotonic()
+        self.bar.update(self.task, completed=tally.finished, standing=self.describe(tally))
+
+    def progressed(self, done: int, standing: str) -> None:
+        """Move the bar."""
+        shown = f"{done:,}/{self.total:,}  {standing}"
+        self.bar.update(self.task, completed=done, standing=shown)
+
+    def ended(self, record: RunRecord) -> None:
+        """Take the bar away."""
+        super().ended(record)
+        self.bar.stop()

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import (
+from tallymark.challenges.agent_names import label_agent
+from tallymark.challenges.rescoring import Rescoring
+from tallymark.cli.options import (
     Db,
+    EngineName,
     InsecureLocal,
+    Json,
+    Quiet,
     Server,
-    find_server,
-    open_resources,
+    Workers,
+    choose_where,
 )
-from tallymark.cli.engine_option import EngineName, Workers, choose_where
 from tallymark.cli.progress import show_progress
-from tallymark.cli.run_ending import Quiet
+from tallymark.cli.run import name_file
+from tallymark.cli.run_output import print_runs
+from tallymark.cli.session import find_server, open_resources
 from tallymark.cli.streams import print_json
 from tallymark.cli.workplace import open_work
 from tallymark.errors import InvalidInput, NotFound, WorkFailed
@@ -87,7 +96,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     workers: Workers = None,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Score a run, or all attempts at a challenge, by another rule.
 
@@ -120,7 +129,6 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         raise InvalidInput(
             f"rescoring {name} needs a reason, which the log keeps", hint="add --reason TEXT"
         )
-    from tallymark.challenges.agent_names import label_agent
 
     choice = choose_where(engine, workers, is_remote=find_server(db, server) is not None)
     with show_progress("rescoring") as update:
@@ -130,8 +138,6 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
             names = tally.agents.find_names(each.agent for each in found.moves)
     labels = {handle: label_agent(handle, shown) for handle, shown in names.items()}
     if as_json:
-        import msgspec
-
         print_json(msgspec.to_builtins(found) | {"applied": apply})
         return
     if quiet:
@@ -153,18 +159,13 @@ def _rescore_challenge(
     if folder is None:
         done = tally.challenges.rescore(name, **scoring, **how)
     else:
-        from tallymark.challenges.challenge_file import load_challenge
-        from tallymark.challenges.challenge_folder import pack
+        from tallymark.challenges.challenge_file import load_challenge  # noqa: PLC0415 (loads all evaluators)
+        from tallymark.challenges.challenge_folder import pack  # noqa: PLC0415 (loads all evaluators)
 
         load_challenge(folder)  # a mistake is shown with its place here
         done = tally.challenges.rescore_files(name, pack(folder), **how)
     if done.rescoring is not None:
         return done.rescoring
-    import time
-
-    import msgspec
-
-    from tallymark.challenges.rescoring import Rescoring
 
     job = tally.jobs.get(done.job or "")
     while job.state in ("queued", "running"):
@@ -191,10 +192,9 @@ def _rescore_run(
     if formula is None and suite is None:
         hint = 'as in --formula "success_pct"'
         raise InvalidInput("give --formula or --suite", hint=hint)
-    from tallymark.cli.remote_run import name_file
-    from tallymark.service.suite_runs import RunOptions
-    from tallymark.suites.rechecks import rescore as rescore_here
-    from tallymark.suites.suite_file import load_suite
+    from tallymark.service.suite_runs import RunOptions  # noqa: PLC0415 (loads all checks)
+    from tallymark.suites.rechecks import rescore as rescore_here  # noqa: PLC0415 (loads all checks)
+    from tallymark.suites.suite_file import load_suite  # noqa: PLC0415 (loads all checks)
 
     with show_progress("rescoring") as update, open_work(tally) as work:
         before, other = tally.runs.load(run, traces=True), None
@@ -213,8 +213,7 @@ def _rescore_run(
 
 
 def _tell_run(before: Run, after: Run, saved: str | None, as_json: bool, quiet: bool) -> None:
-    from tallymark.cli.report_files import print_runs
-    from tallymark.runs.reports.summary_report import summary_lines
+    from tallymark.runs.reports.summary_report import summary_lines  # noqa: PLC0415 (a list of runs does without it)
 
     if as_json:
         notes = list(after.rescore_notes)
@@ -232,7 +231,6 @@ def _tell_run(before: Run, after: Run, saved: str | None, as_json: bool, quiet: 
 
 
 def _parse_config(given: list[str] | None) -> Mapping[str, Any] | None:
-    import json
 
     if given is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_resources
-from tallymark.cli.engine_option import EngineName, Workers, choose_where
+from tallymark.cli.options import Db, EngineName, Json, Server, Workers, choose_where
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import (
@@ -25,6 +26,7 @@ from tallymark.text import (
     format_score,
     say,
 )
+from tallymark.traces.trace_query import read_moment
 
 if TYPE_CHECKING:
     from tallymark.engine.engine_choice import EngineChoice
@@ -44,7 +46,6 @@ NewArgument = Annotated[
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A rule as YAML.", show_default=False)
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 FileOption = Annotated[
     Path | None, typer.Option("--file", "-f", help="The rule as YAML, instead of flags.")
 ]
@@ -127,7 +128,7 @@ def add(
     file: FileOption = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Make a rule: it scores what comes from now on, once a server or worker runs."""
     if file is None and not rule and Path(name).suffix in (".yaml", ".yml"):
@@ -157,7 +158,7 @@ def edit(
     file: FileOption = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Make a new version of a rule: flags change what it says, a file replaces it."""
     if (file is None) == (not rule):
@@ -178,7 +179,7 @@ def edit(
 
 def _read_file(file: Path, name: str, tally: Resources) -> dict[str, Any]:
     """Read a rule file here, so that its mistakes have lines and columns."""
-    from tallymark.service.rule_definitions import read_rule, refuse_other_name, write_rule
+    from tallymark.service.rule_definitions import read_rule, refuse_other_name, write_rule  # noqa: PLC0415 (loads SQLAlchemy)
 
     named, definition = read_rule(file, folder=None if tally.is_remote else file.absolute().parent)
     refuse_other_name(named, name)
@@ -186,7 +187,7 @@ def _read_file(file: Path, name: str, tally: Resources) -> dict[str, Any]:
 
 
 def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    from tallymark.service.rule_definitions import WAYS
+    from tallymark.service.rule_definitions import WAYS  # noqa: PLC0415 (loads SQLAlchemy)
 
     if any(way in given for way in WAYS):
         said = {key: value for key, value in said.items() if key not in (*WAYS, "undefined")}
@@ -194,7 +195,7 @@ def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 @app.command("list")
-def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+def list_rules(db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """List rules with what they decided and spent."""
     with open_resources(db, server) as tally:
         found = list(tally.rules.list())
@@ -219,9 +220,7 @@ def list_rules(db: Db = None, server: Server = None, as_json: JsonOption = False
 
 
 @app.command()
-def show(
-    name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
-) -> None:
+def show(name: RuleArgument, db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """Show a rule with its counts by day, versions and backfills."""
     with open_resources(db, server) as tally:
         rule = tally.rules.get(name)
@@ -259,9 +258,7 @@ def _say_rule(rule: Rule) -> None:
 
 
 @app.command()
-def pause(
-    name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
-) -> None:
+def pause(name: RuleArgument, db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """Pause a rule until it is resumed."""
     with open_resources(db, server) as tally:
         rule = tally.rules.pause(name)
@@ -269,9 +266,7 @@ def pause(
 
 
 @app.command()
-def resume(
-    name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
-) -> None:
+def resume(name: RuleArgument, db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """Resume a paused rule; waiting traces are scored first."""
     with open_resources(db, server) as tally:
         rule = tally.rules.resume(name)
@@ -279,9 +274,7 @@ def resume(
 
 
 @app.command()
-def delete(
-    name: RuleArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
-) -> None:
+def delete(name: RuleArgument, db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """Archive a rule: its scores and decisions stay, and its name can be reused."""
     with open_resources(db, server) as tally:
         rule = tally.rules.archive(name)
@@ -301,7 +294,7 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = 20,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List a rule's outcomes per trace with reasons, newest first."""
     with open_resources(db, server) as tally:
@@ -340,13 +333,9 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     workers: Workers = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Score kept traces of a span of time: the count and the cost are said first."""
-    import time
-
-    from tallymark.traces.trace_query import read_moment
-
     now = time.time()
     span = (read_moment(since, now=now), read_moment(until, now=now))
     with open_resources(db, server) as tally:
@@ -385,7 +374,7 @@ def _find_unended(tally: Resources, name: str) -> Backfill | None:
 
 def _do_backfill(tally: Resources, choice: EngineChoice, name: str, asked: Backfill) -> Backfill:
     """Run the queued backfills of this store, and return the one that was asked for."""
-    from tallymark.service.rule_blocks import do_backfills
+    from tallymark.service.rule_blocks import do_backfills  # noqa: PLC0415 (loads SQLAlchemy)
 
     do_backfills(tally.rules.services.app, choice, asked.job)
     return tally.rules.get_backfill(name, asked.id)
@@ -426,9 +415,7 @@ def _describe_backfill(each: Backfill) -> str:
 
 
 @app.command()
-def check(
-    file: FileArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
-) -> None:
+def check(file: FileArgument, db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """Try a rule on the newest stored traces; nothing is stored and no model is called."""
     with open_resources(db, server) as tally:
         trial = tally.rules.try_out(_read_file(file, "", tally))

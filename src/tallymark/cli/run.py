@@ -1,4 +1,4 @@
-"""`tally run`: a suite against models, and what is seen of it meanwhile."""
+"""`tally run`: a suite against models, here or at a server."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 import os
 import re
 import sys
-import time
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,53 +15,63 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, name_server, open_resources
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice, refuse_choice, tell_missing
 from tallymark.cli.ci_job import BRANCH, Baseline, CiEnd, Comment, find_branch_run, read_labels
-from tallymark.cli.engine_option import EngineName, Workers, choose_for_cases
-from tallymark.cli.float_option import float_option
-from tallymark.cli.progress import show_progress
-from tallymark.cli.report_files import ReportPaths, check_reports
-from tallymark.cli.run_ending import (
+from tallymark.cli.options import (
+    Db,
+    EngineName,
+    Json,
+    Quiet,
+    Server,
+    Workers,
+    choose_for_cases,
+    float_option,
+)
+from tallymark.cli.progress import BarWatch, PlainWatch, QuietWatch, show_progress
+from tallymark.cli.run_output import (
     EXIT_CODES,
     Alpha,
     FailOnRegression,
     Gates,
     MaxErrors,
-    Quiet,
+    ReportPaths,
     RunEnd,
     Strict,
     Tolerance,
     Verbose,
+    check_reports,
     hand_over,
 )
+from tallymark.cli.session import name_server, open_resources
 from tallymark.cli.workplace import open_work
-from tallymark.errors import InvalidInput
-from tallymark.text import clean_line, format_count, format_money, format_score, format_share, say
+from tallymark.errors import InvalidInput, Place, Problem, TallymarkError, WorkFailed
+from tallymark.runs.gates import find_shortfall
+from tallymark.runs.tally import Tally
+from tallymark.service.suite_runs import RunOptions
+from tallymark.suites.env_file import DOTENV, find_keys, read_env_file, set_environment
+from tallymark.suites.suite_evaluation import RunLimits
+from tallymark.suites.suite_file import load_suite
+from tallymark.suites.templates import refuse_unknown
+from tallymark.text import format_count, format_money, format_share, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tallymark.cli.workplace import Work
-    from tallymark.formula import Formula
-    from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run
-    from tallymark.runs.tally import Tally
     from tallymark.service.resources import Resources
     from tallymark.service.suite_runs import RunOptions
     from tallymark.suites.suite_definition import SuiteDefinition
 
 EPILOG = EXIT_CODES
-_EVERY = 5.0
-"""Seconds between lines that say how far it is."""
-_FAILURES_SHOWN = 20
-"""Failures that are told as they come; the summary has them all."""
 
 _SPENDS = re.compile("(?!echo[/:])").match
 """A model that may cost something; an echo never does."""
 
 
-def run(  # noqa: PLR0913, PLR0915, PLR0917 (the options of a command)
+def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     suite: Annotated[
         Path | None, typer.Argument(metavar="SUITE", help="A suite in YAML.", show_default=False)
     ] = None,
@@ -127,16 +137,12 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917 (the options of a command)
     remote: Annotated[
         bool, typer.Option("--remote", help="Run it at the server too; Ctrl-C stops it there.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a suite against one or more models, and score the runs.
 
     With --server it runs here and is kept there; with --remote it also runs there.
     """
-    from tallymark.runs.gates import find_shortfall
-    from tallymark.service.suite_runs import RunOptions
-    from tallymark.suites.suite_evaluation import RunLimits
-
     if (suite is None) == (resume is None):
         hint = "not both" if resume else "as in: tally run suite.yaml"
         raise InvalidInput("give a suite, or --resume RUN", hint=hint)
@@ -150,8 +156,6 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917 (the options of a command)
         refuse_choice({"--only": only, "--tag": tag, "--failed-of": failed_of, "--prompt": prompt})
     kept_here: dict[str, object] = {"--record": record, "--cache": cache}
     if remote:
-        from tallymark.cli.remote_run import refuse_for_remote
-
         given: dict[str, object] = {
             "--resume": resume,
             "--only": only,
@@ -199,8 +203,6 @@ def run(  # noqa: PLR0913, PLR0915, PLR0917 (the options of a command)
             lines = BarWatch() if sys.stderr.isatty() else PlainWatch()
             watch = QuietWatch() if quiet else lines
             if remote:
-                from tallymark.cli.remote_run import run_there
-
                 target = _name_remote(tally, server), suite or Path()
                 runs = run_there(tally, *target, load(), model or [], options, watch)
             else:
@@ -259,16 +261,12 @@ def _find_suite(tally: Resources, suite: Path | None, resume: str | None) -> str
     """What the suite is called that will run."""
     if suite is None:
         return tally.runs.get(resume or "").suite
-    from tallymark.suites.suite_file import load_suite
 
     return load_suite(suite).name
 
 
 def _load(suite: Path, models: list[str], options: RunOptions, gates: Gates) -> SuiteDefinition:
     """The suite, and what is to be said of it before it runs."""
-    from tallymark.suites.suite_file import load_suite
-    from tallymark.suites.templates import refuse_unknown
-
     with show_progress("loading"):
         definition = load_suite(suite)
     refuse_unknown(definition, options.named, "--var")
@@ -284,7 +282,7 @@ def _load(suite: Path, models: list[str], options: RunOptions, gates: Gates) -> 
         )
     has_budget = options.limits.budget is not None
     if (has_budget or "_cost" in definition.formula) and any(map(_SPENDS, chosen)):
-        from tallymark.suites.unknown_prices import HINT, find_unknown_prices
+        from tallymark.suites.unknown_prices import HINT, find_unknown_prices  # noqa: PLC0415 (loads the price table)
 
         for message in find_unknown_prices(definition, chosen, has_budget=has_budget):
             say(f"tally: {message}; {HINT}", err=True)
@@ -294,7 +292,6 @@ def _load(suite: Path, models: list[str], options: RunOptions, gates: Gates) -> 
 def _read_env_file(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
-    from tallymark.suites.env_file import read_env_file
 
     return read_env_file(path)
 
@@ -318,8 +315,6 @@ def _set_environment(
     options: RunOptions, env_file: Path | None, given: dict[str, str], *, quiet: bool
 ) -> RunOptions:
     """Takes keys of models from the env file that was named, or else from `.env` here."""
-    from tallymark.suites.env_file import DOTENV, find_keys, set_environment
-
     ambient: dict[str, str] = {}
     if env_file is None and Path(DOTENV).is_file():
         try:
@@ -336,122 +331,105 @@ def _set_environment(
     return replace(options, ambient=ambient, hidden=find_keys(os.environ))
 
 
-class PlainWatch:
-    """What is seen of a run while it goes on: a line now and then, and one for each failure.
-
-    All of it goes to stderr; stdout is for results.
-    """
-
-    every: float | None = _EVERY
-    current: str | None = None
-    """The run that goes on, or went on last."""
-    formula: Formula | None = None
-    total = 0
-    told = 0
-    last = 0.0
-
-    def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
-        """A run begins, or goes on."""
-        self.current, self.formula = record.id, formula
-        self.total, self.told, self.last = record.total, 0, time.monotonic()
-        from tallymark.runs.problems import name_model
-
-        already = f", {tally.finished:,} done before" if tally.finished else ""
-        # With epochs, a case has several results.
-        counted = format_count(record.total, "result" if record.may_repeat else "case")
-        what = f"{record.suite} against {name_model(record)}, {counted}{already}"
-        say(f"{record.id}: {what}", err=True)
-
-    def moved(self, result: CaseResult, tally: Tally) -> None:
-        """A case is done."""
-        if result.status != "passed":
-            from tallymark.runs.problems import list_problems, name_case
-
-            self.told += 1
-            if self.told <= _FAILURES_SHOWN:
-                why = clean_line(result.error or list_problems(result)[0][1], 100)
-                say(f"  {result.status}: {name_case(result, 40)}: {why}", err=True)
-            elif self.told == _FAILURES_SHOWN + 1:
-                say("  more follow; the summary has them all", err=True)
-        if self.every and time.monotonic() - self.last >= self.every:
-            self.last = time.monotonic()
-            say(f"  {self.describe(tally)}", err=True)
-
-    def progressed(self, done: int, standing: str) -> None:
-        """So many results are there of a run that goes on elsewhere."""
-        if self.every and time.monotonic() - self.last >= self.every:
-            self.last = time.monotonic()
-            say(f"  {done:,}/{self.total:,}  {standing}", err=True)
-
-    def ended(self, record: RunRecord) -> None:
-        """A run is over; its summary says how."""
-
-    def describe(self, tally: Tally) -> str:
-        """`120/200  score 71.20, 80.0% passed, 2 errors, $0.0177`."""
-        score = tally.score(self.formula).score if self.formula is not None else None
-        total = tally.all
-        parts = [f"score {format_score(score)}"] if score is not None else []
-        parts += [f"{format_share(total.success)} passed"] if total.success is not None else []
-        parts += [format_count(tally.errors, "error")] if tally.errors else []
-        paid = [each.total for each in (total.cost, tally.unscored_cost) if each.known]
-        parts += [format_money(sum(paid))] if paid else []
-        return f"{tally.finished:,}/{self.total:,}  {', '.join(parts)}"
+def refuse_for_remote(given: Mapping[str, object]) -> None:
+    """Refuses options of which a server knows nothing."""
+    for option, value in given.items():
+        if value is not None and value != []:
+            hint = "leave out one of them; without --remote it runs here, and is kept there"
+            raise InvalidInput(f"--remote does not go with {option}", hint=hint)
 
 
-class QuietWatch(PlainWatch):
-    """Nothing is seen; it only knows which run goes on."""
-
-    def started(self, record: RunRecord, _tally: Tally, _formula: Formula | None) -> None:
-        """A run begins, or goes on."""
-        self.current = record.id
-
-    def moved(self, _result: CaseResult, _tally: Tally) -> None:
-        """A case is done."""
-
-    def progressed(self, _done: int, _standing: str) -> None:
-        """So many results are there."""
-
-
-class BarWatch(PlainWatch):
-    """A bar with the numbers so far. While it is shown, rich puts what is said above it."""
-
-    every = None
-    bar: Any = None
-    task: Any = None
-    drawn = 0.0
-
-    def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
-        """Show the bar."""
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from tallymark.runs.problems import name_model
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[standing]}"),
-            TimeRemainingColumn(),
+def run_there(  # noqa: PLR0913, PLR0917 (all that a run needs)
+    tally: Resources,
+    there: str,
+    suite: Path,
+    definition: SuiteDefinition,
+    models: list[str],
+    options: RunOptions,
+    watch: PlainWatch,
+) -> list[Run]:
+    """Have the server run the suite, show its progress, and return the runs when they are over."""
+    limits = options.limits
+    with name_file(suite):
+        started = tally.runs.create(
+            suite=suite.read_text(encoding="utf-8"),
+            models=models,
+            name=definition.name,
+            limit=limits.cases,
+            epochs=limits.epochs,
+            threads=limits.threads,
+            timeout=limits.timeout,
+            budget=limits.budget,
+            judge=options.judge,
+            vars=dict(options.values) or None,
         )
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.bar.start()
-        self.task = self.bar.add_task(name_model(record), total=record.total, standing="")
-        super().started(record, tally, formula)
+    shown = f"tally show {started.run.id}{there}"
+    try:
+        return [_follow(tally, tally.runs.read_record(each.id), watch) for each in started.runs]
+    except KeyboardInterrupt:
+        for record in started.runs:
+            _cancel(tally, record)
+        say(f"\ntally: stopped, and stopped there; what is done: {shown}", err=True)
+        raise typer.Exit(130) from None
+    except WorkFailed as error:
+        raise WorkFailed(str(error), hint=f"the run may go on there: {shown}") from None
 
-    def moved(self, result: CaseResult, tally: Tally) -> None:
-        """Move the bar, ten times a second at most."""
-        super().moved(result, tally)
-        if time.monotonic() - self.drawn < 0.1 and tally.finished < self.total:
-            return
-        self.drawn = time.monotonic()
-        self.bar.update(self.task, completed=tally.finished, standing=self.describe(tally))
 
-    def progressed(self, done: int, standing: str) -> None:
-        """Move the bar."""
-        shown = f"{done:,}/{self.total:,}  {standing}"
-        self.bar.update(self.task, completed=done, standing=shown)
+@contextmanager
+def name_file(path: Path) -> Iterator[None]:
+    """Name the file where a server names a line of the suite that was sent."""
+    try:
+        yield
+    except TallymarkError as error:
+        error.problems = tuple(_place(each, path) for each in error.problems)
+        raise
 
-    def ended(self, record: RunRecord) -> None:
-        """Take the bar away."""
-        super().ended(record)
-        self.bar.stop()
+
+def _place(problem: Problem, path: Path) -> Problem:
+    place = problem.place
+    if place is None or place.line is None:
+        return problem
+    at = Place(str(path), place.line, place.column, place.length, place.text)
+    return Problem(problem.message, at, problem.hint)
+
+
+def _follow(tally: Resources, record: RunRecord, watch: PlainWatch) -> Run:
+
+    watch.started(record, Tally(), None)
+    try:
+        status = "queued"
+        while status in ("queued", "running"):
+            # A proxy may end the stream before the run has ended.
+            for event in tally.runs.events(record.id):
+                watch.progressed(_count(event.data), _describe(event.data))
+            status = tally.runs.get(record.id).status
+        done = tally.runs.load(record.id, traces=True)
+        counted = Tally()
+        for result in done.results:
+            counted.add(result)
+            watch.moved(result, counted)
+    finally:
+        watch.ended(record)
+    return done
+
+
+def _count(now: Mapping[str, Any]) -> int:
+    return int(now["passed"] + now["failed"] + now["errors"])
+
+
+def _describe(now: Mapping[str, Any]) -> str:
+    """`80.0% passed, 2 errors, $0.0177`."""
+    ran = now["passed"] + now["failed"]
+    parts = [f"{format_share(now['passed'] / ran)} passed"] if ran else []
+    parts += [format_count(now["errors"], "error")] if now["errors"] else []
+    parts += [format_money(now["cost"])] if now["cost"] else []
+    return ", ".join(parts) or now["status"]
+
+
+def _cancel(tally: Resources, record: RunRecord) -> None:
+    try:
+        tally.runs.cancel(record.id)
+    except InvalidInput:  # it is over
+        return
+    except WorkFailed as error:
+        say(f"tally: {record.id} could not be stopped there: {error}", err=True)

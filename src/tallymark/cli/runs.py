@@ -1,7 +1,8 @@
-"""`tally runs`: the runs that are kept."""
+"""`tally runs` and `tally show`: stored runs."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,14 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Limit, Server, open_resources
-from tallymark.cli.float_option import float_option
+from tallymark.cli.options import Db, Json, Limit, Quiet, Server, float_option
+from tallymark.cli.progress import show_progress
+from tallymark.cli.run_output import ReportPaths, check_reports, print_runs, write_reports
+from tallymark.cli.session import name_server, open_resources
 from tallymark.cli.streams import confirm, print_json
-from tallymark.errors import InvalidInput
-from tallymark.text import Table, format_moment, format_money, format_score, say
+from tallymark.errors import InvalidInput, NotFound, suggest
+from tallymark.runs.problems import name_model, name_suite, show_result
+from tallymark.text import (
+    StyledLine,
+    Table,
+    complete_command,
+    format_moment,
+    format_money,
+    format_score,
+    list_some,
+    say,
+    wrap_lines,
+)
 
 if TYPE_CHECKING:
     from tallymark.runs.record import RunRecord
+    from tallymark.runs.run import CaseView, Run
 
 # Written out again here: importing them would load the database for `tally --help`.
 SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
@@ -45,7 +60,7 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     limit: Limit = 20,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List runs, newest first; delete or rename one that has ended."""
     if (command := context.invoked_subcommand) is not None:
@@ -131,7 +146,6 @@ def _describe_passed(record: RunRecord) -> str:
 
 
 def _make_table(found: list[RunRecord]) -> Table:
-    from tallymark.runs.problems import name_model, name_suite
 
     # Few runs have a name: the column is there when one has.
     name = ["NAME"] if any(_read_name(each) for each in found) else []
@@ -164,3 +178,72 @@ def _make_table(found: list[RunRecord]) -> Table:
 def _read_name(record: RunRecord) -> str:
     """What somebody called it."""
     return str(record.tags.get("name", ""))
+
+
+def show(  # noqa: PLR0913, PLR0917 (the options of a command)
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="An id, its beginning, a name, latest or latest~1.")
+    ] = "latest",
+    case: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show this case: prompt, whole answer, every check."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, help="Show at most this many cases of each kind.")
+    ] = 20,
+    report: ReportPaths = None,
+    quiet: Quiet = False,
+    db: Db = None,
+    server: Server = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run: its score, how it came about, and its cases."""
+    check_reports(report or [])
+    with open_resources(db, server) as tally:
+        there = name_server(tally, server)
+        with show_progress("loading"):
+            loaded = tally.runs.load(run, traces=bool(report) or as_json)
+        if case is not None:
+            _show_case(loaded, _find_case(loaded, case), as_json=as_json)
+        elif as_json:
+            print_runs(loaded)
+        elif quiet:
+            from tallymark.runs.reports.summary_report import closing_line  # noqa: PLC0415 (a list of runs does without it)
+
+            say(closing_line([loaded], there))
+        else:
+            _show_run(loaded, limit, there or "")
+        write_reports(report or [], [loaded])
+
+
+def _show_run(run: Run, limit: int, there: str) -> None:
+    from tallymark.runs.reports.summary_report import summary_lines  # noqa: PLC0415 (a list of runs does without it)
+
+    lines = summary_lines(run, most=limit, whole=True)
+    some = run.of_status("failed", 1) or run.of_status("error", 1) or run.of_status("passed", 1)
+    if some:
+        typed = f"tally show {run.record.id} --case {shlex.quote(some[0].name)}{there}"
+        hint = complete_command(f"look closer: {typed}")
+        lines += [StyledLine(""), *wrap_lines(hint, "bold")]
+    say(*lines)
+
+
+def _find_case(run: Run, name: str) -> CaseView:
+    found = run.read_cases([name])
+    if found:
+        return found[name]
+    names = list(run.outcomes)
+    near = suggest(name, names)
+    hint = f"did you mean {near!r}?" if near else f"its cases are {list_some(names)}"
+    raise NotFound(f"the run {run.record.id} has no case {name!r}", hint=hint)
+
+
+def _show_case(run: Run, case: CaseView, *, as_json: bool) -> None:
+    from tallymark.runs.reports.case_report import case_lines  # noqa: PLC0415 (a list of runs does without it)
+    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (loads the scorers)
+
+    if as_json:
+        results = [make_json_safe(show_result(each)) for each in case.results]
+        print_json({"run": run.record.id, "case": case.name, "results": results})
+    else:
+        say(*case_lines(run, case))

@@ -12,31 +12,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
-from tallymark.cli.app_session import Db, Server, name_server, open_resources
 from tallymark.cli.case_choice import FailedOf, Only, Tag, read_choice
-from tallymark.cli.engine_option import EngineName, Workers
+from tallymark.cli.options import Db, EngineName, FieldMapping, Json, Quiet, Server, Workers
 from tallymark.cli.progress import show_progress
-from tallymark.cli.report_files import ReportPaths, check_reports
-from tallymark.cli.run_ending import (
+from tallymark.cli.run_output import (
     EXIT_CODES,
     Alpha,
     Baseline,
     FailOnRegression,
     Gates,
     MaxErrors,
-    Quiet,
+    ReportPaths,
     RunEnd,
     Strict,
     Tolerance,
     Verbose,
+    check_reports,
     hand_over,
 )
+from tallymark.cli.session import name_server, open_resources
 from tallymark.cli.streams import read_text
 from tallymark.cli.workplace import open_work
 from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import CutShort, InvalidInput, TraceError
+from tallymark.runs.gates import (
+    find_shortfall,
+    find_unscored,
+    find_weak_scorers,
+    require_mean,
+)
+from tallymark.runs.problems import name_model
+from tallymark.runs.result_files import open_result_file
+from tallymark.runs.run import Run
+from tallymark.scoring import load_scorer
+from tallymark.suites import ScoredTraces
+from tallymark.suites.python_suites.eval_files import load_agent, load_suites
+from tallymark.suites.python_suites.suite_document import parse_for_scorers, parse_formula
+from tallymark.suites.scored_traces import JudgedTraces, name_trace, read_expectations
 from tallymark.text import format_count, format_number, say
+from tallymark.traces import read_traces
+from tallymark.traces.flat_records import read_field_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,14 +70,6 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 EPILOG = EXIT_CODES
-FieldMapping = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map",
-        metavar="FIELD=KEY",
-        help="A field of your own records: output=reply, input=ask.text. Repeat it.",
-    ),
-]
 _NAMES_REMEMBERED = 1_000
 """Of traces that were passed over, for a hint."""
 _WAY_OUT = "--skip-broken passes over such records"
@@ -168,14 +177,12 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     workers: Workers = None,
     db: Db = None,
     server: Server = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Score traces that you have, or run suites written in Python. The runs are kept.
 
     With --server they are kept there.
     """
-    from tallymark.traces.flat_records import read_field_map
-
     gates = Gates(fail_under, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
     check_reports(report or [])
@@ -227,8 +234,6 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 def _find_no_model(before: RunRecord, runs: Sequence[Run]) -> list[str]:
     """That none of several models is the baseline's, so that nothing was held against it."""
-    from tallymark.runs.problems import name_model
-
     wanted, models = name_model(before), [name_model(run.record) for run in runs]
     if len(runs) == 1 or runs[0].record.group is None or wanted in models:
         return []
@@ -251,15 +256,6 @@ class _ScoreOutcome:
 
 
 def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
-    from tallymark.runs.gates import (
-        find_shortfall,
-        find_unscored,
-        find_weak_scorers,
-        require_mean,
-    )
-    from tallymark.runs.run import Run
-    from tallymark.scoring import load_scorer
-    from tallymark.suites.python_suites.suite_document import parse_for_scorers
 
     _refuse({"--function": options.function}, "is for suites in Python files")
     if not options.scorer:
@@ -356,7 +352,7 @@ def _explain_nothing(options: _ScoreOptions, seen: Mapping[str, None]) -> Invali
     choice = options.choice
     if choice is None or not seen:
         return InvalidInput(f"there are no traces in {', '.join(options.paths)}")
-    from tallymark.suites.chosen_cases import hint_at
+    from tallymark.suites.chosen_cases import hint_at  # noqa: PLC0415 (loads all checks)
 
     hint = hint_at(next(iter(choice.only), ""), seen)
     return InvalidInput(f"no trace is chosen by {choice.by}", hint=hint)
@@ -369,8 +365,6 @@ def _read_chosen(
     update: ProgressUpdate | None,
 ) -> Iterator[Trace]:
     """The traces that are wanted; `seen` takes some names of those that were passed."""
-    from tallymark.traces import read_traces
-
     traces = read_traces(
         [sys.stdin.buffer if path == "-" else path for path in options.paths],
         format=options.format,
@@ -397,11 +391,8 @@ def _open_scoring(  # noqa: PLR0913, PLR0917 (called once)
 
     The context gives what is called when all that comes of them is where it belongs.
     """
-    from tallymark.suites import ScoredTraces
-
     if options.engine is not None:
-        from tallymark.service.trace_blocks import TraceInput, TraceScoring, judge_on_engine
-        from tallymark.suites.scored_traces import JudgedTraces
+        from tallymark.service.trace_blocks import TraceInput, TraceScoring, judge_on_engine  # noqa: PLC0415 (only with --engine)
 
         some = options.choice is not None or options.limit is not None
         given = TraceInput(
@@ -431,10 +422,7 @@ def _choose_traces(
     traces: Iterable[Trace], choice: CaseChoice, seen: dict[str, None]
 ) -> Iterator[Trace]:
     """The traces whose case is chosen; one without an id keeps its number among all."""
-    from msgspec.structs import replace
-
-    from tallymark.suites.chosen_cases import Candidate
-    from tallymark.suites.scored_traces import name_trace
+    from tallymark.suites.chosen_cases import Candidate  # noqa: PLC0415 (loads all checks)
 
     for number, trace in enumerate(traces, start=1):
         named = trace if trace.trace_id else replace(trace, trace_id=str(number))
@@ -497,8 +485,6 @@ def _run_suites(options: _ScoreOptions, app: App) -> _ScoreOutcome:
 
 def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
     """Why a suite's run is not good enough."""
-    from tallymark.runs.gates import find_shortfall, find_weak_scorers
-
     least = options.fail_under
     if least is None:
         return []
@@ -532,9 +518,6 @@ def _run_each(suites: Sequence[Suite], options: _ScoreOptions, app: App) -> list
 
 
 def _choose_suites(options: _ScoreOptions) -> list[Suite]:
-    from tallymark.runs.gates import require_mean
-    from tallymark.suites.python_suites.eval_files import load_agent, load_suites
-    from tallymark.suites.python_suites.suite_document import parse_formula
 
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
     more = {"--map": options.fields, "--skip-broken": options.skip_broken}
@@ -558,7 +541,7 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
 
 def _choose_tests(suites: list[Suite], choice: CaseChoice) -> list[Suite]:
     """The suites that have a test of the choice, with these tests."""
-    from tallymark.suites.chosen_cases import Candidate
+    from tallymark.suites.chosen_cases import Candidate  # noqa: PLC0415 (loads all checks)
 
     def name(test: Test) -> Candidate:
         return Candidate(test.name, test.tags)
@@ -571,7 +554,7 @@ def _choose_tests(suites: list[Suite], choice: CaseChoice) -> list[Suite]:
 def _run_suite(
     suite: Suite, options: _ScoreOptions, app: App, update: ProgressUpdate | None
 ) -> Run:
-    from tallymark.suites import run
+    from tallymark.suites import run  # noqa: PLC0415 (loads asyncio and OpenTelemetry)
 
     done = count(1)
     total = len(suite.tests) * suite.epochs
@@ -592,12 +575,10 @@ def _refuse(given: dict[str, object], why: str) -> None:
 
 
 def _read_expectations(path: Path | None) -> Mapping[str, Expected]:
-    from tallymark.suites.scored_traces import read_expectations
 
     return {} if path is None else read_expectations(read_text(path).split("\n"), str(path))
 
 
 def _open_writer(path: Path | None, scorers: list[str]) -> AbstractContextManager[WriteResult]:
-    from tallymark.runs.result_files import open_result_file
 
     return nullcontext(lambda _: None) if path is None else open_result_file(path, scorers)

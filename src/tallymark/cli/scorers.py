@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
+from tallymark.cli.options import Json
 from tallymark.cli.streams import print_json
+from tallymark.scoring.scorer_descriptions import describe_scorer, describe_scorers
 from tallymark.text import StyledLine, Table, say, wrap_paragraphs
 
 if TYPE_CHECKING:
@@ -18,13 +21,9 @@ def scorers(
         str | None,
         typer.Argument(metavar="[REF]", help="Only this one: a name, file.py:name or module:name."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the installed scorers, or show one with its options."""
-    import msgspec
-
-    from tallymark.scoring.scorer_descriptions import describe_scorer, describe_scorers
-
     found = list(describe_scorers()) if name is None else [describe_scorer(name)]
     if as_json:
         print_json({"scorers": msgspec.to_builtins(found, enc_hook=str)})

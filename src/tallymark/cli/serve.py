@@ -1,19 +1,27 @@
-"""`tally serve`: the server that a team, a reporting service and agents share."""
+"""`tally serve`, `view`, `worker` and `mcp`: processes that run until they are stopped."""
 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+import signal
+import threading
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, LogFormat
+from tallymark.cli.options import Db, InsecureLocal, JudgeModel, LogFormat
+from tallymark.cli.session import tell_store
 from tallymark.errors import InvalidInput
 from tallymark.installation import require_server
-from tallymark.text import say
+from tallymark.service.app import App
+from tallymark.service.server_logs import set_up_logs
+from tallymark.service.settings import read_settings
+from tallymark.text import format_count, say
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from tallymark.service.demo import Demo
     from tallymark.service.service import Service
 
@@ -41,10 +49,8 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
     a key to look: an example store, with boards that move.
     """
     require_server("tally serve")
-    from tallymark.server import serve as serve_until_stopped
-    from tallymark.service.server_logs import set_up_logs
-    from tallymark.service.service import Service
-    from tallymark.service.settings import read_settings
+    from tallymark.server import serve as serve_until_stopped  # noqa: PLC0415 (needs tallymark[server])
+    from tallymark.service.service import Service  # noqa: PLC0415 (heavy, and a worker does without it)
 
     set_up_logs(log_format, os.environ)
     with ExitStack() as left:
@@ -82,7 +88,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 def _make_demo(db: str | None) -> Demo:
-    from tallymark.service.demo import Demo
+    from tallymark.service.demo import Demo  # noqa: PLC0415 (only with --demo)
 
     if db is not None:
         raise InvalidInput("--demo has a store of its own", hint="leave --db out")
@@ -100,7 +106,7 @@ def _make_demo(db: str | None) -> Demo:
 
 def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
     """Lets whoever started it try what visitors cannot."""
-    from tallymark.service.demo.demo import COMPETITOR
+    from tallymark.service.demo.demo import COMPETITOR  # noqa: PLC0415 (only with --demo)
 
     say("Anybody may look, and change nothing. Keys to sign in with:", err=True)
     if admin is not None:
@@ -108,3 +114,132 @@ def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
     say(f"  {COMPETITOR}    {example.make_competitor_key(service)}", err=True)
     say("An invitation for agents of yours, see: tally docs tutorial-agent", err=True)
     say(f"  {example.make_invitation(service)}", err=True)
+
+
+_HOST = "127.0.0.1"
+_PORT = 7373
+
+
+def view(
+    db: Db = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any that is free.")
+    ] = _PORT,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the first page in a browser as well.")
+    ] = False,
+    insecure_local: InsecureLocal = False,
+) -> None:
+    """Show your own runs, boards and agents as pages in a browser."""
+    require_server("tally view")
+
+    from tallymark.server import serve  # noqa: PLC0415 (needs tallymark[server])
+    from tallymark.service.service import Service  # noqa: PLC0415 (heavy, and a worker does without it)
+
+    settings = read_settings(os.environ, db=db, own=True, insecure_local=insecure_local)
+    service = Service(settings)
+
+    def tell(listening: int) -> None:
+        address = f"http://localhost:{listening}/"
+        say(f"Pages of {service.app.database} at {address}", "Ctrl-C ends it.")
+        if open_:
+            import webbrowser  # noqa: PLC0415 (only with --open)
+
+            webbrowser.open(address)
+
+    serve(service, host=_HOST, port=port, started=tell)
+
+
+def worker(
+    db: Db = None,
+    count: Annotated[
+        int,
+        typer.Option("--count", min=1, max=1000, help="Scorings, and as many long jobs, at once."),
+    ] = 2,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only jobs of this kind; may be repeated."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when there is nothing left to do.")
+    ] = False,
+    log_format: LogFormat = None,
+) -> None:
+    """Do jobs: score what was submitted, run suites, rescore. More of them may run anywhere.
+
+    Ctrl-C or SIGTERM ends it within 10 seconds: what runs ends, or goes back to the queue.
+    """
+    from tallymark.service.own_traces import start_tracing  # noqa: PLC0415 (only for a worker)
+    from tallymark.service.workers import KINDS, Workers  # noqa: PLC0415 (heavy)
+
+    set_up_logs(log_format, os.environ)
+    told = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        told.set()
+        # Whoever is in a hurry says it twice.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    tell_store(db)
+    with closing(App(db)) as app, ExitStack() as left:
+        left.callback(start_tracing(os.environ))
+        workers = Workers(app, count, kinds or tuple(KINDS))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        say(f"{format_count(count, 'worker')} for {app.database}; Ctrl-C ends them", err=True)
+        with workers:
+            if once:
+                workers.wait_until_idle(told)
+            else:
+                told.wait()
+            app.end_soon()
+            say("ending: what does not end soon goes back to the queue", err=True)
+
+
+def mcp(
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Compete as this agent, and see only what it may."),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|NAME",
+            envvar="TALLY_SERVER",
+            help="The tools of a server instead, by the key of `tally login` or TALLY_KEY.",
+        ),
+    ] = None,
+    judge_model: JudgeModel = None,
+    insecure_local: InsecureLocal = False,
+    db: Db = None,
+) -> None:
+    """Serve tools for agents by MCP, on standard input and output.
+
+    On your own store you are its owner; with --agent you compete in it as that agent.
+    """
+    require_server("tally mcp")
+    if server is not None:
+        from tallymark.client.addresses import find_address  # noqa: PLC0415 (loads httpx)
+
+        address = find_address(server)
+        if not address.key or agent is not None:
+            hint = "log in with tally login, or set TALLY_KEY; an agent's key names its agent"
+            said = "--agent is for your own store" if agent else "there is no key for the server"
+            raise InvalidInput(said, hint=hint)
+        from tallymark.mcp.stdio import serve_remote  # noqa: PLC0415 (needs tallymark[server])
+
+        serve_remote(address.url, address.key)
+        return
+    from tallymark.mcp.stdio import serve_own  # noqa: PLC0415 (needs tallymark[server])
+    from tallymark.service.service import Service  # noqa: PLC0415 (heavy, and a worker does without it)
+
+    settings = read_settings(
+        os.environ,
+        db=db,
+        own=True,
+        workers=1,
+        judge_model=judge_model,
+        insecure_local=insecure_local,
+    )
+    serve_own(Service(settings), agent)

@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperGroup, TyperOption
 from typer.models import TyperPath
 
-from tallymark.cli import app_session
+from tallymark.cli import session
 from tallymark.errors import InvalidInput, suggest
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SettingsFile:
             raise InvalidInput(f"{self.path}: server must be an address or a name of a server")
         if "db" in self.tables:
             raise InvalidInput(f"{self.path}: db and server exclude each other")
-        app_session.server_in_file = named.strip()
+        session.server_in_file = named.strip()
 
     def _map(self, command: Any, table: Any, place: str) -> dict[str, Any]:
         """Values by the names of parameters, those of a group's commands one level deeper."""

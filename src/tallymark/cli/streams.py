@@ -1,17 +1,22 @@
-"""What commands share: reading text, and printing JSON and CSV."""
+"""Reading text, writing files, and printing JSON and CSV."""
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallymark.errors import InvalidInput
+import msgspec
+import typer
+
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import escape, format_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 
 def print_json(document: Any) -> None:
@@ -19,8 +24,6 @@ def print_json(document: Any) -> None:
 
     NaN and infinity must not get this far.
     """
-    import msgspec
-
     document = msgspec.to_builtins(document)
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(escape(text) + "\n")
@@ -28,8 +31,6 @@ def print_json(document: Any) -> None:
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
     """A table by RFC 4180 on stdout: these columns, and then all others that a row has."""
-    import csv
-
     heads = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     writer = csv.writer(sys.stdout)
     writer.writerow(map(format_cell, heads))
@@ -40,8 +41,6 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None
 
 def confirm(question: str, *, yes: bool) -> bool:
     """Whether it is to be done: by `--yes`, or by whoever sits at the terminal."""
-    import typer
-
     if not yes and not sys.stdin.isatty():
         raise InvalidInput(f"this needs a terminal or --yes: {question}", hint="add --yes")
     return yes or typer.confirm(question, err=True)
@@ -58,3 +57,21 @@ def read_text(path: Path | None) -> str:
     except UnicodeDecodeError:
         where = "standard input" if path is None else str(path)
         raise InvalidInput(f"{where} is not UTF-8 text", hint="save it as UTF-8") from None
+
+
+def check_new_file(path: Path, *, force: bool) -> None:
+    """Refuses a file that is there without `force`, and a place where none can be made."""
+    from tallymark.runs.result_files import check_place  # noqa: PLC0415 (loads the scorers)
+
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already", hint="name another file, or add --force")
+    check_place(path)
+
+
+def write_new_file(path: Path, text: str) -> None:
+    """Writes it, with the folders that it wants."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WorkFailed(f"cannot write {path}: {error.strerror or error}") from None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_resources
-from tallymark.cli.float_option import float_option
-from tallymark.cli.new_file import check_new_file, write_new_file
-from tallymark.cli.streams import print_json
+from tallymark.cli.options import Db, Json, Server, float_option
+from tallymark.cli.session import open_resources
+from tallymark.cli.streams import check_new_file, print_json, write_new_file
 from tallymark.errors import InvalidInput
 from tallymark.text import (
     Table,
@@ -24,6 +24,7 @@ from tallymark.text import (
     format_utc_moment,
     say,
 )
+from tallymark.traces.trace import Trace
 from tallymark.traces.trace_query import PEOPLE, SCORE
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ FilterArgument = Annotated[
     ),
 ]
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="Its id.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 LimitOption = Annotated[
     int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")
 ]
@@ -65,7 +65,7 @@ def list_(
     limit: LimitOption = 20,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List traces, newest first."""
     _list(_join(filters), limit, (db, server), as_json)
@@ -78,7 +78,7 @@ def search(
     limit: LimitOption = 20,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Look for a text in spans: each trace that fits the filters is opened."""
     if '"' in text:
@@ -120,11 +120,9 @@ def show(
     ] = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show one trace: its spans, and its scores."""
-    from tallymark.traces.trace import Trace
-
     with open_resources(db, server) as tally:
         found = tally.traces.get(trace, version)
     if as_json:
@@ -149,7 +147,7 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Sum traces up: all of them, by what they have in common, or over time."""
     if by is not None and every is not None:
@@ -175,7 +173,7 @@ def compare(
     measure: MeasureOption,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Compare two filters by one measure: 'version:1.2' with 'version:1.3', or two periods."""
     with open_resources(db, server) as tally:
@@ -208,7 +206,7 @@ def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
     best: Annotated[bool, typer.Option("--best", help="The highest instead.")] = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List the traces with the lowest scores."""
     with open_resources(db, server) as tally:
@@ -239,7 +237,7 @@ def session(
     name: Annotated[str, typer.Argument(metavar="SESSION", show_default=False)],
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show a session as a whole."""
     with open_resources(db, server) as tally:
@@ -268,7 +266,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Give a trace a score of your own; another one replaces it."""
     with open_resources(db, server) as tally:
@@ -296,7 +294,7 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Make a suite whose cases ask what these traces were asked."""
     path = output or Path(f"{name}.suite.yaml")
@@ -343,7 +341,7 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show or change what is kept of traces. Redaction holds for what comes from now on."""
     changes: dict[str, Any] = {} if idle is None else {"quiet_s": idle}
@@ -370,7 +368,6 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 def _print(records: Any) -> None:
-    import msgspec
 
     print_json(msgspec.to_builtins(records))
 

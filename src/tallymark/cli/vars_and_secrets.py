@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_resources
+from tallymark.cli.options import Db, Json, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import say
@@ -17,7 +18,6 @@ secrets_app = typer.Typer(
     help="Values for {{secret('name')}}: kept encrypted, never shown.", no_args_is_help=True
 )
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @vars_app.command("set")
@@ -33,7 +33,7 @@ def set_var(
 
 
 @vars_app.command("list")
-def list_vars(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+def list_vars(db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """List variables with their values."""
     with open_resources(db, server) as tally:
         known = tally.settings.vars()
@@ -69,7 +69,7 @@ def set_secret(
 
 
 @secrets_app.command("list")
-def list_secrets(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+def list_secrets(db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """List the names of secrets; values are never shown."""
     with open_resources(db, server) as tally:
         known = tally.settings.secrets()

@@ -7,12 +7,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, InsecureLocal, JudgeModel, Limit, Server, open_resources
-from tallymark.cli.attempt import AgentOption, ChallengeArgument, JsonOption
+from tallymark.challenges.versus.pairings import require_versus
+from tallymark.cli.attempt import (
+    AgentOption,
+    ChallengeArgument,
+    OutputOption,
+    keep_files,
+    list_texts,
+)
+from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Limit, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
-from tallymark.cli.submitted_files import OutputOption, keep_files, list_texts
 from tallymark.text import Table, clean_line, format_count, format_moment, say
 
 if TYPE_CHECKING:
@@ -33,13 +41,10 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Submit an attack or a defence; it meets every active one of the other side."""
-    import msgspec
-
-    from tallymark.challenges.submitted_files import read_answer
-    from tallymark.challenges.versus.pairings import require_versus
+    from tallymark.challenges.submitted_files import read_answer  # noqa: PLC0415 (loads all evaluators)
 
     how = partial(open_resources, insecure_local=insecure_local, judge_model=judge_model)
     with how(db, server) as tally:
@@ -71,11 +76,9 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
     limit: Limit = 20,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """List submissions, newest first: one's own, and for organisers those of all."""
-    import msgspec
-
     with open_resources(db, server) as tally:
         found = list(islice(tally.versus.list(challenge, agent, side), limit))
     if as_json:
@@ -107,11 +110,9 @@ def submission(
     output: OutputOption = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show what was submitted: to the agent that sent it, and to organisers."""
-    import msgspec
-
     with open_resources(db, server) as tally:
         kept = tally.versus.get(challenge, submission)
     files = kept.list_files()
@@ -156,15 +157,13 @@ def settle(  # noqa: PLR0913, PLR0917 (as above)
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Judge what was left without a verdict."""
     how = partial(open_resources, insecure_local=insecure_local, judge_model=judge_model)
     with how(db, server) as tally:
         done = tally.versus.settle(challenge, again)
     if as_json:
-        import msgspec
-
         print_json(msgspec.to_builtins(done))
         return
     say(f"{done.judged} judged")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, Server, open_resources
+from tallymark.cli.options import Db, Json, Server
+from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, say
 
@@ -19,7 +20,6 @@ app = typer.Typer(
     help="Webhooks: tell an address when runs end or gates fail.",
 )
 WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -35,7 +35,7 @@ def add(  # noqa: PLR0913, PLR0917 (the options of a command)
     suite: Annotated[str | None, typer.Option(help="Of this suite alone.")] = None,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Tell an address of what happens from now on. What signs is printed now, and never again."""
     with open_resources(db, server) as tally:
@@ -45,7 +45,7 @@ def add(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 @app.command("list")
-def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> None:
+def list_(db: Db = None, server: Server = None, as_json: Json = False) -> None:
     """List webhooks."""
     with open_resources(db, server) as tally:
         found = list(tally.webhooks.list())
@@ -70,7 +70,7 @@ def list_(db: Db = None, server: Server = None, as_json: JsonOption = False) -> 
 
 @app.command()
 def pause(
-    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
     """Send nothing until it is resumed."""
     with open_resources(db, server) as tally:
@@ -80,7 +80,7 @@ def pause(
 
 @app.command()
 def resume(
-    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
     """Go on, first with what waits."""
     with open_resources(db, server) as tally:
@@ -90,7 +90,7 @@ def resume(
 
 @app.command()
 def rotate(
-    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
     """Sign with another secret, which is printed now, and never again."""
     with open_resources(db, server) as tally:
@@ -100,7 +100,7 @@ def rotate(
 
 @app.command()
 def remove(
-    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
     """Tell it nothing more, and forget what it was told."""
     with open_resources(db, server) as tally:
@@ -110,7 +110,7 @@ def remove(
 
 @app.command()
 def ping(
-    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: JsonOption = False
+    webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
     """Send something that did not happen, to try the address out."""
     with open_resources(db, server) as tally:
@@ -132,7 +132,7 @@ def deliveries(
     ] = 20,
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Show what was sent to a webhook or waits, newest first, and what came of it."""
     with open_resources(db, server) as tally:
@@ -163,7 +163,7 @@ def replay(
     delivery: Annotated[str, typer.Argument(metavar="DELIVERY", show_default=False)],
     db: Db = None,
     server: Server = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Send a message again, under the same id."""
     with open_resources(db, server) as tally:

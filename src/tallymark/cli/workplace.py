@@ -12,6 +12,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import msgspec
+
 from tallymark.errors import NotAllowed, NotFound
 from tallymark.text import format_number
 
@@ -147,10 +149,10 @@ def open_work(tally: Resources) -> Iterator[Work]:
     if not tally.is_remote:
         yield LocalWork(tally.runs.services.app)
         return
-    from tallymark.service.app import App
-    from tallymark.service.runs import Runs
-    from tallymark.service.settings import ServiceSettings
-    from tallymark.service.tenant import TenantServices
+    from tallymark.service.app import App  # noqa: PLC0415 (loads SQLAlchemy)
+    from tallymark.service.runs import Runs  # noqa: PLC0415 (loads SQLAlchemy)
+    from tallymark.service.settings import ServiceSettings  # noqa: PLC0415 (loads SQLAlchemy)
+    from tallymark.service.tenant import TenantServices  # noqa: PLC0415 (loads SQLAlchemy)
 
     with closing(App(UNSENT)) as app:
         here = Runs(TenantServices(app, ServiceSettings(own=True)))
@@ -163,10 +165,8 @@ def open_work(tally: Resources) -> Iterator[Work]:
 
 def _split(run: Run, results: Iterable[CaseResult]) -> Iterator[dict[str, Any]]:
     """The run as requests: each with some of its results, the last with what they come to."""
-    import msgspec
-
-    from tallymark.runs.reports.json_report import describe_run
-    from tallymark.scoring.score import make_json_safe
+    from tallymark.runs.reports.json_report import describe_run  # noqa: PLC0415 (only for JSON)
+    from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (loads the scorers)
 
     record = run.record
     tags = {name: value for name, value in record.tags.items() if name != "folder"}

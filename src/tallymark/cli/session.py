@@ -7,11 +7,9 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tallymark.errors import InvalidInput
+from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.text import say
 
 if TYPE_CHECKING:
@@ -20,49 +18,6 @@ if TYPE_CHECKING:
 
 server_in_file: str | None = None
 """What a `tally.toml` names, which is no word of the user's: see `client/addresses.py`."""
-
-Db = Annotated[
-    str | None,
-    typer.Option(
-        "--db",
-        metavar="URL",
-        help="Where results are kept; else TALLY_DB, else the nearest .tally/tally.db.",
-    ),
-]
-
-Server = Annotated[
-    str | None,
-    typer.Option(
-        "--server",
-        metavar="URL|NAME",
-        help="Ask this server instead, by the key of `tally login`; else TALLY_SERVER.",
-    ),
-]
-
-InsecureLocal = Annotated[
-    bool,
-    typer.Option(
-        "--insecure-local",
-        help="Run untrusted code without a sandbox. Only for code that you wrote.",
-    ),
-]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
-Live = Annotated[
-    bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
-]
-LogFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--log-format",
-        metavar="FORMAT",
-        help="quiet: mistakes alone; text or json: requests too. Else TALLY_LOG, else quiet.",
-    ),
-]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.", show_default=False)]
-JudgeModel = Annotated[
-    str | None,
-    typer.Option("--judge", metavar="MODEL", help="The model for challenges judged by a model."),
-]
 
 
 def find_server(db: str | None, server: str | None) -> Address | None:
@@ -78,7 +33,7 @@ def find_server(db: str | None, server: str | None) -> Address | None:
             raise InvalidInput("TALLY_DB and TALLY_SERVER are both set", hint=hint)
     elif server is None and (db or os.environ.get("TALLY_DB") or server_in_file is None):
         return None
-    from tallymark.client.addresses import find_address
+    from tallymark.client.addresses import find_address  # noqa: PLC0415 (loads httpx)
 
     return find_address(server, in_file=server_in_file)
 
@@ -87,7 +42,7 @@ def tell_store(db: str | None) -> None:
     """Say which store is used where it is that of a folder above."""
     if db or os.environ.get("TALLY_DB") or {"--json", "-q", "--quiet"} & set(sys.argv):
         return
-    from tallymark.service.app import find_store_above
+    from tallymark.service.app import find_store_above  # noqa: PLC0415 (loads SQLAlchemy)
 
     if (found := find_store_above()) is not None:
         say(f"tally: using the store {found}", err=True)
@@ -108,9 +63,9 @@ def open_resources(
     """
     address = find_server(db, server)
     if address is None:
-        from tallymark.sandbox.policy import choose_policy
-        from tallymark.service.resources import open_local
-        from tallymark.service.settings import ServiceSettings
+        from tallymark.sandbox.policy import choose_policy  # noqa: PLC0415 (only for a database here)
+        from tallymark.service.resources import open_local  # noqa: PLC0415 (loads SQLAlchemy)
+        from tallymark.service.settings import ServiceSettings  # noqa: PLC0415 (loads SQLAlchemy)
 
         tell_store(db)
         policy = choose_policy(insecure_local=True) if insecure_local else None
@@ -123,7 +78,7 @@ def open_resources(
                 hint = "leave it out, or work on a database: --db"
                 message = f"{flag} is not for a server, which judges in its own way"
                 raise InvalidInput(message, hint=hint)
-        from tallymark.client import Client
+        from tallymark.client import Client  # noqa: PLC0415 (loads httpx)
 
         with Client(address.url, address.key) as client:
             yield client
@@ -134,3 +89,48 @@ def name_server(tally: Resources, server: str | None) -> str | None:
     if not tally.is_remote:
         return None
     return "" if server is None else f" --server {shlex.quote(server)}"
+
+
+@contextmanager
+def open_tenant(db: str | None, server: str | None, tenant: str = "default") -> Iterator[Resources]:
+    """Open the operations over a tenant's database, or those of a server."""
+    if find_server(db, server) is None:
+        from tallymark.service.resources import open_local  # noqa: PLC0415 (loads SQLAlchemy)
+
+        tell_store(db)
+        with open_local(db, tenant) as resources:
+            yield resources
+    else:
+        refuse_tenant(tenant)
+        with open_resources(db, server) as resources:
+            yield resources
+
+
+def refuse_tenant(tenant: str) -> None:
+    """Refuse a tenant beside a server: the key belongs to one."""
+    if tenant != "default":
+        hint = "leave --tenant out, and use a key of that tenant"
+        raise InvalidInput("at a server, the key says which tenant", hint=hint)
+
+
+def find_seconds(text: str | None) -> float | None:
+    """How long from now; None for ever."""
+    return None if text is None else read_duration(text)
+
+
+def read_duration(text: str) -> float:
+    """Seconds of a time as a person writes it."""
+    from tallymark.documents.shapes import parse_duration  # noqa: PLC0415 (loads the YAML reader)
+
+    seconds = parse_duration(text)
+    if not seconds:
+        raise InvalidInput(f"{text!r} is no time", hint="write 90s, 15m, 1h30m or 90d")
+    return seconds
+
+
+def require_shown(secret: str | None, hint: str) -> str:
+    """Return what is shown once, unless it was lost with an answer."""
+    if secret is None:
+        message = "it was made, and what is shown once was lost on its way here"
+        raise WorkFailed(message, hint=hint)
+    return secret

@@ -1,17 +1,21 @@
-"""What is told of runs when they are over, whatever started them: text or JSON, reports, gates."""
+"""Output of runs that have ended: text, JSON, reports, gates and the exit code."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.report_files import print_runs, write_reports
-from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
-from tallymark.text import StyledLine, Table, clean_line, complete_command, say, wrap_lines
+from tallymark.errors import InvalidInput, Problem, TallymarkError, WorkFailed
+from tallymark.runs.gates import find_too_many_errors, read_allowance, read_tolerance
+from tallymark.runs.problems import name_model
+from tallymark.runs.report_formats import REPORT_FORMATS, load_report
+from tallymark.text import StyledLine, Table, clean_line, complete_command, escape, say, wrap_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +24,69 @@ if TYPE_CHECKING:
     from tallymark.runs.comparison import Comparison
     from tallymark.runs.record import RunRecord
     from tallymark.runs.run import Run
+
+
+def _describe_endings() -> str:
+    """Such as `.html, .xml (JUnit) or .json`, what people read first."""
+    words = [
+        f"{ending} ({each.called})" if each.called else ending
+        for ending, each in REPORT_FORMATS.items()
+    ]
+    first, *others = words
+    return f"{', '.join(reversed(others))} or {first}"
+
+
+ReportPaths = Annotated[
+    list[Path] | None,
+    typer.Option("--report", "-r", help=f"Write a {_describe_endings()}."),
+]
+"""The option of every command that writes reports."""
+
+
+def check_reports(paths: Sequence[Path]) -> None:
+    """Refuses what stands for no report or can be no file, before any work is done."""
+    for path in paths:
+        if path.suffix not in REPORT_FORMATS:
+            called = ", ".join(f"{k} is {v.called}" for k, v in REPORT_FORMATS.items() if v.called)
+            hint = f"end it with one of {', '.join(REPORT_FORMATS)} ({called})"
+            raise InvalidInput(f"--report {path} has no ending that names a report", hint=hint)
+        from tallymark.runs.result_files import check_place  # noqa: PLC0415 (loads the scorers)
+
+        check_place(path)
+
+
+def print_runs(document: Any) -> None:
+    """One JSON document on stdout, in which runs stand; they are written result by result."""
+    from tallymark.runs.reports.json_report import stream_document  # noqa: PLC0415 (only for JSON)
+
+    for piece in stream_document(document):
+        sys.stdout.write(escape(piece))
+    sys.stdout.write("\n")
+
+
+def write_reports(
+    paths: Sequence[Path], runs: Sequence[Run], comparisons: Sequence[Comparison] = ()
+) -> None:
+    """Writes each report whole or not at all; the places were looked at before."""
+    problems: list[Problem] = []
+    for path in paths:
+        from tallymark.runs.result_files import open_whole_file  # noqa: PLC0415 (loads the scorers)
+
+        kind = load_report(path.suffix)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open_whole_file(path) as file:
+                for piece in kind.list_pieces(runs, comparisons):
+                    file.write(piece.encode())
+        except TallymarkError as error:
+            problems += error.problems
+        except OSError as error:
+            problems.append(Problem(f"cannot write {path}: {error.strerror or error}"))
+        else:
+            say(f"wrote {path}", err=True)
+    if problems:
+        raise WorkFailed(problems)
+
 
 Baseline = Annotated[str | None, typer.Option(metavar="RUN", help="A run to compare with.")]
 FailOnRegression = Annotated[
@@ -52,7 +119,6 @@ MaxErrors = Annotated[
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the last line.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also every case that passed, and the whole score.")
 ]
@@ -83,7 +149,6 @@ class Gates:
         ):
             if asked and baseline is None:
                 raise InvalidInput(f"{option} needs --baseline", hint="add --baseline RUN")
-        from tallymark.runs.gates import read_allowance, read_tolerance
 
         if self.max_errors is not None:
             read_allowance(self.max_errors, 0)
@@ -103,8 +168,6 @@ class Gates:
 
     def find_unrun(self, run: Run) -> list[str]:
         """That too much of a run could not run."""
-        from tallymark.runs.gates import find_too_many_errors
-
         if (allowed := self.allowed) is None:
             return []
         found = find_too_many_errors(run, allowed)
@@ -196,7 +259,7 @@ class RunEnd:
         if self.as_json:
             self._print_document(runs, against, facts)
             return
-        from tallymark.runs.reports.summary_report import closing_line, summary_lines
+        from tallymark.runs.reports.summary_report import closing_line, summary_lines  # noqa: PLC0415 (a list of runs does without it)
 
         if self.quiet:
             say(closing_line(runs, self.there))
@@ -208,18 +271,18 @@ class RunEnd:
             for run in runs:
                 parts += [StyledLine(""), *summary_lines(run, folded=not self.verbose)]
         if grouped:
-            from tallymark.runs.reports.group_report import group_lines
+            from tallymark.runs.reports.group_report import group_lines  # noqa: PLC0415 (loads numpy)
 
             parts += [StyledLine(""), *group_lines(runs, brief=not self.verbose)]
         if against is not None:
-            from tallymark.runs.reports.comparison_report import comparison_lines
+            from tallymark.runs.reports.comparison_report import comparison_lines  # noqa: PLC0415 (loads numpy)
 
             parts += [StyledLine(""), *comparison_lines(against)]
         closing = wrap_lines(complete_command(closing_line(runs, self.there)), "bold")
         say(*parts[1:], StyledLine(""), *closing)
 
     def _compare(self, before: Run, runs: Sequence[Run]) -> Comparison:
-        from tallymark.runs.comparison import RegressionRule, compare
+        from tallymark.runs.comparison import RegressionRule, compare  # noqa: PLC0415 (loads numpy)
 
         rule = RegressionRule(self.gates.alpha, self.gates.tolerance, self.gates.strict)
         return compare(before, _find_like(before.record, runs), rule=rule)
@@ -227,7 +290,7 @@ class RunEnd:
     def _print_document(
         self, runs: Sequence[Run], against: Comparison | None, facts: Mapping[str, Any]
     ) -> None:
-        from tallymark.runs.score_matrix import make_matrix
+        from tallymark.runs.score_matrix import make_matrix  # noqa: PLC0415 (only for several runs)
 
         if len(runs) > 1 and (matrix := make_matrix(runs)) is not None:
             facts = {**facts, "matrix": matrix.to_dict()}
@@ -237,7 +300,6 @@ class RunEnd:
 
 def _find_like(before: RunRecord, runs: Sequence[Run]) -> Run:
     """The run to compare with a baseline: of its suite, and of its model and prompt."""
-    from tallymark.runs.problems import name_model
 
     def rank(run: Run) -> tuple[bool, bool]:
         same_model = name_model(run.record) == name_model(before)
@@ -260,7 +322,7 @@ def hand_over(work: Work, runs: Sequence[Run]) -> bool:
 
 
 def _find_regression(against: Comparison) -> list[str]:
-    from tallymark.runs.comparison import verdict
+    from tallymark.runs.comparison import verdict  # noqa: PLC0415 (loads numpy)
 
     judged = verdict(against)
     if judged.passes:

@@ -7,11 +7,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from tallymark.cli.app_session import Db, tell_store
-from tallymark.cli.operator_session import JsonOption
+from tallymark.cli.main import find_settings_file
+from tallymark.cli.options import Db, Json
+from tallymark.cli.session import tell_store
 from tallymark.cli.streams import print_json
+from tallymark.service.variables import list_settings
 from tallymark.text import Table, format_count, format_number, say
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ def backup(
         ),
     ] = None,
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Write all that is stored, of all tenants, to one file, as it is at this moment.
 
@@ -68,7 +71,7 @@ def restore(
         bool, typer.Option("--dry-run", help="Read the file to its end, and store nothing.")
     ] = False,
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Store all that is in a backup in a new database, or nothing of it."""
     with _open(db) as opened:
@@ -84,7 +87,7 @@ def copy(
         ),
     ],
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Copy all that is stored to a new database of either kind, or nothing of it.
 
@@ -103,14 +106,12 @@ def copy(
     )
 
 
-def compact(db: Db = None, as_json: JsonOption = False) -> None:
+def compact(db: Db = None, as_json: Json = False) -> None:
     """Give room that nothing uses any more back to the disk.
 
     SQLite writes its file anew: that takes as much room again meanwhile, and whoever writes waits.
     PostgreSQL uses such room for what comes next, and gives back only what is at the end of tables.
     """
-    import msgspec
-
     with _open(db) as opened:
         sizes = opened.compact()
     if as_json:
@@ -124,14 +125,12 @@ def check(
         bool, typer.Option("--plugins", help="Also run plugins again, in the sandbox.")
     ] = False,
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Compute scores, boards, ratings, runs and traces again from the log, and compare.
 
     Nothing is changed, and servers may go on. Exit code 1 when anything differs.
     """
-    import msgspec
-
     with _open(db) as opened:
         report = opened.check(plugins=plugins)
     if as_json:
@@ -147,7 +146,7 @@ def rotate_secret_key(
         bool, typer.Option("--finish", help="Forget the key before, a minute later.")
     ] = False,
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Seal all secrets, and what signs for webhooks, by a new key. Servers may go on.
 
@@ -155,8 +154,6 @@ def rotate_secret_key(
     TALLY_SECRET_KEY, start servers with a new one and the old one as TALLY_SECRET_KEY_BEFORE, then
     run this with the same two.
     """
-    import msgspec
-
     with _open(db) as opened:
         done = opened.rotate_secret_key(last=finish)
     if as_json:
@@ -185,7 +182,7 @@ def prune(
         typer.Option("--kind", metavar="KIND", help="Only of this kind; may be given again."),
     ] = None,
     db: Db = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """Remove what was kept for long enough; servers do so by themselves, every five minutes.
 
@@ -193,8 +190,6 @@ def prune(
     and the log are never removed. For how long: tally admin tenants set --keep, tally traces
     settings.
     """
-    import msgspec
-
     with _open(db) as opened:
         found = opened.prune(kinds or (), tenant, dry_run=dry_run)
     if as_json:
@@ -219,7 +214,7 @@ def _write_days(days: float) -> str:
 
 
 def _open(db: str | None, *, upgrade: bool = False) -> AbstractContextManager[Maintenance]:
-    from tallymark.service.maintenance import open_maintenance
+    from tallymark.service.maintenance import open_maintenance  # noqa: PLC0415 (loads SQLAlchemy)
 
     tell_store(db)
     return open_maintenance(db, upgrade=upgrade)
@@ -227,8 +222,6 @@ def _open(db: str | None, *, upgrade: bool = False) -> AbstractContextManager[Ma
 
 def _tell_backup(done: BackupSummary, word: str, as_json: bool) -> None:
     if as_json:
-        import msgspec
-
         print_json({"backup": msgspec.to_builtins(done)})
         return
     rows = sum(done.rows.values())
@@ -264,14 +257,12 @@ def _tell_report(report: CheckReport) -> None:
     say(f"{format_count(total, 'difference')}." if total else "All is as the log says.")
 
 
-def config(db: Db = None, as_json: JsonOption = False) -> None:
+def config(db: Db = None, as_json: Json = False) -> None:
     """List every setting with its value and who set it; secrets are masked.
 
     What is typed wins over a variable, that over tally.toml, and that over the default.
     """
-    from tallymark.cli.main import find_settings_file
-    from tallymark.cli.settings_file import read_tables
-    from tallymark.service.variables import list_settings
+    from tallymark.cli.settings_file import read_tables  # noqa: PLC0415 (most folders have no settings file)
 
     path = find_settings_file()
     tables = {} if path is None else read_tables(path)
