@@ -25,12 +25,12 @@ _TOLD_EVERY_S = 60.0
 _MOST_DESCRIPTORS = 2**20
 """Some systems have no limit at all, and programs that close every possible descriptor."""
 _KEPT_FOR_OTHERS = 4
-"""One in so many descriptors is for the database, sandboxes and files."""
+"""One of this many descriptors is reserved for the database, sandboxes and files."""
 
 
 @dataclass(kw_only=True)
 class ConnectionLimits:
-    """What one server allows; it also counts the connections that are open now."""
+    """Limits of one server, with a count of the open connections."""
 
     header_s: float = 10.0
     """From the first moment of a connection, or of a later request on it, to the whole header."""
@@ -38,21 +38,21 @@ class ConnectionLimits:
     """In each such period, `body_bytes` of an unfinished body must arrive."""
     body_bytes: int = 1_000
     header_bytes: int = 65_536
-    """Of the address and all headers; a body may have eight times its size in framing besides."""
+    """Most bytes of address and headers; chunk framing may add eight times the body size."""
     headers: int = 200
     unread_s: float = 300.0
-    """So long may a client leave an answer unread."""
+    """Longest time that a client may leave an answer unread."""
     per_address: int = 1_000
     total: int = 10_000
     is_proxy: Callable[[str | None], bool] = lambda _: False
     """Trusted proxies connect for many clients, and are not counted."""
     open: Counter[str] = field(default_factory=Counter)
     refused: int = 0
-    """Connections since the log last spoke of them."""
+    """Refused connections since the last log line."""
     _told_at: float = -math.inf
 
     def note_refused(self, count: int) -> None:
-        """Tell of connections that are refused, once a minute."""
+        """Log refused connections, at most once a minute."""
         self.refused += 1
         if (now := time.monotonic()) - self._told_at >= _TOLD_EVERY_S:
             _log.warning(
@@ -90,11 +90,11 @@ class _BoundedProtocol(HttpToolsProtocol):
         self._in_message = False
         self._in_body = False
         self._body_bytes = 0
-        """Of the period that the timer looks at."""
+        """Body bytes in the current timer period."""
         self._all_body_bytes = self._message_bytes = 0
-        """Of the connection, and of the message that is being read."""
+        """Body bytes of the connection, and of the current message."""
         self._other_bytes = 0
-        """Of a message that is not whole yet, what is no body."""
+        """Bytes of an incomplete message that are not body."""
         self._running: RequestResponseCycle | None = None
         """The request that is being answered; `cycle` may be one that waits behind it."""
 
@@ -115,7 +115,7 @@ class _BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
         self.resume_writing()
-        # uvicorn tells the newest request alone: those before it would be answered for ever.
+        # uvicorn notifies only the newest request; earlier ones would never end.
         for cycle in (self._running, *(each for each, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True

@@ -26,8 +26,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tallymark.connections import ConnectionLimits, make_limits
 from tallymark.errors import TallymarkError, WorkFailed
-from tallymark.http import events, exports, health, otlp
-from tallymark.http.envelope import Envelope, find_bound
+from tallymark.http import health, otlp, streams
+from tallymark.http.middleware import RequestMiddleware, find_bound
 from tallymark.http.openapi import describe_api
 from tallymark.http.operation_routes import PREFIX, make_routes
 from tallymark.http.problems import answer_error
@@ -39,16 +39,16 @@ from tallymark.service.service import Service
 from tallymark.web.site import make_site
 
 SHUTDOWN_S = 5
-"""Requests that are being served have so long to end after SIGTERM; then they are answered 503."""
+"""Time for running requests after SIGTERM; then they are answered 503."""
 LATEST_END_S = 7.5
-"""The process ends no later than this after SIGTERM, whatever its threads wait for."""
+"""The process ends at most this long after SIGTERM, even if threads still wait."""
 _log = logging.getLogger(__name__)
-_PLAIN_ROUTES = (*events.ROUTES, exports.ROUTE, otlp.ROUTE)
+_PLAIN_ROUTES = (*streams.ROUTES, otlp.ROUTE)
 _API_PATHS = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 
 
 class _Doors:
-    """API, pages and tools by the address; what goes on while the server lives is the API's."""
+    """Dispatch requests to API, pages or tools by path; the lifespan is the API's."""
 
     def __init__(self, api: ASGIApp, pages: ASGIApp, tools: ASGIApp) -> None:
         self._api = api
@@ -64,7 +64,7 @@ class _Doors:
 
 
 def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASGIApp:
-    """The application. `hosts` are the Host headers that it answers to; None for any."""
+    """Make the application. `hosts` are the Host headers that it answers to; None for any."""
     api = make_api(service)
     tools = mcp.Endpoint(service, find_bound(mcp.PATH))
     wrapped: ASGIApp = _Doors(api, Starlette(routes=make_site(service)), tools)
@@ -79,7 +79,7 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
             ],
             expose_headers=["etag", "location", "retry-after", "x-request-id"],
         )
-    server: ASGIApp = Envelope(
+    server: ASGIApp = RequestMiddleware(
         wrapped,
         memory=service.memory,
         note=service.note_request,
@@ -90,7 +90,7 @@ def make_server(service: Service, *, hosts: frozenset[str] | None = None) -> ASG
 
 
 def make_api(service: Service) -> Starlette:
-    """The API alone."""
+    """Make the API without pages and tools."""
     app = Starlette(
         routes=[
             *make_routes(service, load_resources(), PREFIX),
@@ -133,7 +133,7 @@ def _make_lifespan(service: Service) -> Callable[[Starlette], Any]:
 
 
 class _Server(uvicorn.Server):
-    """Tells who listens that it ends, or it would wait for them to go."""
+    """Ends event streams at shutdown; uvicorn alone would wait for their clients to leave."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -141,8 +141,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 (uvicorn calls it so)
         self._service.stop_soon()
-        # As uvicorn does, but for raising the signal again at the end: who was told to stop, and
-        # did, has not failed.
+        # Unlike uvicorn, do not raise the signal again at the end: a requested stop is a success.
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
@@ -154,7 +153,7 @@ class _Server(uvicorn.Server):
 
 
 def _end_at_last() -> None:
-    """End the process though a thread hangs: what was acknowledged is committed."""
+    """End the process even if a thread hangs: acknowledged writes are committed."""
     threading.Event().wait(LATEST_END_S)
     _log.warning("some threads did not end in time; the process ends without them")
     logging.shutdown()
@@ -169,7 +168,7 @@ def serve(
     started: Callable[[int], None] | None = None,
     limits: ConnectionLimits | None = None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM. `started` is told the port, once it listens."""
+    """Serve until SIGINT or SIGTERM. `started` is called with the port once it listens."""
     proxy = service.proxy
     limits = limits or make_limits(proxy.trusts if proxy is not None else lambda _: False)
     with _listen(host, port) as listener:
@@ -184,7 +183,7 @@ def serve(
 
 @contextmanager
 def serve_beside(service: Service) -> Iterator[str]:
-    """The address at which one's own store is served on loopback, beside what else goes on here."""
+    """Serve a local store on loopback in a background thread, and return its address."""
     with _listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         server = uvicorn.Server(_configure(make_server(service, hosts=name_hosts(port))))
@@ -216,10 +215,10 @@ def _configure(app: ASGIApp, **more: Any) -> uvicorn.Config:
 
 
 def name_hosts(port: int) -> frozenset[str]:
-    """The Host headers of one's own store: this machine's names and this port, and no others.
+    """List the Host headers of a local store: names of this machine with this port.
 
-    Otherwise any page of the web could have its own name lead here, and read through the browser
-    of whoever looks at it (DNS rebinding).
+    Any other name could be a web page that resolves to this address and reads the store through
+    the browser of its visitor (DNS rebinding).
     """
     names = ("localhost", "127.0.0.1", "[::1]")
     found = {f"{name}:{port}" for name in names}
@@ -227,7 +226,7 @@ def name_hosts(port: int) -> frozenset[str]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Before anything is opened: uvicorn would say in its own words that an address is taken."""
+    """Listen before anything is opened, so that a taken address is one plain sentence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)

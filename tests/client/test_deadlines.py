@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 import pytest
 
 from tallymark.client import AsyncClient, Client, exchange
-from tallymark.client.deadlines import PACE, Deadline
+from tallymark.client.connection import PACE, Deadline
 from tallymark.errors import WorkFailed
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.http.conftest import Server, publish
 
-from tallymark.http.exports import write_csv
+from tallymark.http.streams import write_csv
 from tallymark.service.exports import Exports
 
 

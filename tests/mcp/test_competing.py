@@ -30,7 +30,7 @@ def test_a_challenge_is_read_without_its_truth(hall: Hall) -> None:
 
 def test_a_reported_challenge_says_that_nobody_enters_it(hall: Hall) -> None:
     told = hall.ask("bob", "read_challenge", challenge="speed")
-    assert "nobody enters it" in told["next_step"]
+    assert "agents cannot enter it" in told["next_step"]
     assert "reported by a trusted system" in hall.refuse(
         "bob", "enter_challenge", challenge="speed"
     )

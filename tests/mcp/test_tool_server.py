@@ -55,7 +55,7 @@ def test_a_mistake_of_ours_tells_nothing_of_the_inside(
 
     monkeypatch.setattr("tallymark.service.challenges.view_challenges", fail)
     said = hall.refuse("bob", "list_challenges")
-    assert said == "something of ours failed; the same call may be made again"
+    assert said == "the server failed; the same call can be repeated"
 
 
 @pytest.mark.parametrize(

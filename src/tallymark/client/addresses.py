@@ -1,9 +1,8 @@
-"""Which server is spoken to, and by which key: one answer for the client and for every command.
+"""Server address and key of the client and of every command.
 
-A key is only ever sent to the server that it is for. One that `tally login` keeps belongs to the
-address it was kept with, `TALLY_KEY` to `TALLY_SERVER`, or to what the user types where that is
-not set. What a `tally.toml` names is no word of the user's: it must be a server that they have
-logged in to.
+A key is sent only to the server that it belongs to. A key of `tally login` belongs to the address
+of its profile, `TALLY_KEY` to `TALLY_SERVER`, or to the address that the user types if that is not
+set. A server that only a `tally.toml` names must be one that the user has logged in to.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """Which server, and by which key."""
+    """A server and the key for it."""
 
     url: str
     key: str | None = None
@@ -35,10 +34,10 @@ class Address:
 def find_address(
     server: str | None = None, key: str | None = None, *, in_file: str | None = None
 ) -> Address:
-    """A server by its address or the name of a profile, with the key that is for it.
+    """Find a server by its address or the name of a profile, with its key.
 
-    Where none is given, `TALLY_SERVER` says which, then what stands `in_file`, and at last who
-    logged in knows it. A key that is empty is none, whatever is kept.
+    If none is given, `TALLY_SERVER` names it, then `in_file`, then the current profile. An empty
+    key is no key, even if a profile has one.
     """
     told = os.environ.get(SERVER_VARIABLE, "").strip()
     named = (server or "").strip() or told
@@ -48,7 +47,7 @@ def find_address(
         profiles = read_profiles()
         if profiles.current is None:
             hint = f"give its address, set {SERVER_VARIABLE}, or log in: tally login URL"
-            raise InvalidInput("it is not said which server", hint=hint)
+            raise InvalidInput("no server is named", hint=hint)
         kept = profiles.find(profiles.current)
         return Address(url=kept.url, key=kept.key if key is None else key)
     url, kept_key = _resolve(named)
@@ -59,7 +58,7 @@ def find_address(
 
 
 def read_url(text: str) -> str:
-    """An address as it is compared and kept: lower case, no port that goes without saying."""
+    """Normalise an address: lower case, without the default port."""
     try:
         parts = urlsplit(text.strip())
         port = parts.port
@@ -76,12 +75,12 @@ def read_url(text: str) -> str:
 
 
 def can_be_overheard(url: str) -> bool:
-    """Whether a key that is sent there goes over a network as it is."""
+    """Check if a key would cross a network unencrypted."""
     return url.startswith("http://") and not is_loopback(url)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether it is plain HTTP that does not leave this machine."""
+    """Check for plain HTTP on this machine."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:
@@ -92,7 +91,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _resolve(named: str) -> tuple[str, str | None]:
-    """The address that is meant, and the key that is kept for it."""
+    """Find the address of a name, and the key of its profile."""
     if "://" not in named:
         profile = read_profiles().find(named)
         return profile.url, profile.key

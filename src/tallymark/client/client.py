@@ -122,7 +122,7 @@ class Client(Resources):
 
 
 class AsyncClient:
-    """The same for an event loop: its methods are awaited."""
+    """The client for an event loop: its methods are awaited."""
 
     accounts: AsyncAccounts
     agents: AsyncAgents
@@ -262,7 +262,7 @@ class OpenAttempt(_Entered):
 
 @dataclass
 class AsyncOpenAttempt(_Entered):
-    """The same for an event loop."""
+    """An open attempt of an `AsyncClient`."""
 
     _client: AsyncClient
     outcome: SubmittedAttempt | None = None

@@ -7,9 +7,12 @@ suspend, so `run` and `iterate` bring them to their end without an event loop.
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
@@ -17,7 +20,6 @@ import httpx2
 import msgspec
 
 from tallymark.client.addresses import Address, is_loopback
-from tallymark.client.deadlines import Deadline, await_within, call_within
 from tallymark.client.exchange import (
     Answer,
     Call,
@@ -39,6 +41,66 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 QUIET_S = 60.0
 """A stream of events that is silent for this long has broken off."""
+PACE = 10_000
+"""Slowest accepted pace in bytes a second, once the time of a request has passed."""
+
+
+class Deadline:
+    """Time limit of one answer, which grows with every byte that arrives.
+
+    httpx limits only each wait: a server that sends a byte now and then would never end.
+    """
+
+    def __init__(self, seconds: float, sent: int = 0) -> None:
+        self._at = time.monotonic() + seconds + sent / PACE
+        self.moved: Callable[[], None] = lambda: None
+        """Called after every change."""
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return self._at - time.monotonic()
+
+    def extend(self, received: int) -> None:
+        """Add time for received bytes."""
+        self._at += received / PACE
+        self.moved()
+
+
+async def await_within(deadline: Deadline, function: Callable[..., Awaitable[T]], *given: Any) -> T:
+    """Await a function, which is cancelled at the deadline with a timeout error."""
+    with anyio.CancelScope() as scope:
+
+        def move() -> None:
+            scope.deadline = anyio.current_time() + deadline.left
+
+        deadline.moved = move
+        move()
+        return await function(*given)
+    raise httpx2.ReadTimeout("the answer did not end")
+
+
+def call_within(deadline: Deadline, function: Callable[..., T], *given: Any) -> T:
+    """Call a function in a thread, which is abandoned at the deadline."""
+    future: Future[T] = Future()
+    context = copy_context()
+
+    def call() -> None:
+        try:
+            future.set_result(context.run(function, *given))
+        except BaseException as error:  # noqa: BLE001 (goes to whoever waits)
+            future.set_exception(error)
+
+    threading.Thread(target=call, name="tallymark-request", daemon=True).start()
+    while not wait((future,), min(max(0.0, deadline.left), threading.TIMEOUT_MAX)).done:
+        if deadline.left <= 0:
+            raise httpx2.ReadTimeout("the answer did not end")
+    return future.result()
+
+
+def _find_deadline(request: Mapping[str, Any], timeout: httpx2.Timeout) -> Deadline:
+    seconds = request.get("timeout", timeout.read)
+    return Deadline(seconds or math.inf, len(request.get("content", b"")))
 
 
 class Stream(Status, Protocol):
@@ -140,11 +202,6 @@ class _BlockingStream:
     async def aiter_lines(self) -> AsyncIterator[str]:
         for line in self._response.iter_lines():
             yield line
-
-
-def _find_deadline(request: Mapping[str, Any], timeout: httpx2.Timeout) -> Deadline:
-    seconds = request.get("timeout", timeout.read)
-    return Deadline(seconds or math.inf, len(request.get("content", b"")))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -260,7 +317,7 @@ class AsyncConnection:
                         wait = 1.0  # the server is stopping, and may be back
             except msgspec.DecodeError:
                 raise WorkFailed(
-                    f"{self.address} told of something that is no event",
+                    f"{self.address} sent something that is no event",
                     hint="its version may be another than this client's",
                 ) from None
             except httpx2.RequestError as error:
@@ -291,7 +348,7 @@ class AsyncSender:
         self.options = options or CallOptions()
 
     def listen(self, path: str, after: int | None, *, ends: bool) -> AsyncIterator[Event]:
-        """Follow events; `ends` says that the stream is over when the server ends it."""
+        """Follow events; with `ends`, the stream is over when the server ends it."""
         return self.connection.listen(Call(method="GET", path=path), after, ends=ends)
 
     def read_rows(self, path: str) -> AsyncIterator[dict[str, Any]]:
@@ -320,7 +377,7 @@ class AsyncSender:
 
 
 class Sender:
-    """The same, blocking."""
+    """Blocking calls of operations."""
 
     def __init__(self, connection: Connection, options: CallOptions | None = None) -> None:
         self._awaitable = AsyncSender(connection.awaitable, options)

@@ -1,11 +1,11 @@
-"""What a request is, when it is sent again, and what a refusal becomes: the same for both clients.
+"""Requests, retries and refusals of both clients.
 
-Every request is sent again after a connection that broke, however far it had come: what only reads
-may be read twice, and what changes something carries an idempotency key, under which the server
-does it once and gives the same answer again. So is one that was turned away (429, 502, 503, 504),
-and one that the server is still at (409 with Retry-After): its answer is waited for. What was
-refused is not sent again, and is raised as the same error that the library raises: `InvalidInput`,
-`NotFound`, `Conflict`, `NotSignedIn`, `NotAllowed`, `TooMany`, `Busy`, `WorkFailed`.
+Every request is retried after a broken connection: reads are harmless, and changes carry an
+idempotency key, under which the server runs them once and repeats its answer. Answers 429, 502,
+503 and 504 are retried too; 409 with Retry-After means that the request is still running, and its
+answer is waited for. A refusal is not retried, and is raised as the error of the library:
+`InvalidInput`, `NotFound`, `Conflict`, `NotSignedIn`, `NotAllowed`, `TooMany`, `Busy`,
+`WorkFailed`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from tallymark.traces import Span
 from tallymark.traces.otlp_document import write_otlp
 
 TRIES = 5
-"""How often a request is sent before it has failed."""
+"""Number of times a request is sent before it has failed."""
 LONGEST_WAIT_S = 30.0
 MOST_BYTES = 500_000_000
-"""Of one answer, unpacked; rows and events are read as they come."""
+"""Largest decompressed answer; rows and events are streamed."""
 ATTEMPT_TOKEN = "tally.attempt"  # noqa: S105 (an attribute's name)
 """Spans that carry an attempt's token under this name are its witnessed trajectory."""
 LOOKS = 60
-"""How often is asked for the answer to a request that is still being served."""
+"""Number of times a running request is asked for its answer."""
 AGAIN = frozenset({429, 502, 503, 504})
-"""Answers after which the same request may be done."""
+"""Statuses after which the same request may succeed."""
 BEING_SERVED = 409
-"""With Retry-After: the connection was lost, and the request was not."""
+"""With Retry-After: the connection was lost, but the request is still running."""
 _LOG_IN = "log in to it: tally login URL; or give another key"
 _KINDS: dict[int, type[TallymarkError]] = {
     401: NotSignedIn,
@@ -63,7 +63,7 @@ _KINDS: dict[int, type[TallymarkError]] = {
 
 
 class Status(Protocol):
-    """What of a response says whether its request is sent again."""
+    """The parts of a response that decide if its request is retried."""
 
     @property
     def status_code(self) -> int: ...
@@ -73,17 +73,17 @@ class Status(Protocol):
 
 
 class CallOptions(TypedDict, total=False):
-    """What every method takes besides its own."""
+    """Options of every call."""
 
     timeout: float
     """Seconds for each request, instead of the client's."""
     idempotency_key: str
-    """The same for what is done once, even by two processes; else each call has its own."""
+    """Key for a change that two processes may request; by default each call has its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One request, as often as it is sent."""
+    """One request, with all its retries."""
 
     method: str
     path: str
@@ -97,7 +97,7 @@ class Call:
     idempotency_key: str | None = None
 
     def build(self, address: Address) -> dict[str, Any]:
-        """What httpx takes. The key of a request stays the same when it is sent again."""
+        """Make the arguments for httpx. Retries have the same idempotency key."""
         headers = {"Accept": "application/json", **self.headers}
         if address.key:
             headers["Authorization"] = f"Bearer {address.key}"
@@ -125,7 +125,7 @@ class Call:
 
 @dataclass(slots=True)
 class Answer:
-    """What came back, of no more than can be held."""
+    """An answer of bounded size."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -137,7 +137,7 @@ class Answer:
         return bytes(self._body)
 
     def take(self, part: bytes) -> None:
-        """Some more of the body."""
+        """Append a part of the body."""
         self._body += part
         if len(self._body) > MOST_BYTES:
             raise WorkFailed(
@@ -146,7 +146,7 @@ class Answer:
 
 
 def write_spans(spans: Iterable[Span], token: str) -> Call:
-    """Steps of an attempt on their way to who witnesses them."""
+    """Make the request that sends steps of an attempt to the server that witnesses them."""
     return Call(
         method="POST",
         path="/v1/traces",
@@ -156,20 +156,20 @@ def write_spans(spans: Iterable[Span], token: str) -> Call:
 
 
 def is_being_served(answer: Status | None) -> bool:
-    """Whether the request came to the server before, and its answer is still to come."""
+    """Check if the server is still running this request."""
     told = answer is not None and "retry-after" in answer.headers
     return told and answer is not None and answer.status_code == BEING_SERVED
 
 
 def find_wait(answer: Status | None, tries: int, looks: int = 0) -> float | None:
-    """After how many seconds to send it again; None to give up."""
+    """Find the seconds to wait before a retry; None to give up."""
     if is_being_served(answer):
         return 1.0 if looks < LOOKS else None
     if tries >= TRIES or (answer is not None and answer.status_code not in AGAIN):
         return None
     told = "" if answer is None else answer.headers.get("retry-after", "")
     wait = float(told) if told.isdigit() else 0.1 * 2**tries
-    # Many who were turned away together do not come back together.
+    # Clients that were refused together do not return together.
     return None if wait > LONGEST_WAIT_S else wait * random.uniform(1.0, 1.25)  # noqa: S311
 
 
@@ -186,7 +186,7 @@ def _read_part(part: ProblemPart) -> Problem:
 
 
 def describe_redirect(address: Address, headers: Mapping[str, str]) -> TallymarkError:
-    """A server that sends us elsewhere, in a sentence: the key is not for whoever is there."""
+    """Describe a redirect, which is not followed: the key is not for another server."""
     to = clean_line(headers.get("location", "another address"), 200)
     return WorkFailed(
         f"{address} redirects to {to}, and redirects are not followed",
@@ -195,7 +195,7 @@ def describe_redirect(address: Address, headers: Mapping[str, str]) -> Tallymark
 
 
 def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> TallymarkError:
-    """What the server would not do, as the library says it."""
+    """Read a refusal as the error that the library raises."""
     try:
         told = msgspec.json.decode(body, type=_Refusal)
     except msgspec.DecodeError:
@@ -217,13 +217,13 @@ def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Tallym
 
 
 def _say_log_in(part: Problem) -> Problem:
-    """What is to be done, where the server says it in words of HTTP."""
+    """Replace a hint about HTTP headers by the command to log in."""
     in_http = part.hint is not None and "Authorization:" in part.hint
     return Problem(part.message, part.place, _LOG_IN) if in_http else part
 
 
 def describe_failure(address: Address, error: Exception, tries: int) -> TallymarkError:
-    """A server that could not be reached, in a sentence."""
+    """Describe a server that could not be reached."""
     if isinstance(error, httpx2.TimeoutException):
         return WorkFailed(
             f"{address} did not answer in time, {tries} times",
@@ -240,11 +240,11 @@ class EventReader:
 
     def __init__(self) -> None:
         self.last: str | None = None
-        """The number to go on after."""
+        """Number of the last event."""
         self._kind, self._data = "", ""
 
     def take(self, line: str) -> Event | None:
-        """An event, when this line ends one."""
+        """Take a line; return the event that it ends, if any."""
         if not line:
             kind, data, self._kind, self._data = self._kind, self._data, "", ""
             if not data:

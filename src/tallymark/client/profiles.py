@@ -1,8 +1,7 @@
-"""Keys that `tally login` keeps: a profile is a server's address and the key that is for it alone.
+"""Profiles of `tally login`: a server's address with the key for it.
 
-They lie in one file of the user's configuration folder that nobody else can read. It is written
-whole under another name and then takes its place, so neither two logins at once nor a power cut
-leave half a file.
+They are in one file of the user's configuration folder, readable only by the user. It is replaced
+atomically, so neither two logins at once nor a power cut leave half a file.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from tallymark.errors import InvalidInput, NotFound, WorkFailed, suggest
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A server that somebody has logged in to."""
+    """A server that the user has logged in to."""
 
     url: str
     key: str
     name: str = ""
-    """What the key is called there, or the agent that it speaks for."""
+    """Name of the key, or the agent that it acts for."""
     role: str = ""
     agent: str | None = None
 
 
 class Profiles(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that are kept. `current` is the one that was logged in to last."""
+    """All profiles. `current` is the one of the last login."""
 
     profiles: dict[str, Profile] = {}
     current: str | None = None
 
     def find(self, name: str) -> Profile:
-        """One by its name."""
+        """Find a profile by its name."""
         if name not in self.profiles:
             near = suggest(name, self.profiles)
             known = f"there are: {', '.join(self.profiles)}" if self.profiles else "none is kept"
@@ -51,14 +50,14 @@ class Profiles(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.profiles[name]
 
     def find_for(self, url: str) -> Profile | None:
-        """The profile of an address, rather the current one where several have it."""
+        """Find the profile of an address; of several, the current one."""
         at_hand = self.profiles.get(self.current or "")
         all_of_them = [*([at_hand] if at_hand else []), *self.profiles.values()]
         return next((each for each in all_of_them if each.url == url), None)
 
 
 def read_profiles() -> Profiles:
-    """What is kept; nothing where nobody has logged in."""
+    """Load the profiles; none before the first login."""
     path = find_profile_file()
     try:
         kept = path.read_bytes()
@@ -77,13 +76,13 @@ def read_profiles() -> Profiles:
 
 
 def keep_profile(name: str, profile: Profile) -> None:
-    """Keeps a profile, in the place of one with its name, and makes it the current one."""
+    """Save a profile under its name, and make it the current one."""
     with _hold(find_profile_file()) as path:
         _write(path, Profiles({**read_profiles().profiles, name: profile}, name))
 
 
 def forget_profile(name: str) -> Profile:
-    """Takes a profile away, key and all; gives what it was."""
+    """Remove a profile with its key, and return it."""
     with _hold(find_profile_file()) as path:
         known = read_profiles()
         gone = known.find(name)
@@ -94,20 +93,20 @@ def forget_profile(name: str) -> Profile:
 
 
 def name_profile(url: str, known: Mapping[str, Profile]) -> str:
-    """What a server is called whose user gave it no name: as it was, else by its host."""
+    """Name the profile of a server: its present name, or else its host."""
     parts = urlsplit(url)
     return next((name for name, each in known.items() if each.url == url), parts.netloc)
 
 
 def find_profile_file() -> Path:
-    """Where profiles are kept."""
+    """Path of the file of profiles."""
     folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(folder) / "tallymark" / "servers.json"
 
 
 @contextmanager
 def _hold(path: Path) -> Iterator[Path]:
-    """The file for one who changes it; others who want to wait."""
+    """Lock the file for a change; other changes wait."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with path.with_name(f"{path.name}.lock").open("w") as lock:
@@ -122,7 +121,7 @@ def _hold(path: Path) -> Iterator[Path]:
 
 def _write(path: Path, profiles: Profiles) -> None:
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    # With its mode from the start, so that there is no moment in which others could read it.
+    # Created with its mode, so that others cannot read it at any moment.
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:

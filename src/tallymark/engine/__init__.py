@@ -1,1 +1,1 @@
-"""Where bulk work runs: this machine, or a Ray cluster."""
+"""Engines for bulk work: processes of this machine, or a Ray cluster."""

@@ -1,7 +1,7 @@
-"""`Engine`: does blocks of work somewhere, and says what became of each.
+"""`Engine`: runs blocks of work and yields the outcome of each.
 
-A block is done at least once and told of exactly once. What comes of it is the caller's to keep,
-under a key of the block's own: so a lost worker, node or driver costs time, and nothing else.
+A block runs at least once and is reported exactly once. The caller stores its result under the
+block's key, so a lost worker, node or driver costs only time.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ Result = TypeVar("Result")
 Block_contra = TypeVar("Block_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 MOST_LOSSES = 3
-"""Workers that may die over a block before it is told as failed."""
+"""Workers that may die while running a block before it is reported as failed."""
 _TEXT_CHARS = 500
 
 
 class Work(Protocol[Block_contra, Result_co]):
-    """What is done to blocks. It travels to the workers, so it is small, and can be pickled."""
+    """A function over blocks. It is pickled and sent to workers, so it is small."""
 
     def open(self) -> AbstractContextManager[Callable[[Block_contra], Result_co]]:
-        """Gets a worker ready, once; what it gives does one block after another."""
+        """Prepare a worker once; the result runs one block after another."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockOutcome(Generic[About, Result]):
-    """What became of a block."""
+    """Outcome of a block."""
 
     about: About
-    """What the caller knows of it."""
+    """The caller's own data about the block."""
     result: Result | None = None
     error: str | None = None
-    """Why there is no result, in one sentence."""
+    """Reason in one sentence if there is no result."""
 
     def require(self) -> Result:
         """The result; WorkFailed where there is none."""
@@ -55,10 +55,10 @@ class BlockOutcome(Generic[About, Result]):
 
 
 class Engine(ABC):
-    """A place that does blocks of work. As a context, it ends what it started."""
+    """Runs blocks of work. As a context manager, it ends everything that it started."""
 
     shares_files = True
-    """Whether a worker finds under a path what the caller has there."""
+    """True if workers see the same files as the caller."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -71,20 +71,20 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends all workers, whatever they do."""
+        """End all workers, busy ones too."""
 
     @abstractmethod
     def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
-        """Workers for one kind of work, of which those that still do something end with it."""
+        """Workers for one kind of work; busy ones end with the context."""
 
     def map(
         self, work: Work[Block, Result], blocks: Iterable[tuple[About, Block]], *, ahead: int = 8
     ) -> Generator[BlockOutcome[About, Result]]:
-        """The outcome of every block, as they come; closing the iterator ends the work.
+        """Yield the outcome of every block as it ends; closing the iterator ends the work.
 
-        With a block comes what the caller knows of it, which stays here.
-        Blocks are asked for as there is room: none is begun that lies `ahead` blocks for each
-        worker behind the oldest that is not done, so results can be sorted in bounded memory.
+        The caller's data about a block is not sent to workers. Blocks are taken as workers are
+        free, and never more than `ahead` per worker past the oldest unfinished one, so results can
+        be sorted in bounded memory.
         """
         waiting = _Waiting(iter(blocks), ahead * self.workers)
         with self._open_crew(work) as crew:
@@ -108,18 +108,18 @@ class BlockDone:
 
 @dataclass(frozen=True, slots=True)
 class BlockFailed:
-    """The work itself said no; doing it again would come to the same."""
+    """The work raised an error; running it again would fail again."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLost:
-    """The worker is gone, and what it did with it."""
+    """The worker died, and the block with it."""
 
     how: str
     blamed: bool = True
-    """Whether the block may be why."""
+    """True if the block may be the cause."""
 
 
 BlockEnd = BlockDone | BlockFailed | BlockLost
@@ -130,17 +130,17 @@ class Crew(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether another block can be begun."""
+        """True if another block can be started."""
 
     def begin(self, number: int, block: Any) -> None:
-        """Hands a block to a worker."""
+        """Send a block to a worker."""
 
     def wait(self) -> list[tuple[int, BlockEnd]]:
-        """Blocks that have ended since, at least one."""
+        """Wait until at least one block has ended."""
 
 
 class _Waiting:
-    """Blocks from the first look at them to their end; those that were lost go first."""
+    """Unfinished blocks; lost ones are run again first."""
 
     def __init__(self, blocks: Iterator[tuple[Any, Any]], ahead: int) -> None:
         self._blocks = blocks
@@ -152,7 +152,7 @@ class _Waiting:
         self._losses: dict[int, int] = {}
 
     def take(self) -> tuple[int, Any] | None:
-        """The next to be begun; None where there is none by now."""
+        """Take the next block to start; None if there is none now."""
         if self._again:
             number = self._again.popleft()
             return number, self.under_way[number][1]
@@ -167,7 +167,7 @@ class _Waiting:
         return None
 
     def end(self, number: int, end: BlockEnd) -> BlockOutcome[Any, Any] | None:
-        """What is told of a block; None where it is done again."""
+        """Return the outcome of a block; None if it is run again."""
         if isinstance(end, BlockLost):
             losses = self._losses[number] = self._losses.get(number, 0) + end.blamed
             if losses < MOST_LOSSES:
@@ -183,7 +183,7 @@ class _Waiting:
 
 
 def describe_error(error: BaseException) -> str:
-    """What a block raised, in one sentence that may travel."""
+    """Describe an error of a block in one sentence."""
     if isinstance(error, TallymarkError):
         return str(error)
     try:
@@ -195,7 +195,7 @@ def describe_error(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PackedWork:
-    """Work on its way, with what it takes to find the user's own code."""
+    """Pickled work with the paths needed to import the user's own code."""
 
     path: tuple[str, ...]
     folder: str
@@ -203,11 +203,11 @@ class PackedWork:
 
     @classmethod
     def pack(cls, work: Work[Any, Any]) -> PackedWork:
-        """As it is here."""
+        """Pickle work with this process's paths."""
         return cls(tuple(sys.path), str(Path.cwd()), pickle.dumps(work))
 
     def unpack(self) -> Work[Any, Any]:
-        """As it was there; what this machine has by itself comes first."""
+        """Unpickle the work; this machine's own import paths come first."""
         sys.path += [each for each in self.path if each not in sys.path]
         with suppress(OSError):  # on another machine it may not exist
             os.chdir(self.folder)
@@ -216,7 +216,7 @@ class PackedWork:
 
 
 class WorkBench:
-    """In a worker: the work that it is ready for, opened once and kept until another comes."""
+    """The open work of a worker process, reused until another work arrives."""
 
     def __init__(self) -> None:
         self._token: object = None
@@ -224,17 +224,17 @@ class WorkBench:
         self._do: Callable[[Any], Any] | None = None
 
     def is_ready(self, token: object) -> bool:
-        """Whether it has this work open."""
+        """Check if this work is open."""
         return self._do is not None and self._token == token
 
     def open(self, token: object, work: PackedWork) -> None:
-        """Gets ready for another work."""
+        """Open another work in place of the current one."""
         self.close()
         self._opened = work.unpack().open()
         self._do, self._token = self._opened.__enter__(), token
 
     def do(self, block: Any) -> Any:
-        """One block."""
+        """Run one block."""
         if self._do is None:
             raise RuntimeError("there is no work on this bench")
         worker = os.getpid()

@@ -1,4 +1,4 @@
-"""Which engine a user wants, by an option or a variable; opened when it is first needed."""
+"""Choice of an engine by an option or a variable; it is opened when it is first needed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 ENGINES = ("local", "ray")
 MOST_WORKERS = 1_000
-"""Of a cluster: for each, a few blocks are in the memory of whoever asks."""
+"""Most workers of a cluster: the driver holds a few blocks in memory for each."""
 MOST_FOR_CORE = 4
-"""Of one machine, however many are asked for: each is a process."""
+"""Most worker processes per core of one machine."""
 _HINT = "write local, ray, or ray:ADDRESS such as ray:10.0.0.5:6379"
 
 
@@ -30,13 +30,13 @@ class EngineChoice:
 
     kind: str = "local"
     address: str | None = None
-    """Of a Ray cluster; without one, Ray is started here."""
+    """Address of a Ray cluster; without one, Ray is started on this machine."""
     workers: int | None = None
-    """As many as there are cores, unless said."""
+    """Number of workers; by default one per core."""
 
     @contextmanager
     def open(self) -> Iterator[Engine]:
-        """The engine, for as long as the context lasts."""
+        """Open the engine for the duration of the context."""
         if self.kind == "ray":
             from tallymark.engine.ray_engine import RayEngine  # noqa: PLC0415 (Ray is heavy)
 
@@ -55,9 +55,9 @@ class EngineChoice:
 
 
 def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None:
-    """What was said, or else what TALLY_ENGINE and TALLY_RAY_ADDRESS say.
+    """Choose the engine of an option, or else of TALLY_ENGINE and TALLY_RAY_ADDRESS.
 
-    None stands for this very process: nothing was said, or one worker of this machine.
+    None is this process: no engine was named, or one worker of this machine.
     """
     by = "--engine" if named else "TALLY_ENGINE"
     said = named or os.environ.get("TALLY_ENGINE") or ("local" if workers else "")
@@ -83,9 +83,9 @@ def choose_engine(named: str | None, workers: int | None) -> EngineChoice | None
 
 
 def _is_address(text: str) -> bool:
-    """A host and a port, or `auto` for the cluster that this machine is part of.
+    """Check for HOST:PORT, or `auto` for the cluster of this machine.
 
-    Two slashes begin the address of Ray's own client, which is another protocol.
+    An address with two slashes is of Ray's own client, which is another protocol.
     """
     host, _, port = text.rpartition(":")
     return text == "auto" or (bool(host) and "/" not in host and port.isdecimal())

@@ -1,16 +1,19 @@
 """`LocalEngine`: blocks of work in processes of this machine.
 
-Each worker has one block at a time, so whose death it was is known. A worker whose driver is gone
-ends by itself, whatever it does: see `local_worker.py`.
+Each worker has one block at a time, so the block of a dead worker is known. A worker ends when its
+driver is gone, even in the middle of a block.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +25,8 @@ from tallymark.engine.engine import (
     BlockLost,
     Engine,
     PackedWork,
+    WorkBench,
+    describe_error,
 )
 from tallymark.errors import WorkFailed
 
@@ -30,13 +35,15 @@ if TYPE_CHECKING:
 
     from tallymark.engine.engine import Crew, Work
 
-_START = "import sys; from tallymark.engine.local_worker import serve; serve(int(sys.argv[1]))"
+_START = "import sys; from tallymark.engine.local_engine import serve; serve(int(sys.argv[1]))"
 _GRACE = 2.0
-"""Seconds for a worker to end by itself, which one that waits for blocks does at once."""
+"""Seconds for a worker to end; an idle one ends at once."""
+_PUT_AWAY_S = 1.0
+"""Seconds for the work of a worker to clean up once the driver is gone."""
 
 
 class LocalEngine(Engine):
-    """Processes of this machine, started as they are needed."""
+    """Processes of this machine, started on demand."""
 
     def close(self) -> None:
         """Crews end their own workers."""
@@ -46,7 +53,7 @@ class LocalEngine(Engine):
 
 
 class _LocalCrew:
-    """Workers, of whom those that are idle are at the end of the list."""
+    """The workers of one `map`."""
 
     def __init__(self, work: Work[Any, Any], count: int) -> None:
         self._work = PackedWork.pack(work)
@@ -73,7 +80,7 @@ class _LocalCrew:
         worker = self._idle.pop() if self._idle else _Worker(self._work)
         worker.number = number
         self._busy[worker.link] = worker
-        with suppress(OSError):  # it has died since: `wait` finds that
+        with suppress(OSError):  # if it has died, `wait` notices
             worker.link.send(block)
 
     def wait(self) -> list[tuple[int, BlockEnd]]:
@@ -97,10 +104,10 @@ class _LocalCrew:
 
 
 class _Worker:
-    """A process, and the link to it."""
+    """A worker process and the connection to it."""
 
     number = -1
-    """Of the block that it has."""
+    """Number of its current block."""
 
     def __init__(self, work: PackedWork) -> None:
         ours, theirs = socket.socketpair()
@@ -124,7 +131,7 @@ class _Worker:
         self.link.close()
 
     def kill(self) -> None:
-        """Ends it with all that it has started, which are of its group."""
+        """Kill the process with its group."""
         with suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -136,7 +143,7 @@ class _Worker:
             self.process.wait()
 
     def bury(self) -> str:
-        """How it ended."""
+        """Wait for its end, and describe it."""
         self.let_go()
         self.wait()
         self.kill()  # what it left behind
@@ -147,3 +154,45 @@ class _Worker:
             return f"was killed by {signal.Signals(-code).name}"
         except ValueError:
             return f"was killed by signal {-code}"
+
+
+# In the worker
+
+
+def serve(descriptor: int) -> None:
+    """Run blocks until the driver closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch, args=(descriptor,), daemon=True).start()
+    # Neither forks of this process nor programs that the work starts may hold the connection open.
+    os.set_inheritable(descriptor, False)
+    os.register_at_fork(after_in_child=lambda: os.close(descriptor))
+    link = Connection(descriptor)
+    bench = WorkBench()
+    try:
+        work = link.recv()
+        while True:
+            block = link.recv()
+            try:
+                if not bench.is_ready(work):
+                    bench.open(work, work)
+                link.send(("done", bench.do(block)))
+            except BaseException as error:  # noqa: BLE001 (it is reported, and the next block may succeed)
+                link.send(("failed", describe_error(error)))
+    except (EOFError, OSError):
+        bench.close()
+        _end_all()
+
+
+def _watch(descriptor: int) -> None:
+    """End the process once the driver is gone, even if the work never ends."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLHUP)
+    while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
+        pass
+    time.sleep(_PUT_AWAY_S)
+    _end_all()
+
+
+def _end_all() -> None:
+    """Kill this process and everything that the work has started."""
+    os.killpg(0, signal.SIGKILL)

@@ -35,29 +35,29 @@ if TYPE_CHECKING:
     from tallymark.engine.engine import Crew, Work
 
 _BLOCKS_EACH = 2
-"""For each worker: one that is done, and one that is there already when it is."""
+"""Tasks per worker: a running one, and one that is ready when it ends."""
 _STORE_BYTES = 256 * 1024 * 1024
-"""Of a cluster that is started here: blocks and results are small, and few at a time."""
+"""Object store of a cluster started here: blocks and results are small and few."""
 _PATIENCE = 5.0
 _LOOK_EVERY = 1.0
-"""Seconds after which a crew that waits looks whether Ray is still there."""
+"""Seconds between checks that Ray is still running."""
 _NOBODY = (errno.ECONNREFUSED, errno.ENOENT)
 _SETTINGS, _FRAME_HEAD = b"\4", 9
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
-"""How a client of HTTP/2 begins, which Ray speaks; a server answers with its settings."""
+"""Preface of an HTTP/2 client, which Ray speaks; a server answers with its settings."""
 _QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # it would tell its makers
+    "RAY_USAGE_STATS_ENABLED": "0",  # no usage reports
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _LOOK = "look at it with `ray status`, or leave the address out to start one here"
 _ASKS = "it asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where ~/.ray has none"
 _bench = WorkBench()
-"""Of a process of Ray's that does blocks for us."""
+"""Name of a Ray worker process that runs our blocks."""
 
 
 class RayEngine(Engine):
-    """Tasks of Ray: in the cluster at an address, or in one of this machine that ends with it."""
+    """Tasks in a Ray cluster, or in one on this machine that ends with the engine."""
 
     def __init__(self, address: str | None, workers: int | None) -> None:
         import ray  # noqa: PLC0415 (heavy, and an extra: `choose_engine` has looked for it)
@@ -78,7 +78,7 @@ class RayEngine(Engine):
     def _connect(self, address: str | None, workers: int | None) -> None:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
-        # What becomes of workers is told by us; its threads would write into our results.
+        # We report what happens to workers; Ray's log threads would write into our output.
         logging.getLogger("ray").setLevel(logging.CRITICAL)
         self._ray._private.worker.print_to_stdstream = lambda *_, **__: None  # noqa: SLF001
         here: dict[str, Any] = {
@@ -103,7 +103,7 @@ class RayEngine(Engine):
                 ) from None
 
     def close(self) -> None:
-        """Leaves the cluster; one that was started here ends."""
+        """Leave the cluster; one that was started here ends."""
         if self._started:
             self._ray.shutdown()
 
@@ -137,7 +137,7 @@ class _RayCrew:
 
     def begin(self, number: int, block: Any) -> None:
         with self._speak_first():
-            # In a list the work is not fetched with every task, but by whoever does not have it.
+            # Inside a list, the work is fetched only by processes that do not have it.
             reference = self._task.remote(self._token, [self._work], block)
         self._under_way[reference] = number
 
@@ -154,7 +154,7 @@ class _RayCrew:
 
     @contextmanager
     def _speak_first(self) -> Iterator[None]:
-        """Tells of a dead node before Ray does, whose core then ends this process by itself."""
+        """Report a dead node before Ray does, whose core would end this process."""
         try:
             _require_node(self._node)
             yield
@@ -176,19 +176,19 @@ class _RayCrew:
 
 
 def _do_block(token: str, work: list[Any], block: Any) -> tuple[str, Any]:
-    """What a process of Ray's does."""
+    """Run a block in a Ray worker process."""
     try:
         if not _bench.is_ready(token):
             import ray  # noqa: PLC0415 (heavy, and loaded here already)
 
             _bench.open(token, ray.get(work[0]))
         return "done", _bench.do(block)
-    except BaseException as error:  # noqa: BLE001 (it is told, and the next block may do)
+    except BaseException as error:  # noqa: BLE001 (it is reported, and the next block may succeed)
         return "failed", describe_error(error)
 
 
 def _require_node(node: Any) -> None:
-    """WorkFailed where Ray's process on this machine is gone, be it our own child or another's."""
+    """Raise WorkFailed if Ray's process on this machine is gone."""
     if node.all_processes:
         alive = "raylet" not in {kind for kind, _ in node.dead_processes()}
     else:
@@ -204,7 +204,7 @@ def _require_node(node: Any) -> None:
 
 @contextmanager
 def _catch_stderr() -> Iterator[Callable[[], bytes]]:
-    """What Ray's core says there by itself, a line each second, while it is let in nowhere."""
+    """Collect standard error: Ray's core writes a line a second while it cannot connect."""
     with tempfile.TemporaryFile() as caught:
 
         def read() -> bytes:
@@ -221,7 +221,7 @@ def _catch_stderr() -> Iterator[Callable[[], bytes]]:
 
 
 def _require_listener(address: str) -> None:
-    """ConnectionError where nobody of Ray's listens: Ray itself would wait for minutes."""
+    """Raise ConnectionError if Ray does not listen there; Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal():  # else a word that Ray knows, such as auto
         try:
@@ -230,6 +230,6 @@ def _require_listener(address: str) -> None:
                 answer = link.recv(_FRAME_HEAD)
         except OverflowError:
             raise ConnectionError("there is no such port") from None
-        # Of one that is encrypted, only Ray itself can tell.
+        # An encrypted connection can be checked only by Ray itself.
         if answer[3:4] != _SETTINGS and os.environ.get("RAY_USE_TLS", "0") == "0":
             raise ConnectionError("what listens there is not Ray")

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tallymark.errors import NotAllowed, Problem, WorkFailed
-from tallymark.http.admission import find_service
 from tallymark.http.problems import MEDIA_TYPE, answer_error
+from tallymark.http.routes import find_service
 from tallymark.left_behind import call_in_thread
 from tallymark.service.keys import is_operator
 from tallymark.service.service import Service
@@ -32,7 +32,7 @@ async def is_ready(request: Request) -> Response:
     failed = [each for each in parts if each.fails]
     if not failed:
         return JSONResponse({"status": "ready", **{each.name: each.state for each in parts}})
-    # The details name paths and addresses, which are not for everybody who reaches this.
+    # The details name paths and addresses, which are not public.
     for each in failed:
         _log.error("not ready: %s: %s; %s", each.name, each.state, each.detail)
     problems = [Problem(f"{each.name}: {each.state}", None, each.hint) for each in failed]
@@ -54,7 +54,7 @@ async def get_metrics(request: Request) -> Response:
 
 
 def _asks_from_known_address(service: Service, request: Request) -> bool:
-    """Not through a proxy that is not trusted: whoever asks it would have its address."""
+    """Check the address. Behind an untrusted proxy, every client would have the proxy's address."""
     if "tally.through_proxy" not in request.scope and not _FORWARDED.isdisjoint(request.headers):
         return False
     return request.client is not None and request.client.host in service.settings.metrics_from

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from tallymark.http import health
-from tallymark.http.plain_routes import PlainRoute
 from tallymark.http.problems import MEDIA_TYPE
+from tallymark.http.routes import PlainRoute
 from tallymark.service.operations import Operation, Resource
 from tallymark.service.problems import Problem
 

@@ -6,6 +6,7 @@ within its bounds, the idempotency key, a turn among the threads, the operation,
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -17,10 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tallymark.errors import BadRequest, Place, suggest
-from tallymark.http.admission import admit, check_key
-from tallymark.http.envelope import restore_slashes
-from tallymark.http.etags import find_unchanged, make_etag
+from tallymark.http.middleware import restore_slashes
 from tallymark.http.problems import answer_error, refuse
+from tallymark.http.routes import admit, check_key
 from tallymark.service.callers import acting
 from tallymark.service.idempotency import KeptAnswer, KeyedRequest
 from tallymark.service.limits import narrow_body
@@ -64,7 +64,7 @@ def _make_route(path: str, endpoints: Mapping[tuple[str, bool], _Endpoint]) -> R
 
 
 def _is_packed(request: Request) -> bool:
-    """Whether the body is a file, such as an archive."""
+    """Check if the body is a file, such as an archive."""
     kind = _read_media_type(request)
     return kind.startswith("application/") and not (_is_json(kind) or kind.endswith("-urlencoded"))
 
@@ -110,7 +110,7 @@ class _Endpoint:
             return await self._answer_once(call, key, caller, body)
 
     async def _answer_once(self, call: _Call, key: str, caller: Caller, body: bytes) -> Response:
-        """Do it once however often it is sent; the same key for another request is a conflict."""
+        """Run a request once per key; the same key with another request is a conflict."""
         request = call.request
         target = f"{request.method} {request.url.path}?{request.url.query}\n"
         services = self._service.tenant(caller.tenant)
@@ -193,6 +193,25 @@ class _Call:
         return response
 
 
+def make_etag(*state: Any) -> str:
+    """Make a tag that stays the same while all of this does."""
+    return f'"{hashlib.blake2b(repr(state).encode(), digest_size=12).hexdigest()}"'
+
+
+def find_unchanged(request: Request, etag: str) -> Response | None:
+    """Return status 304 for a client that has this already."""
+    if not is_known(request.headers.get("if-none-match"), etag):
+        return None
+    return Response(status_code=304, headers={"etag": etag, "cache-control": "no-cache"})
+
+
+def is_known(asked: str | None, etag: str) -> bool:
+    """Check if an `If-None-Match` header names the tag."""
+    if asked is None:
+        return False
+    return asked.strip() == "*" or etag in asked.replace("W/", "").split(", ")
+
+
 def _run_once(keyed: KeyedRequest, call: _Call) -> Response:
     known = keyed.begin()
     if known is not None:
@@ -211,7 +230,7 @@ def _replay(known: KeptAnswer) -> Response:
 
 
 def _keep(response: Response) -> KeptAnswer:
-    """The answer as it is kept, without what is shown only once."""
+    """Make the answer to store, without secrets that are shown only once."""
     return KeptAnswer(
         status=response.status_code,
         headers={
@@ -276,13 +295,13 @@ def pick_fields(made: Operation, content: Any, fields: str) -> Any:
 
 
 def _find_default(field: msgspec.structs.FieldInfo) -> Any:
-    """The value of a field that is left out of the JSON because it has its default."""
+    """Find the value of a field that is absent from the JSON because it has its default."""
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return None if field.default in (msgspec.NODEFAULT, msgspec.UNSET) else field.default
 
 
 def _hide(made: Operation, result: Any) -> Any:
-    """The answer without the secret that is shown once."""
+    """Remove the secret that is shown once from an answer."""
     assert made.secret is not None  # noqa: S101 (for the type checker)
     return made.wrap(msgspec.structs.replace(result, **{made.secret: None}))

@@ -1,4 +1,4 @@
-"""`/v1/traces`: spans from OpenTelemetry's exporters, answered as OTLP says."""
+"""`/v1/traces`: spans from OpenTelemetry exporters, by the OTLP specification."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tallymark.errors import TraceError
-from tallymark.http.admission import find_service
-from tallymark.http.plain_routes import PlainRoute
 from tallymark.http.problems import answer_error, refuse
+from tallymark.http.routes import PlainRoute, find_service
 from tallymark.service.callers import COMPETITORS, REPORTERS
 from tallymark.service.limits import AGENT_BYTES, AGENT_VALUES, narrow_body
 from tallymark.service.sign_in import OTLP_PATH
@@ -23,7 +22,7 @@ from tallymark.traces.otlp_export import Encoding
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _ENCODINGS: dict[str, Encoding] = {PROTOBUF: "protobuf", JSON: "json"}
 _SMALL = 16_384
-"""Bytes of a body that is read at once, without a thread."""
+"""Bytes of a body that is decoded in the event loop, without a thread."""
 _RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 409: 10, 413: 8, 415: 3, 422: 3, 429: 8, 503: 14}
 _INTERNAL = 13
 
@@ -67,7 +66,7 @@ def _name_encoding(encoding: Encoding) -> str:
 
 
 def _write_answer(taken: Taken, encoding: Encoding) -> bytes:
-    """An `ExportTraceServiceResponse`; empty where nothing is to be said."""
+    """Write an `ExportTraceServiceResponse`; empty if all spans were taken without remarks."""
     if not taken.refused and not taken.message:
         return b"" if encoding == "protobuf" else b"{}"
     if encoding == "json":
@@ -99,7 +98,7 @@ async def answer_status(request: Request, error: Exception) -> Response:
 
 
 def _write_field(number: int, value: int | str | bytes) -> bytes:
-    """A field of protobuf: what is 0 or empty is left out."""
+    """Write a protobuf field; 0 and empty values are omitted."""
     if not value:
         return b""
     if isinstance(value, int):

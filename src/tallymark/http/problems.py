@@ -31,11 +31,11 @@ _HINTS = {
     404: "see /docs for what there is",
     405: "see the Allow header for what is",
 }
-_OURS = "something of ours failed; the same request may be sent again"
+_OURS = "the server failed; the same request can be repeated"
 
 
 class RequestProblem(HTTPException):
-    """What is wrong with a request before any service sees it, with its parts."""
+    """A refusal of a request before any operation runs."""
 
     def __init__(self, status: int, *parts: Problem, headers: Mapping[str, str] | None = None):
         super().__init__(status, "; ".join(map(str, parts)), dict(headers or {}))
@@ -43,12 +43,12 @@ class RequestProblem(HTTPException):
 
 
 def refuse(status: int, message: str, hint: str | None = None) -> RequestProblem:
-    """One sentence, to be raised."""
+    """Make a refusal of one sentence."""
     return RequestProblem(status, Problem(message, None, hint))
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """The answer to a request that ended with this."""
+    """Answer a request that ended with an error."""
     if isinstance(error, TallymarkError):
         return await _tell_ours(request, error)
     if isinstance(error, HTTPException):
@@ -82,7 +82,7 @@ async def _tell_ours(request: Request, error: Exception) -> Response:
 
 
 def _hide_database(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """Where the database is, is the operator's business."""
+    """Remove the address of the database, which only operators may see."""
     text = msgspec.json.encode(document).decode()
     hidden: dict[str, Any] = msgspec.json.decode(request.app.state.service.hide_database(text))
     return hidden
@@ -111,7 +111,7 @@ def _list_methods(request: Request) -> set[str]:
 
 
 async def _tell_gone(request: Request, _: Exception) -> Response:
-    """Nobody hears it; it is counted as theirs, not as ours."""
+    """Answer a client that is gone; metrics count it as the client's error, not the server's."""
     return _answer(describe_problem(400, [Problem("the body was cut off")], _find_id(request)))
 
 

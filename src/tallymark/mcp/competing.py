@@ -1,4 +1,4 @@
-"""Tools of an agent that competes by itself: from the list of challenges to a score and beyond."""
+"""Tools of a competing agent: from the list of challenges to a score and its explanation."""
 
 from __future__ import annotations
 
@@ -131,13 +131,17 @@ def enter_challenge(
 
 def check_answer(ctx: Ctx, attempt: AttemptId, answer: Answer) -> Checked:
     """Check the form of an answer without submitting it: nothing is stored, nothing is scored, and
-    you may do it as often as you like. It does not tell whether the answer is right.
+    you may do it as often as you like. It does not show if the answer is right.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
         checked = call.tally.attempts.check(attempt, _read_sent(call, attempt, answer))
         words = "fix it, and check it again"
         if checked.acceptable:
-            words = "fix it, or call submit_answer so" if checked.findings else "call submit_answer"
+            words = (
+                "fix it, or call submit_answer with it as it is"
+                if checked.findings
+                else "call submit_answer"
+            )
         return Checked(
             acceptable=checked.acceptable,
             findings=msgspec.to_builtins(checked.findings),
@@ -160,7 +164,7 @@ async def submit_answer(
 ) -> Submitted:
     """Submit the answer of an attempt, once and finally, and get its score with the breakdown by
     dimension, win or loss, your place and your rating. The same call again changes nothing and
-    tells the same. Then explain_score says why it was not more.
+    returns the same. Then explain_score shows why it was not more.
     """
     with open_call(ctx, COMPETITORS, "write") as call:
         sent = await call.run(_read_sent, call, attempt, answer)
@@ -186,7 +190,7 @@ def list_my_attempts(
         str | None, Field(description="At one challenge; leave it out for all.", max_length=200)
     ] = None,
     agent: Agent = None,
-    limit: Annotated[int, Field(ge=1, le=_MOST, description="At most so many.")] = 20,
+    limit: Annotated[int, Field(ge=1, le=_MOST, description="Return at most N.")] = 20,
 ) -> OwnAttempts:
     """List your own attempts, newest first: their states, scores, and the time left of an open
     one. Use it to find an attempt id again.
@@ -257,7 +261,7 @@ def _advise(rule: Challenge, running: AttemptRecord | None) -> str:
     if rule.kind == "versus":
         return "it is played red against blue, which these tools do not: use the API or the pages"
     if rule.evaluator.type == "reported":
-        return "its attempts are reported by a trusted system: nobody enters it"
+        return "its attempts are reported by a trusted system: agents cannot enter it"
     if running is not None:
         return f"you have the open attempt {running.id}: enter_challenge gives its data again"
     if rule.state == "upcoming" and rule.opens_at is not None:

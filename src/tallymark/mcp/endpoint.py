@@ -1,7 +1,7 @@
 """`/mcp`: stateless streamable HTTP, with the keys, limits and Host checks of the API.
 
-The SDK takes a second to load, so it is loaded by the first request that needs it. Nothing is kept
-between requests, so each has a session manager of its own, which ends with it:
+The SDK takes a second to load, so it is loaded by the first request that needs it. There are
+no sessions, so each request has its own session manager, which ends with it:
 docs/decisions/0044-tools-without-sessions.md.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 SMALL_BYTES = 2_000_000
-"""Of a body without a key; an agent may send as much as its open attempts take."""
+"""Largest body without a key; an agent may send as much as its open attempts allow."""
 _STATUS: tuple[tuple[type[TallymarkError], int], ...] = (
     (NotSignedIn, 401),
     (NotAllowed, 403),
@@ -42,11 +42,11 @@ _INVALID_REQUEST = -32600
 _JSON = "application/json"
 _ORIGINS = "TALLY_CORS_ORIGINS of the server names the sites whose pages may"
 _ONE_MESSAGE = "the body is no message of JSON-RPC 2.0; send one object with jsonrpc, id and method"
-_SEND_JSON = f"send Content-Type: {_JSON}, as the Model Context Protocol says"
+_SEND_JSON = f"send Content-Type: {_JSON}, as the Model Context Protocol requires"
 
 
 class Endpoint:
-    """The ASGI application at `/mcp`. `most_bytes` is what a body may have."""
+    """The ASGI application at `/mcp`, with bodies of at most `most_bytes`."""
 
     def __init__(self, service: Service, most_bytes: int) -> None:
         self._service = service
@@ -68,9 +68,9 @@ class Endpoint:
             await answer(scope, receive, send)
             return
         try:
-            # Before the SDK does, in whose task group a refusal would be another error.
+            # Read it before the SDK does, whose task group would wrap a refusal.
             body = iter([await receive()])
-        except HTTPException as error:  # of the body: too large, or not what it says
+        except HTTPException as error:  # the body is too large or cannot be decompressed
             told = _answer(error.status_code, error.detail, dict(error.headers or {}))
             await told(scope, receive, send)
             return
@@ -87,10 +87,12 @@ class Endpoint:
         return make_tool_server(self._service)
 
     async def _refuse(self, request: Request) -> Response | None:
-        """Who asks is found before the body is read, as the API does."""
+        """Refuse a request before its body is read; None if it may go on."""
         if request.method != "POST":
-            # A stream that waits for what is never announced, or a session that there is not.
-            return _answer(405, "this takes POST alone: it keeps no sessions", {"Allow": "POST"})
+            # GET would open a stream of messages, DELETE would end a session: there are neither.
+            return _answer(
+                405, "only POST is allowed here: there are no sessions", {"Allow": "POST"}
+            )
         origin = request.headers.get("origin")
         if origin is not None and not self._is_known(origin, request.headers.get("host", "")):
             return _answer(403, f"a page of {origin!r} may not use these tools; {_ORIGINS}")
@@ -106,7 +108,7 @@ class Endpoint:
         return _refuse_kind(request)
 
     def _is_known(self, origin: str, host: str) -> bool:
-        """A page of this server, or of a site that the operator named."""
+        """Check for an origin of this server, or one that the operator allows."""
         named = self._service.settings.cors
         return urlsplit(origin).netloc.lower() == host.lower() or origin in named or "*" in named
 
@@ -118,7 +120,7 @@ class Endpoint:
             stateless_http=True,
             json_response=True,
             max_request_body_size=self._most if known else SMALL_BYTES,
-            # What surrounds every request of the server has looked at the Host header.
+            # The server's middleware has checked the Host header.
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         manager = tools.session_manager
@@ -127,14 +129,14 @@ class Endpoint:
 
 
 def _may_be_large(request: Request) -> bool:
-    """Whether a body may have more than any tool but submitting takes."""
+    """Check if a body may be larger than any tool except submit_answer needs."""
     length = request.headers.get("content-length", "")
     plain = "content-encoding" not in request.headers
     return not (plain and length.isdigit() and len(length) < len(str(SMALL_BYTES)))
 
 
 def _refuse_version(version: str | None) -> Response | None:
-    """Of a version that the SDK does not know it would ask for what only a newer one has."""
+    """Refuse an unknown protocol version, of which the SDK would demand newer headers."""
     from mcp_types.jsonrpc import UNSUPPORTED_PROTOCOL_VERSION  # noqa: PLC0415 (with the SDK)
     from mcp_types.version import KNOWN_PROTOCOL_VERSIONS  # noqa: PLC0415
 
@@ -150,7 +152,7 @@ def _refuse_version(version: str | None) -> Response | None:
 
 
 def _say_plainly(send: Send) -> Send:
-    """What the SDK writes of a body that is no message is a page long, and names its classes."""
+    """Replace the SDK's page-long validation error for a body that is no message."""
     held: list[Message] = []
 
     async def pass_on(message: Message) -> None:
@@ -170,10 +172,10 @@ def _say_plainly(send: Send) -> Send:
 
 
 def _refuse_kind(request: Request) -> Response | None:
-    """Who sends or wants something else than JSON is no client of tools: told as elsewhere."""
+    """Refuse other media types than JSON with a problem document, as the API does."""
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent != _JSON:
-        said = f"the body is {sent or 'of no kind that was named'}"
+        said = f"the body is {sent or 'of no named media type'}"
         return _tell_problem(request, 415, said, _SEND_JSON)
     accepted = request.headers.get("accept", "*/*").lower()
     if not any(each in accepted for each in (_JSON, "application/*", "*/*")):
@@ -197,6 +199,6 @@ def _refuse_caller(error: TallymarkError) -> Response:
 
 
 def _answer(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    """A refusal as JSON-RPC has it: clients show its message."""
+    """Make a refusal as a JSON-RPC error, whose message clients show."""
     error: dict[str, Any] = {"code": _INVALID_REQUEST, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)

@@ -80,13 +80,13 @@ async def run_suite(  # noqa: PLR0913, PLR0917 (what a run has; tools are called
         list[str] | None,
         Field(description="provider/name each; leave it out if the suite names one."),
     ] = None,
-    limit: Annotated[int | None, Field(ge=1, description="Only so many cases.")] = None,
+    limit: Annotated[int | None, Field(ge=1, description="Run only the first N cases.")] = None,
     epochs: Annotated[int | None, Field(ge=1, le=1000)] = None,
     budget: Annotated[float | None, Field(gt=0, description="US dollars.")] = None,
     idempotency_key: Key = None,
 ) -> RunList:
     """Run an eval suite against one or more models and get the scores. It waits up to 30 seconds;
-    what takes longer goes on, and read_run tells how it stands. compare_runs compares two.
+    longer runs continue, and read_run shows their progress. compare_runs compares two.
     """
     with open_call(ctx, ORGANISERS, "work") as call:
         runs = Runs(call.services, call.caller)
@@ -147,7 +147,7 @@ def compare_runs(
     ] = None,
 ) -> Comparisons:
     """Compare runs with the first of them: which cases got better or worse, and whether the
-    difference of the scores is real or luck.
+    difference of the scores is real or chance.
     """
     with open_call(ctx, TEAM, "work") as call:
         found = Runs(call.services, call.caller).compare(runs, formula)

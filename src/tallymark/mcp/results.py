@@ -1,4 +1,4 @@
-"""What tools return: typed, so that a model sees names and meanings before it calls anything."""
+"""Return types of tools: a model sees their names and meanings before it calls anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Seconds = float | None
 
 
 class ChallengeList(BaseModel):
-    """What can be competed in."""
+    """Challenges that are open to competitors."""
 
     challenges: list[dict[str, Any]] = Field(
         description="Each with `name`, which other tools take as `challenge`, `title`,"
@@ -24,7 +24,7 @@ class ChallengeList(BaseModel):
 
 
 class ReadChallenge(BaseModel):
-    """All that a competitor may know of a challenge before entering."""
+    """Everything that a competitor may know of a challenge before entering."""
 
     challenge: dict[str, Any] = Field(
         description="Its record: `goal`, `submission` (the form of an answer, with the JSON Schema"
@@ -54,7 +54,7 @@ class Entered(BaseModel):
 
 
 class Checked(BaseModel):
-    """What would become of an answer, as far as its form tells."""
+    """Result of checking the form of an answer."""
 
     acceptable: bool
     findings: list[dict[str, Any]] = Field(
@@ -66,7 +66,7 @@ class Checked(BaseModel):
 
 
 class Submitted(BaseModel):
-    """What became of an answer."""
+    """Result of a submission."""
 
     submitted: dict[str, Any] = Field(
         description="`attempt` with its `state` (`scored`; or `submitted` while it is still being"
@@ -100,7 +100,7 @@ class ShownBoard(BaseModel):
 
 
 class Explained(BaseModel):
-    """Why an attempt has its score, and why none higher."""
+    """Reasons for the score of an attempt, and for the points that it lost."""
 
     attempt: dict[str, Any] = Field(
         description="Its record: `score`, `result`, `error` (why there is no score),"
@@ -112,7 +112,7 @@ class Explained(BaseModel):
 
 
 class FormulaChecked(BaseModel):
-    """What is wrong with a formula, or what its scores can be."""
+    """Mistakes in a formula, or the range of its scores."""
 
     valid: bool
     formula: str

@@ -1,4 +1,4 @@
-"""Tools on standard input and output: of one's own store, or of a server elsewhere."""
+"""Tools on standard input and output, of a local store or of a server."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from tallymark.service.service import Service
 
 _TIMEOUT_S = 90.0
-"""A submission or a suite is waited for 30 s by the server."""
+"""The server waits 30 s for a submission or a suite."""
 _KEY = "idempotency_key"
 _WITH_KEY = frozenset(each.name for each in TOOLS if _KEY in each.parameters["properties"])
 
 
 def serve_own(service: Service, agent: str | None) -> None:
-    """The tools of one's own store, until nobody writes any more.
+    """Serve the tools of a local store until standard input ends.
 
-    As an agent one sees what an agent's key would show; otherwise all, as the owner.
+    With `agent`, calls see what that agent's key would show; otherwise everything.
     """
     caller = Caller(service.app.tenant, "admin", "owner")
     if agent is not None:
@@ -47,7 +47,7 @@ def serve_own(service: Service, agent: str | None) -> None:
 
 
 def serve_remote(address: str, key: str) -> None:
-    """The tools of a server, for clients that know only how to start a program."""
+    """Serve the tools of a server, for clients that can only start a program."""
     anyio.run(_forward, address.rstrip("/"), key)
 
 
@@ -78,7 +78,7 @@ async def _pass_on(source: Any, target: Any) -> None:
 
 
 def give_key(message: Any) -> None:
-    """A call that does something gets a key, so that sent again it is done once."""
+    """Add an idempotency key to a call that changes something, so that a retry runs it once."""
     called = getattr(message, "params", None)
     if getattr(message, "method", None) != "tools/call" or not isinstance(called, dict):
         return
@@ -88,14 +88,14 @@ def give_key(message: Any) -> None:
 
 
 class PatientTransport(httpx2.AsyncBaseTransport):
-    """Sends again what was lost on its way; what cannot be had becomes a sentence of JSON-RPC."""
+    """Repeats lost requests; a final failure becomes a JSON-RPC error of one sentence."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._inner = httpx2.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The whole answer: one that was cut off is asked for again."""
+        """Return a complete answer; a truncated one is requested again."""
         await request.aread()
         tries = 0
         while True:
@@ -121,12 +121,12 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                 return _tell_failure(read_refusal(code, headers, answer.content))
 
     async def aclose(self) -> None:
-        """Lets go of connections."""
+        """Close the connections."""
         await self._inner.aclose()
 
 
 def _is_ours(answer: httpx2.Response) -> bool:
-    """Whether it is in the words of `/mcp`."""
+    """Check for an answer of `/mcp` itself."""
     return b'"jsonrpc"' in answer.content[:200]
 
 

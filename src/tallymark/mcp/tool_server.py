@@ -1,4 +1,4 @@
-"""`ToolServer`: the tools of one service, who calls them, and how they refuse."""
+"""`ToolServer`: the tools of a service, their callers and refusals."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALLER = "tally.caller"
-"""Under which a request's scope holds who asks."""
+"""Key of the caller in the scope of a request."""
 AS_SENT = "answer"
-"""The argument that is never read as JSON by whoever guesses: a text may look like it."""
+"""The argument that the SDK must not parse as JSON: a text may look like it."""
 _INSTRUCTIONS = """\
 Tallymark scores AI agents. To compete: list_challenges, read_challenge, enter_challenge (the \
 clock starts, and you get the data), work out the answer, check_answer, submit_answer. Then \
-explain_score says where points were lost and what the agent above did better, and view_board \
-shows your place. Every refusal says what to do instead."""
+explain_score shows where points were lost and what the agent above did better, and view_board \
+shows your place. Every refusal names what to do instead."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool that is called: by whom, and on what."""
+    """A call of a tool."""
 
     service: Service
     services: TenantServices
@@ -65,7 +65,7 @@ class Call:
 
 
 class _AsSentMetadata(FuncMetadata):
-    """The SDK reads texts as JSON where no text is expected; an answer stays as it came."""
+    """The SDK parses texts as JSON where no text is expected; an answer stays as it was sent."""
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         read = super().pre_parse_json(data)
@@ -73,7 +73,7 @@ class _AsSentMetadata(FuncMetadata):
 
 
 class ToolServer(MCPServer[Any]):
-    """Tools over a service. `caller` is who calls where no request says it: on stdio."""
+    """Tools of a service. On stdio, where requests name no caller, it is `caller`."""
 
     def __init__(
         self, service: Service, tools: Sequence[Tool], *, caller: Caller | None = None
@@ -84,7 +84,7 @@ class ToolServer(MCPServer[Any]):
             instructions=_INSTRUCTIONS,
             version=version("tallymark"),
             tools=list(tools),
-            # Nothing is ever announced: a stream that waits for it would keep a server from ending.
+            # There are no notifications, and a stream that waits for them would delay shutdown.
             subscriptions=False,
             log_level="CRITICAL",
         )
@@ -93,7 +93,7 @@ class ToolServer(MCPServer[Any]):
         self._arguments = {each.name: list(each.parameters["properties"]) for each in tools}
 
     def find_caller(self, request: Any) -> Caller:
-        """Who calls: the endpoint has looked, or there is only one who can."""
+        """Return the caller that the endpoint found, or the only one there is."""
         if self._caller is not None:
             return self._caller
         return cast("Caller", request.scope[CALLER])
@@ -101,7 +101,7 @@ class ToolServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> Any:
-        """The same with refusals in our words: one sentence, and what to do."""
+        """Call a tool; a refusal is one sentence with a hint."""
         known = self._arguments.get(name)
         if known is None:
             raise ToolError(_name_nearest(f"there is no tool {name!r}", name, self._arguments))
@@ -113,7 +113,7 @@ class ToolServer(MCPServer[Any]):
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError as error:
             raise UnexpectedToolError(
-                "something of ours failed; the same call may be made again"
+                "the server failed; the same call can be repeated"
             ) from error.__cause__
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
@@ -137,7 +137,7 @@ def _explain_arguments(name: str, error: ValidationError) -> str:
 
 
 def make_tool(function: Callable[..., Any], *, writes: bool = False, title: str) -> Tool:
-    """A function as a tool: its docstring is all that a model sees of it besides the types."""
+    """Make a tool of a function; a model sees only its docstring and types."""
     hints = ToolAnnotations(
         title=title,
         read_only_hint=not writes,
@@ -153,7 +153,7 @@ def make_tool(function: Callable[..., Any], *, writes: bool = False, title: str)
 
 
 def _run_in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The SDK would run it in a thread of the pool that all share, whoever calls."""
+    """Run a function in a thread of the caller's share, instead of the SDK's common pool."""
 
     @wraps(function)
     async def run(ctx: Context[Any, Any], **given: Any) -> Any:
@@ -172,9 +172,9 @@ def _run_in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 def open_call(
     ctx: Context[Any, Any], roles: frozenset[Role], rate: RouteClass | None = None
 ) -> Iterator[Call]:
-    """Who calls, if they may and do not too often; errors of ours become sentences.
+    """Check the role and rate of a caller, and turn errors into sentences.
 
-    Reading is counted by the endpoint, for every request; `rate` is what a tool costs besides.
+    The endpoint counts every request as a read; `rate` is counted in addition.
     """
     server = cast("ToolServer", ctx.mcp_server)
     service = server.service
@@ -192,13 +192,13 @@ def open_call(
 
 def _tell(service: Service, error: TallymarkError) -> str:
     said = error.render()
-    if isinstance(error, WorkFailed):  # where the database is, is the operator's business
+    if isinstance(error, WorkFailed):  # the address of the database is for operators only
         said = service.hide_database(said)
     return said
 
 
 def read_answer(answer: Any, form: str) -> Any:
-    """An answer as the challenge wants it: models like to send JSON as a text that holds it."""
+    """Read an answer in the form of the challenge: models often send JSON inside a text."""
     if not isinstance(answer, str) or form not in ("json", "files"):
         return answer
     try:

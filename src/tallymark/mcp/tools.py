@@ -16,5 +16,5 @@ TOOLS = (*competing.TOOLS, *measuring.TOOLS)
 
 
 def make_tool_server(service: Service, caller: Caller | None = None) -> ToolServer:
-    """What `/mcp` and `tally mcp` serve; on stdio there is one `caller`."""
+    """Make the tools of `/mcp` and `tally mcp`; on stdio there is one `caller`."""
     return ToolServer(service, TOOLS, caller=caller)

@@ -1,12 +1,12 @@
-"""`Brief`: all that an agent is given for an attempt, as a value and as a folder.
+"""`Brief`: the task of an attempt for an agent, as a value and as a folder.
 
-    goal.md      what is asked
+    goal.md      the task
     rules.json   the challenge: form of an answer, limits, time, how it is scored
     schema.json  the JSON Schema of an answer, where there is one
     data/        the files to work with
     brief.json   all of it in one, which a program also gets on standard input
 
-Names come from whoever made the challenge, so each is looked at before a file is written.
+File names come from the challenge, so each is checked before a file is written.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.service.attempts import EnteredAttempt
 
 FOLDER, ANSWER, ATTEMPT = "TALLY_FOLDER", "TALLY_ANSWER", "TALLY_ATTEMPT"
-"""Variables by which a program learns where its folder is, where its answer goes, its attempt."""
+"""Variables that name the folder, the answer file and the attempt for a program."""
 TOLD = ("trajectory.json", "metadata.json")
-"""What an agent may leave beside its answer: what it did, where nobody saw it, and what it says."""
+"""Files that an agent may write next to its answer: a trajectory, and metadata."""
 _ANSWERS = {"json": "answer.json", "text": "answer.txt", "agent": "answer.txt", "files": "answer"}
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is asked of an agent, and what it may work with."""
+    """The task of an agent, with the files to work with."""
 
     attempt: str
     challenge: str
@@ -44,9 +44,9 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     rules: dict[str, Any]
     schema: dict[str, Any] | None = None
     data: dict[str, Any]
-    """Texts or JSON values by the names of files."""
+    """Texts or JSON values by file name."""
     seconds: float
-    """What is left for the agent."""
+    """Time for the agent."""
     folder: str
 
     @cached_property
@@ -61,21 +61,21 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def answer_path(self) -> Path:
-        """Where an answer is looked for before standard output."""
+        """Path of the answer file, which is read before standard output."""
         return self.path / _ANSWERS[self.submission.format]
 
     @cached_property
     def steps(self) -> Steps:
-        """Asking models and calling tools so that the server sees it."""
+        """Records model and tool calls for the server."""
         return Steps.from_environment()
 
     def ask(self, model: str, prompt: str, **settings: Any) -> str:
-        """What a model answers; the server sees that it was asked."""
+        """Ask a model; the call is recorded for the server."""
         return self.steps.ask(model, prompt, **settings)
 
 
 def make_brief(entered: EnteredAttempt, seconds: float, folder: Path) -> Brief:
-    """What a server gave, for an agent that has so many seconds."""
+    """Make the brief of an entered attempt, for an agent that has this many seconds."""
     rules, attempt = msgspec.to_builtins(entered.challenge), entered.attempt
     return Brief(
         attempt=attempt.id,
@@ -91,7 +91,7 @@ def make_brief(entered: EnteredAttempt, seconds: float, folder: Path) -> Brief:
 
 
 def read_form(rules: Mapping[str, Any]) -> Submission:
-    """How a challenge wants its answers."""
+    """Describe the form of an answer."""
     try:
         return msgspec.convert(rules.get("submission") or {}, Submission)
     except msgspec.ValidationError as error:
@@ -102,7 +102,7 @@ def read_form(rules: Mapping[str, Any]) -> Submission:
 
 
 def read_brief(folder: Path) -> Brief:
-    """The brief that lies in a folder."""
+    """Read the brief in a folder."""
     try:
         return msgspec.json.decode((folder / "brief.json").read_bytes(), type=Brief)
     except (OSError, msgspec.MsgspecError) as error:
@@ -110,7 +110,7 @@ def read_brief(folder: Path) -> Brief:
 
 
 def lay_brief(brief: Brief) -> None:
-    """Writes it to its folder; of an earlier try, all that the agent made stays."""
+    """Write the brief to its folder; files of the agent's earlier try stay."""
     folder, data = brief.path, brief.path / "data"
     try:
         own = next((each for each in folder.parents if each.name == ".tally"), None)
@@ -138,7 +138,7 @@ def lay_brief(brief: Brief) -> None:
 
 
 def save_answer(brief: Brief, answer: Any) -> Path:
-    """An answer where it can be found again, whatever becomes of the rest."""
+    """Save an answer, so that it can be submitted later if anything fails now."""
     path = brief.answer_path
     if brief.submission.format == "files":
         write_received_files(answer, path)
@@ -153,7 +153,7 @@ def _encode(value: Any) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and never through a link that lies in its place."""
+    """Write a file atomically; a link at its path is replaced, not followed."""
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     part.write_text(text, encoding="utf-8", errors="replace")
@@ -161,7 +161,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _set_aside(path: Path) -> None:
-    """An answer of an earlier try keeps another name: it is not this one's."""
+    """Rename the answer of an earlier try."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         if path.is_dir():
             path.rmdir()

@@ -49,26 +49,26 @@ from tallymark.service.attempts import (
 from tallymark.text import clean_line, format_seconds
 
 RESERVE_S = 10.0
-"""Of the time, or a tenth of it where that is less, for checking and handing in."""
+"""Reserved for checking and submitting; a tenth of the time if that is less."""
 SCORED_S = 600.0
-"""For so long a score is waited for that takes work."""
+"""Longest wait for a score that a job computes."""
 HOME = Path(".tally/attempts")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEPT_BACK = ("TALLY_KEY", "TALLY_SERVER", "TALLY_ADMIN_KEY", "TALLY_SECRET_KEY")
-"""What an agent has no business with."""
+"""Environment variables that are hidden from agents."""
 _LEAST_S = 1.0
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Who competes: a program, by its words."""
+    """A competing program, by its command line."""
 
     words: Sequence[str]
     shown: str
 
 
 def make_agent(command: str | None, function: str | None) -> Agent:
-    """A program, or a Python function in a program of ours; looked for before any clock starts."""
+    """Find the program, or the Python function to run in one, before any clock starts."""
     if function is not None:
         open_agent(function)
         module = "tallymark.client.competing.function"
@@ -86,11 +86,11 @@ def make_agent(command: str | None, function: str | None) -> Agent:
 
 @dataclass(frozen=True, kw_only=True)
 class Entrance:
-    """What is entered, and as whom."""
+    """The challenge and agent of an attempt."""
 
     challenge: str | None = None
     attempt: str | None = None
-    """One that is open already."""
+    """An attempt that is open already."""
     agent: str | None = None
     memoryless: bool = False
     key: str | None = None
@@ -98,7 +98,7 @@ class Entrance:
 
 @dataclass
 class Witnessed:
-    """What the server saw of an agent at work."""
+    """Spans of an agent that the server received."""
 
     spans: int = 0
     problem: str | None = None
@@ -106,30 +106,30 @@ class Witnessed:
 
 @dataclass
 class Contest:
-    """An attempt under way. `show` is told what the agent says on its standard error."""
+    """A running attempt. `show` is called with the agent's lines on standard error."""
 
     client: Client
     show: Callable[[str], None]
     server: str
-    """By which its attempts are told from those of other servers."""
+    """Distinguishes its attempts from those of other servers."""
     folder: Path | None = None
     entered: EnteredAttempt | None = None
     brief: Brief | None = None
     answer_file: Path | None = None
     is_taken: bool = False
-    """The server has the answer: it is scored whatever happens here."""
+    """True once the server has the answer, which is then scored in any case."""
     witnessed: Witnessed = field(default_factory=Witnessed)
     _began: float = 0.0
 
     @property
     def seconds_left(self) -> float:
-        """Until the server takes no answer any more, by its clock."""
+        """Seconds until the server accepts no answer, by its clock."""
         if self.entered is None:
             return 0.0
         return self.entered.seconds_left - (time.monotonic() - self._began)
 
     def enter(self, entrance: Entrance) -> EnteredAttempt:
-        """Enters, or goes on with an attempt that is open."""
+        """Enter, or resume an open attempt."""
         name, agent = entrance.challenge, entrance.agent
         if entrance.attempt is not None:
             found = self.client.attempts.get(entrance.attempt)
@@ -150,7 +150,7 @@ class Contest:
         return entered
 
     def work(self, agent: Agent, most_seconds: float | None = None) -> Any:
-        """Has the agent work; its answer. One that fails leaves the attempt open."""
+        """Run the agent, and return its answer. A failing agent leaves the attempt open."""
         entered, left = self._need(), self.seconds_left
         seconds = left - min(RESERVE_S, left / 10)
         seconds = seconds if most_seconds is None else min(seconds, most_seconds)
@@ -176,11 +176,11 @@ class Contest:
         return answer
 
     def read(self, path: Path) -> Any:
-        """An answer that is there already, in the form that the challenge asks for."""
+        """Read an existing answer in the form that the challenge asks for."""
         return read_answer(path, self._need().challenge.submission)
 
     def check(self, answer: Any) -> CheckedAnswer:
-        """Raise what the server would refuse; return what else it says of an answer."""
+        """Raise if the server would refuse an answer; return its other findings."""
         found = self.client.attempts.check(self._need().attempt.id, answer, **self._read_told())
         if not found.acceptable:
             raise InvalidInput(
@@ -193,7 +193,7 @@ class Contest:
         return found
 
     def submit(self, answer: Any) -> SubmittedAttempt:
-        """Hands the answer in, once however often it is sent, and waits for its score."""
+        """Submit the answer under one key, so that retries count once, and wait for its score."""
         told = self._read_told() | {"idempotency_key": secrets.token_hex(16)}
         attempt = self._need().attempt.id
         done = self.client.attempts.submit(attempt, answer, **told)
@@ -205,7 +205,7 @@ class Contest:
         return self.client.attempts.submit(attempt, answer, wait=False, **told)
 
     def find_result(self, attempt: str) -> AttemptDetails:
-        """How an attempt stands, once the score of its answer is there."""
+        """Wait for the score of an attempt, and read it."""
         return self._wait_for_score(self.client.attempts.get(attempt))
 
     def _wait_for_score(self, attempt: AttemptDetails) -> AttemptDetails:
@@ -217,7 +217,7 @@ class Contest:
         return attempt
 
     def _read_told(self) -> dict[str, Any]:
-        """What an agent says of itself, where it has left that beside its answer."""
+        """Read the metadata file that an agent may write."""
         if self.brief is None:
             return {}
         steps, said = (self.brief.path / name for name in TOLD)
@@ -229,7 +229,7 @@ class Contest:
         return self.entered
 
     def _choose_folder(self) -> Path:
-        """The same for the same attempt, so that who goes on finds what there was."""
+        """Find the folder of the attempt, the same for a later run that resumes it."""
         return HOME / self.server / self._need().attempt.id
 
 
@@ -240,7 +240,7 @@ def _make_environment(brief: Brief, relay: SpanRelay) -> dict[str, str]:
 
 
 def _read_end(brief: Brief, agent: Agent, end: ProgramEnd) -> Any:
-    """The answer that a program has left; what it wrote into its file counts even out of time."""
+    """Read the answer of a program; its answer file counts even after a timeout."""
     written = _is_written(brief.answer_path)
     if end.timed_out and not written:
         raise WorkFailed(

@@ -27,7 +27,7 @@ NAMES = ("goal", "data", "schema", "rules", "seconds", "folder")
 
 
 def open_agent(reference: str) -> Callable[[Brief], Any]:
-    """The function that `module:function` or `file.py:function` names, to be given a brief."""
+    """Load the function that `module:function` or `file.py:function` names."""
     home, colon, name = reference.rpartition(":")
     if not colon or not home or not name:
         raise InvalidInput(
@@ -48,7 +48,7 @@ def open_agent(reference: str) -> Callable[[Brief], Any]:
 
 
 def call_agent(reference: str, brief: Brief) -> None:
-    """Calls it, and leaves its answer where a program would."""
+    """Call the function, and save its answer as a program would."""
     answer = open_agent(reference)(brief)
     if inspect.isawaitable(answer):
         awaited = answer
@@ -74,7 +74,7 @@ def call_agent(reference: str, brief: Brief) -> None:
 
 
 def main() -> int:
-    """What went wrong is said on standard error, in the words of the user's own code."""
+    """Run the agent; its error is shown on standard error as the user's own code raised it."""
     reference, folder = sys.argv[1], Path(os.environ[FOLDER])
     sys.argv[1:] = []
     try:
@@ -90,7 +90,7 @@ def main() -> int:
 
 
 def _show_failure(error: Exception) -> None:
-    """The lines of the agent's own code alone: how it was called says nothing."""
+    """Show only the agent's own frames of a traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if not Path(each.filename).is_relative_to(Path(__file__).parent)]
     said = [*traceback.format_list(own), *traceback.format_exception_only(error)]

@@ -1,7 +1,7 @@
-"""Running an agent that is a program: within its time, what it prints bounded, all of it ended.
+"""Agents that are programs: run with a time limit, bounded output, and all processes ended.
 
-It gets the brief on standard input and by variables; its answer is the file or folder that
-`TALLY_ANSWER` names, or else what it prints. What it says on standard error is shown and kept.
+A program gets the brief on standard input and in variables; its answer is the file or folder that
+`TALLY_ANSWER` names, or else its output. Its standard error is shown and stored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tallymark.client.competing import keeper
+from tallymark.client.competing import process_supervisor
 from tallymark.errors import WorkFailed
 from tallymark.text import clean
 
 GRACE_S = 2.0
-"""What a program that is told to end has to send what it has."""
+"""Seconds for a program to finish after the signal to end."""
 LOG = "agent.log"
 MOST_LOGGED = 10_000_000
 MOST_SHOWN = 200_000
@@ -32,12 +32,12 @@ _CHUNK = 1 << 16
 
 @dataclass
 class ProgramEnd:
-    """How a program ended, and what it had printed."""
+    """End of a program, with its output."""
 
     code: int
     seconds: float
     output: bytes
-    """Its standard output; where that was longer than may be, one byte more than may be."""
+    """Its standard output; one byte more than allowed if it was longer."""
     timed_out: bool = False
     last_words: str = ""
     """The last line of its standard error."""
@@ -52,10 +52,10 @@ def run_program(
     most_output: int,
     show: Callable[[str], None],
 ) -> ProgramEnd:
-    """Runs it in the current folder. Whatever ends this, it and all that it started are ended."""
+    """Run a program in the current folder, and end it with all processes that it started."""
     started = [*words]
     if sys.platform == "linux":
-        started = [sys.executable, "-IS", keeper.__file__, str(GRACE_S), *words]
+        started = [sys.executable, "-IS", process_supervisor.__file__, str(GRACE_S), *words]
     began = time.monotonic()
     try:
         with (
@@ -88,7 +88,7 @@ def run_program(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Has the keeper end them all; one that does not is killed with its group."""
+    """Ask the supervisor to end all processes; kill its group if it does not."""
     if process.poll() is not None:
         return
     process.terminate()
@@ -101,7 +101,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Heard:
-    """What a program writes while it runs: never more in memory than is asked for."""
+    """Reads the output of a running program, with bounded memory."""
 
     def __init__(
         self, most: int, log: Callable[[bytes], object], show: Callable[[str], None]
@@ -115,7 +115,7 @@ class _Heard:
         self._line = b""
 
     def listen(self, process: subprocess.Popen[bytes], until: float) -> bool:
-        """Until nobody can write any more, which is True; False when the time is up."""
+        """Read until all writers have closed (True) or the time is up (False)."""
         assert process.stdout is not None  # noqa: S101 (for the type checker)
         assert process.stderr is not None  # noqa: S101
         with selectors.DefaultSelector() as selector:

@@ -1,8 +1,8 @@
-"""`SpanRelay`: where an agent's spans go, on this machine, on their way to who witnesses them.
+"""`SpanRelay`: local receiver of an agent's spans, which forwards them to the server.
 
-OpenTelemetry's exporters are told its address by their usual variables. It puts the attempt's
-token on what comes, so that any agent is witnessed without code, sends it on at once, again where
-that is safe, and counts. The agent never sees the key of the server.
+OpenTelemetry exporters find its address in their usual variables. It adds the attempt's token to
+the spans, so that any agent is witnessed without code, forwards them at once with safe retries,
+and counts them. The agent never sees the key of the server.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tallymark.traces.otlp_document import write_attributes
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 MOST_BYTES = 20_000_000
 _SILENT = ("/v1/metrics", "/v1/logs")
-"""Taken and thrown away: exporters complain of who is not there."""
+"""Accepted and ignored: exporters log errors where these are refused."""
 
 
 class SpanRelay:
-    """Listens on loopback for the time of a `with`, at an address that nobody can guess."""
+    """Listens on loopback for the time of a `with`, at an address that cannot be guessed."""
 
     def __init__(self, connection: Connection, token: str) -> None:
         self.spans = 0
-        """How many reached the server and were taken."""
+        """Number of spans that the server accepted."""
         self.problem: str | None = None
-        """Why some were not, the first time."""
+        """First reason why some were not."""
         self._connection = connection
         self._token = token
         self._path = f"/{secrets.token_urlsafe(16)}"
@@ -52,7 +52,7 @@ class SpanRelay:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What an exporter reads."""
+        """Environment variables for exporters."""
         address = f"http://127.0.0.1:{self._server.server_port}{self._path}"
         return {
             "OTEL_EXPORTER_OTLP_ENDPOINT": address,
@@ -68,7 +68,7 @@ class SpanRelay:
         }
 
     def take(self, path: str, kind: str, body: bytes) -> tuple[int, str, bytes]:
-        """What came from an exporter: the status, kind and body of the answer."""
+        """Forward an export; return status, media type and body of the answer."""
         if not path.startswith(f"{self._path}/"):
             return 404, JSON, b"{}"
         if path.endswith(_SILENT):
@@ -107,7 +107,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """An agent that was ended in the middle of a request."""
+        """Ignore an agent that was ended in the middle of a request."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_POST(self) -> None:
-        """An export."""
+        """Take an export."""
         kind = self.headers.get("content-type", PROTOBUF).partition(";")[0].strip().lower()
         length = self.headers.get("content-length", "")
         if not length.isdigit() or int(length) > MOST_BYTES:
@@ -133,11 +133,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(said)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its name there)
-        """Nothing."""
+        """Log nothing."""
 
 
 def _mark(kind: str, body: bytes, token: str) -> tuple[int, bytes]:
-    """How many spans there are, and the same with the token on every resource."""
+    """Count the spans, and add the token to every resource."""
     if kind == JSON:
         return _mark_json(body, token)
     require_extra("tracing", "a trace in protobuf", "opentelemetry.proto")
@@ -175,7 +175,7 @@ def _mark_json(body: bytes, token: str) -> tuple[int, bytes]:
 
 
 def _read_refused(kind: str, answer: bytes) -> tuple[int, str]:
-    """How many spans the server did not take, and why."""
+    """Read how many spans the server refused, and why."""
     if not answer:
         return 0, ""
     if kind == JSON:

@@ -1,11 +1,11 @@
-"""`Steps`: model and tool calls of an agent in Python, shown to the server as they end.
+"""`Steps`: model and tool calls of an agent in Python, sent to the server as they end.
 
     def solve(brief):
         with brief.steps.tool("read_log", "access.log") as call:
             call.output = brief.data["access.log"]
         return {"attacker": brief.ask("openai/gpt-5-mini", "Who was it? " + call.output)}
 
-A framework that speaks OpenTelemetry needs none of this: its exporter is told where to send.
+A framework with OpenTelemetry needs none of this: variables configure its exporter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIMEOUT_S = 60.0
 
 
 class Step:
-    """A call that goes on: set what it gives before it ends."""
+    """A running call: set its output before it ends."""
 
     def __init__(self) -> None:
         self.output = ""
@@ -39,14 +39,14 @@ class Step:
 
 
 class Steps:
-    """What an agent does, told step by step to `send`."""
+    """Records the steps of an agent and passes each to `send`."""
 
     def __init__(self, send: Callable[[Sequence[Span]], None]) -> None:
         self.send = send
 
     @classmethod
     def from_environment(cls) -> Steps:
-        """Sent to where OpenTelemetry's exporters would; nowhere, where nothing is said."""
+        """Send steps to the address of OpenTelemetry exporters; drop them if there is none."""
         address = os.environ.get(ENDPOINT)
         return cls(_Exporter(address) if address else lambda _: None)
 
@@ -58,12 +58,12 @@ class Steps:
 
     @contextmanager
     def model(self, name: str, prompt: str = "") -> Iterator[Step]:
-        """A model call, for the time of a `with`: say its tokens, or it proves nothing."""
+        """A model call, for the time of a `with`; without its tokens it proves nothing."""
         with self._step("generation", "model call", prompt, name) as step:
             yield step
 
     def ask(self, model: str, prompt: str, **settings: Any) -> str:
-        """What a model answers, named as `tally run -m` names one."""
+        """Ask a model, named as in `tally run -m`."""
         began = time.time() * 1000
         answer, spans = run_to_end(lambda: _ask(model, prompt, settings))
         group = secrets.token_hex(8)
@@ -107,7 +107,7 @@ class Steps:
 
 
 class _Exporter:
-    """Sends spans to an address, before the agent goes on: what is told later may be too late."""
+    """Sends spans to an address before the agent continues; later could be too late."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -133,7 +133,7 @@ async def _ask(model: str, prompt: str, settings: dict[str, Any]) -> tuple[str, 
     opened = open_model(model)
     try:
         request = Request(messages=(Message("user", prompt),), settings=settings)
-        # Where nobody told the tokens, they are counted here: a call without any proves nothing.
+        # Count the tokens if the provider did not: a call without any proves nothing.
         answer = await finish_answer(request, await opened.answer(request), None)
     finally:
         await opened.close()

@@ -1,6 +1,6 @@
-"""What surrounds every request: its id, its unpacked and bounded body, safe headers, its log line.
+"""Middleware of every request: request id, decompressed and bounded body, safe headers, log line.
 
-Plain ASGI: it costs microseconds, where a middleware class of Starlette costs a task.
+Plain ASGI costs microseconds, where a middleware class of Starlette costs a task.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ else:
 _VALUE_BYTES = 150
 """Memory that a value takes once it is read; `{}` is two bytes before that."""
 _COPIES = 2
-"""How often the bytes of a body are in memory while it is read."""
+"""Copies of a body in memory while it is read."""
 _MOST_UNPACKING = 4
-"""Bodies at the same time: how much memory one takes is known, and charged, only afterwards."""
+"""Bodies decompressed at the same time: their memory is known, and charged, only afterwards."""
 _AT_ONCE = 1_024
 """Packed bytes that are unpacked in the event loop; they may become ten thousand times as many."""
 _UNCOUNTED = 200_000
 """Bytes of a body whose values cannot take much memory."""
 _ZSTD: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
-"""8 MB, as RFC 9659 says for HTTP: a larger window is memory that a few bytes ask for."""
+"""8 MB, as RFC 9659 sets for HTTP: with a larger window, a few bytes would claim much memory."""
 _MOST_FRAMES = 256
 """Packed pieces of one body: each costs an unpacker, also one that is empty."""
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -59,18 +59,18 @@ _ENDING = Problem("the server is ending", None, "ask again in some seconds")
 _SOON = [(b"retry-after", b"5")]
 _OF_BODY = (b"content-type", b"content-encoding", b"content-length")
 SLASH = "\ue000"
-"""Of no script: it stands for a slash that was sent as %2F."""
+"""A private-use character that stands for a slash sent as %2F."""
 _QUOTED_SLASH = quote(SLASH)
 
 
 class Note(Protocol):
-    """Who counts requests."""
+    """Callback that counts requests."""
 
     def __call__(self, scope: Scope, status: int, seconds: float) -> None: ...
 
 
-class Envelope:
-    """Wraps an application. `hosts` are the Host headers that are answered; None for all."""
+class RequestMiddleware:
+    """Wrap an application. `hosts` are the Host headers that are answered; None for all."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Envelope:
             return
         scope = keep_slashes(scope)
         if scope["method"] == "HEAD":
-            # Whatever can be got can be asked about.
+            # HEAD is allowed wherever GET is.
             scope = {**scope, "method": "GET"}
             receive, send = _leave_out_body(receive, send)
         status, began_answer = 500, False
@@ -149,18 +149,18 @@ class Envelope:
 
 
 def _read_id(given: bytes | None) -> str | None:
-    """The id that a proxy or a client gave, where it is one that can stand in any log."""
+    """Return the id that a proxy or a client sent, if it is safe in any log."""
     return given.decode() if given is not None and _GIVEN_ID.fullmatch(given) else None
 
 
 def _find_repeated(scope: Scope) -> str | None:
-    """A header of the body that is there twice: what bounds it and what reads it could differ."""
+    """Find a body header that is sent twice: the bound and the reader could use different ones."""
     names = [name for name, _ in scope["headers"]]
     return next((each.decode() for each in _OF_BODY if names.count(each) > 1), None)
 
 
 def keep_slashes(scope: Scope) -> Scope:
-    """A slash inside a name stays inside it: until its route is found, it is another character."""
+    """Replace %2F in names by `SLASH` until the route is found."""
     raw = scope.get("raw_path") or b""
     if b"%2f" not in raw.lower() or not raw.startswith(b"/api/"):
         return scope
@@ -169,27 +169,27 @@ def keep_slashes(scope: Scope) -> Scope:
 
 
 def restore_slashes(scope: Scope) -> None:
-    """The names that a route found, as they were meant."""
+    """Put slashes back into the names that a route found."""
     for name, value in scope.get("path_params", {}).items():
         scope["path_params"][name] = value.replace(SLASH, "/")
 
 
 def find_bound(path: str) -> int:
-    """How large a body may be at an address."""
+    """Find the largest allowed body of an address, in bytes."""
     return BODIES.get(path.rstrip("/").rpartition("/")[2], BODIES["others"])
 
 
 def find_most_values(path: str) -> int:
-    """How many values a body may have at an address."""
+    """Find the largest allowed number of values in a body of an address."""
     return VALUES.get(path.rstrip("/").rpartition("/")[2], VALUES["others"])
 
 
 class BoundedBody:
-    """A `receive` that unpacks what was packed, and refuses more bytes, values or memory than fit.
+    """A `receive` that decompresses a body and refuses too many bytes, values or too much memory.
 
-    JSON and protobuf are handed on whole, after their values were counted: nothing is built of a
-    body before. All else is handed on as it comes. What is large holds its memory of the budget
-    until the request has ended.
+    JSON and protobuf are passed on whole, after their values were counted: no object is built of a
+    body before. Everything else is passed on as it arrives. A large body holds its share of the
+    memory budget until the request has ended.
     """
 
     def __init__(
@@ -219,13 +219,13 @@ class BoundedBody:
         self._too_long = length.isdigit() and len(length) > 15
 
     def narrow(self, most_bytes: int, most_values: int | None) -> None:
-        """Lowers the bounds; nothing was read yet."""
+        """Lower the bounds before anything is read."""
         self._bound = self._left = self._packed_left = min(self._bound, most_bytes)
         if most_values is not None:
             self._most_values = min(self._most_values, most_values)
 
     def release(self) -> None:
-        """Gives back what it holds of the budget."""
+        """Return the memory to the budget."""
         if self._held is not None:
             self._memory.release(*self._held)
             self._held = None
@@ -270,7 +270,7 @@ class BoundedBody:
         if self._too_long or self._length > self._bound:
             raise self._refuse_size()
         chunk = message.get("body", b"")
-        # What is packed counts too: a body without an end may unpack to nothing.
+        # Compressed bytes count too: an endless body may decompress to nothing.
         self._packed_left -= len(chunk)
         if self._packed_left < 0:
             raise self._refuse_size()
@@ -285,12 +285,12 @@ class BoundedBody:
         if self._left < 0:
             raise self._refuse_size()
         self._read += len(chunk)
-        # What was announced and never sent takes no memory.
+        # Announced bytes that are never sent take no memory.
         self._hold(self._read * _COPIES)
         return {**message, "body": chunk}
 
     def _hold(self, amount: int) -> None:
-        """Takes so much of the budget in all; small bodies take none."""
+        """Raise the share of the memory budget to this amount; small bodies take none."""
         if amount <= SMALL_BODY:
             return
         owner, held = self._held or (name_owner(self._scope.get("tally.caller")), 0)
@@ -311,9 +311,9 @@ class BoundedBody:
         opened = b""
         try:
             while chunk and len(opened) <= self._left:
-                if self._unpacker.eof:  # several may stand one behind the other
+                if self._unpacker.eof:  # several frames may follow each other
                     self._unpacker = self._choose()
-                # No more than is allowed: a few bytes can unpack to any size.
+                # Stop at the bound: a few bytes can decompress to any size.
                 opened += self._unpacker.decompress(chunk, self._left + 1 - len(opened))
                 chunk = self._unpacker.unused_data if self._unpacker.eof else b""
         except (zlib.error, zstd.ZstdError, EOFError, ValueError) as error:
@@ -343,7 +343,7 @@ class BoundedBody:
 
 
 def _leave_out_body(receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """The head of an answer alone; who streams the rest is told that nobody listens."""
+    """Send the head of an answer alone; a stream behind it sees a disconnected client."""
     answered = asyncio.Event()
 
     async def answer(message: Message) -> None:

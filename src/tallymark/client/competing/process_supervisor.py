@@ -1,8 +1,8 @@
-"""Starts a program and, when it ends or is told to, ends all that it has started.
+"""Start a program and, when it ends or a signal asks for it, end everything that it has started.
 
-Run as a script, with nothing else loaded: `python keeper.py GRACE WORD...`, on Linux. Whoever the
-program starts may leave its group, its session and its parent, and is still found here: this
-process inherits those whose parents are gone. If whoever started it dies, it ends them, too.
+Run as a script that loads nothing else: `python process_supervisor.py GRACE WORD...`, on Linux.
+Processes may leave their group, session and parent and are still found: this process is the
+subreaper of orphans. If its own parent dies, it ends them too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_STARTED = 127
 
 
 def main() -> int:
-    """The exit code of the program, as a shell has it."""
+    """Return the exit code of the program as a shell would."""
     grace, words = float(sys.argv[1]), sys.argv[2:]
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_STOPS, signal.SIGCHLD})
     libc = ctypes.CDLL(None)
@@ -36,7 +36,7 @@ def main() -> int:
             os.write(2, f"{words[0]} cannot be started: {error.strerror}\n".encode())
         os._exit(NOT_STARTED)
     code = _wait(child, None)
-    if code is None:  # told to stop: it may still say goodbye, and send what it has
+    if code is None:  # a signal: the program may still finish what it is sending
         _kill(signal.SIGTERM)
         code = _wait(child, time.monotonic() + grace)
     _kill_all()
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def _wait(child: int, until: float | None) -> int | None:
-    """The exit code of the child; None when told to stop, or when the time is up."""
+    """Return the exit code of the child; None on a signal to stop, or when the time is up."""
     watched = {signal.SIGCHLD} if until else {signal.SIGCHLD, *_STOPS}
     while True:
         left = 3600.0 if until is None else max(0.0, until - time.monotonic())
@@ -71,7 +71,7 @@ def _reap() -> dict[int, int]:
 
 
 def _kill_all() -> None:
-    """Until nobody is left; who forks faster than this is stopped first."""
+    """Kill until none is left; all are stopped first, because some fork faster than this."""
     until = time.monotonic() + _MOST_S
     while time.monotonic() < until:
         _kill(signal.SIGSTOP)
@@ -82,7 +82,7 @@ def _kill_all() -> None:
 
 
 def _kill(number: int) -> int:
-    """Sends a signal to all that descend from here; how many there are."""
+    """Send a signal to all descendants; return their number."""
     found = _find_descendants()
     for pid in found:
         try:
