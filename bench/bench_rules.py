@@ -21,8 +21,8 @@ from tallymark.service.rule_work import RuleWork
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.store.traces.segments import Segment, read_segment
-from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace
 
 SCORER = 'contains(values=["sorry"])'

@@ -27,7 +27,7 @@ from scripts.server_process import CHALLENGE, open_postgres, serve, set_up
 
 from tallymark.challenges.challenge import Challenge
 from tallymark.store import open_store
-from tallymark.store.database import parse_address
+from tallymark.store.database_address import parse_address
 
 _TALLY = str(Path(sys.executable).with_name("tally"))
 

@@ -47,8 +47,9 @@ from tallymark.service.jobs import JobService
 from tallymark.store import open_store
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempt_scores, attempts, score_history
-from tallymark.store.contests.contest_tables import contest_audit, idempotency
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.contests.contest_tables import contest_audit
+from tallymark.store.idempotency import attempt_requests
+from tallymark.store.jobs import NewJob
 
 END_S = 8.0
 MOST_GROWTH_MB = 30.0
@@ -121,7 +122,7 @@ def audit(db: str, answered: list[dict[str, Any]]) -> int:
             scored = _count(connection, attempt_scores.c.attempt)
             kept = _count(connection, score_history.c.attempt)
             logged = _count(connection, contest_audit.c.attempt, contest_audit.c.event == "scored")
-            keys = connection.scalar(select(func.count()).select_from(idempotency))
+            keys = connection.scalar(select(func.count()).select_from(attempt_requests))
         by_key = {each["key"]: attempt_key(each["attempt"]) for each in answered}
         for each in answered:
             _require(

@@ -24,8 +24,8 @@ from tallymark.service.callers import Caller
 from tallymark.service.limits import RateLimits
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
-from tallymark.store.webhooks.webhook_tables import webhook_deliveries
-from tallymark.store.webhooks.webhooks import Webhook, make_secret
+from tallymark.store.webhook_deliveries import webhook_deliveries
+from tallymark.store.webhooks import Webhook, make_signing_secret
 
 ADA = "tly_ada-0123456789-abcdefghijklmnopqrstuvwxyz-a"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "traces"
@@ -134,7 +134,7 @@ def furnish(server: Server) -> None:
         state="paused",
     )
     store = server.service.app.store
-    store.webhooks.add(hook, make_secret())
+    store.webhooks.add(hook, make_signing_secret())
     told: dict[str, Any] = {
         "id": "whd_a",
         "webhook": "whk_a",

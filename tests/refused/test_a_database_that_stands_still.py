@@ -21,7 +21,7 @@ from tests.test_server import ask, serving
 from tallymark.errors import Busy
 from tallymark.service import readiness
 from tallymark.store import open_store
-from tallymark.store.statement_limits import REQUEST_SECONDS, limit_statements
+from tallymark.store.engines import REQUEST_SECONDS, limit_statements
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_requests_end_and_work_goes_on_afterwards(
     own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tallymark.service.server_logs.REQUEST_SECONDS", 0.5)
-    monkeypatch.setattr("tallymark.store.postgres_engine._LATE", 0.0)
+    monkeypatch.setattr("tallymark.store.engines._LATE", 0.0)
     url = own_postgres.furnished()
     with run_server(url, workers=0) as server:
         assert server.v1("ada", "GET", "/runs").status_code == 200
@@ -105,7 +105,7 @@ def test_requests_end_and_work_goes_on_afterwards(
 def test_an_answer_that_does_not_come_is_given_up(
     own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tallymark.store.postgres_engine._LATE", 0.0)
+    monkeypatch.setattr("tallymark.store.engines._LATE", 0.0)
     url = own_postgres.furnished()
 
     def read_meanwhile() -> None:

@@ -10,7 +10,7 @@ from tests.traces.otlp_samples import as_json, model_call, span
 
 from tallymark.service.trace_intake import Taken, TraceIntake
 from tallymark.store import open_store
-from tallymark.store.traces.trace_settings import TraceSettings
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.traces.span_limits import SpanLimits
 
 ID = f"{1:032x}"

@@ -35,7 +35,7 @@ from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.resources import Resources
 from tallymark.service.webhooks import Answered, Paused, WebhookSender, make_egress
 from tallymark.service.workers import KINDS, JobKind, Task, Workers
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.jobs import NewJob
 
 LONG = 60.0
 

@@ -12,7 +12,7 @@ from tests.cli.tally_process import Tally
 from tests.http.conftest import run_server
 from tests.store.next_version import NEXT, NextVersion, make_first, read_version
 
-from tallymark.store.database import parse_address
+from tallymark.store.database_address import parse_address
 from tallymark.store.schema import CURRENT, FIRST, VERSION_TABLE
 
 

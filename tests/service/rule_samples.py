@@ -15,10 +15,10 @@ from tallymark.service.rules import Rules
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.store.traces.backfills import Backfill
 from tallymark.store.traces.rule_jobs import queue_rule_jobs
 from tallymark.store.traces.rules import Rule
-from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces import Span, Trace
 from tallymark.traces.trace_query import TraceQuery
 

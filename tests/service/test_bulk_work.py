@@ -15,7 +15,7 @@ from tests.engine.serial_engine import SerialEngine
 from tallymark.errors import WorkFailed
 from tallymark.service.bulk_work import BlockCodec, BulkTask, BulkWork, hash_work
 from tallymark.store import open_store
-from tallymark.store.column_types import json_text
+from tallymark.store.dialects import json_text
 
 
 @dataclass(frozen=True)

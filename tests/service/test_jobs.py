@@ -21,7 +21,7 @@ from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.resources import Resources
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.tenant import TenantServices
-from tallymark.store.jobs.jobs import Job, NewJob
+from tallymark.store.jobs import Job, NewJob
 
 SUITE = "evals: [{prompt: hi, checks: [{match: hi}]}]"
 

@@ -18,7 +18,7 @@ from tallymark.service.keeper import Keeper
 from tallymark.service.resources import Resources
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
-from tallymark.store.traces.trace_items import QUIET_S
+from tallymark.store.retention_policy import QUIET_S
 from tallymark.traces.trace_query import TraceQuery
 
 

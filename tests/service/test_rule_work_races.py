@@ -18,10 +18,10 @@ from tests.service.test_rule_work import POLITE, judge
 
 from tallymark.errors import Conflict
 from tallymark.store import open_store
-from tallymark.store.database_dialects import lock_traces
+from tallymark.store.dialects import lock_traces
 from tallymark.store.quick_statements import QuickStatements
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.store.traces.rule_days import lock_rule
-from tallymark.store.traces.trace_settings import TraceSettings
 
 JUST_BEFORE = NOON + DAY / 2 - 1.0
 """A second before midnight UTC."""

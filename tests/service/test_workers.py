@@ -31,9 +31,9 @@ from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.resources import Resources
 from tallymark.service.stop_signals import StopSignal
 from tallymark.service.workers import KINDS, JobKind, Task, TryLater, Workers, find_delay
-from tallymark.store.jobs.job_queue import JobQueue
-from tallymark.store.jobs.job_tables import jobs as job_table
-from tallymark.store.jobs.jobs import Job, NewJob
+from tallymark.store.job_queue import JobQueue
+from tallymark.store.jobs import Job, NewJob
+from tallymark.store.jobs import jobs as job_table
 
 LONG = 60.0
 ANYTHING = RemoteRules(may=frozenset({"python", "private-addresses"}))

@@ -1,15 +1,16 @@
-"""What the tests of the store share: where to store, on both databases."""
+"""Databases of both kinds, stores and tenants for the tests of the store."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.postgres import Postgres, postgres, postgres_url
+from tests.store.account_samples import make_tenant
 from tests.store.contest_samples import by, quick_store
 from tests.store.next_version import next_version
 
@@ -84,3 +85,25 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     """A store in a file, with little patience."""
     with open_store(str(tmp_path / "tally.db"), patience=0.2) as store:
         yield store
+
+
+@pytest.fixture
+def make_store(shared_url: str) -> Iterator[Any]:
+    """Opens stores of new tenants; `like` another, that one's again, as another server would."""
+    with ExitStack() as stack:
+
+        def open_one(*, like: Store | None = None, **settings: Any) -> Store:
+            tenant = f"t{uuid.uuid4().hex[:20]}" if like is None else like.tenant
+            store = stack.enter_context(quick_store(shared_url, tenant))
+            if like is None:
+                make_tenant(store, **settings)
+            return store
+
+        yield open_one
+
+
+@pytest.fixture
+def store(make_store: Any) -> Store:
+    """A store of a new tenant."""
+    made: Store = make_store()
+    return made

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tallymark.store import database, schema
-from tallymark.store.database import parse_address
+from tallymark.store.database_address import parse_address
 from tallymark.store.schema import FIRST, VERSION_TABLE, schema_version
 
 NEXT = "9000"

@@ -10,11 +10,10 @@ from tests.traces.otlp_samples import START, as_json, model_call, span, tool_cal
 
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store, open_store
-from tallymark.store.jobs.jobs import NewJob
-from tallymark.store.traces.trace_settings import TraceSettings
-from tallymark.store.webhooks.announcements import EVENTS
-from tallymark.store.webhooks.deliveries import Occurrence
-from tallymark.store.webhooks.webhooks import Webhook
+from tallymark.store.jobs import NewJob
+from tallymark.store.retention_policy import TraceSettings
+from tallymark.store.webhook_deliveries import Occurrence
+from tallymark.store.webhooks import EVENTS, Webhook
 
 STORED = Path(__file__).parents[1] / "golden" / "stored" / "tally.db.gz"
 

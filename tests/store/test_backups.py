@@ -19,15 +19,15 @@ from tests.store.contest_samples import a_challenge, quick_store
 from tests.store.next_version import NEXT, make_first, read_version
 from tests.store.played_store import make_played
 from tests.store.run_samples import a_run
+from tests.store.test_backups_copies import read_all
 from tests.store.test_driver_errors import without_rights
-from tests.store.test_row_copy import read_all
 
 from tallymark.challenges.attempt import Evaluation, Metrics, Payload
 from tallymark.challenges.attempt_scores import score_attempt
 from tallymark.challenges.challenge import ScoringRule
 from tallymark.errors import Conflict, InvalidInput, WorkFailed
 from tallymark.store import Store, backups, open_store
-from tallymark.store.database import parse_address
+from tallymark.store.database_address import parse_address
 from tallymark.store.schema import CURRENT, FIRST, VERSION_TABLE
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tallymark.errors import InvalidInput
 from tallymark.store import open_store
-from tallymark.store.database import parse_address
+from tallymark.store.database_address import parse_address
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,8 @@ from sqlalchemy import select, text, update
 from tests.store.run_samples import a_result, a_run
 
 from tallymark.errors import InvalidInput, LeaseLost
-from tallymark.store import ResultWriter, Store, leases, open_store
+from tallymark.store import ResultWriter, Store, leases, open_store, run_results
 from tallymark.store.leases import Holder, Lease
-from tallymark.store.runs import result_writer
 
 
 @pytest.fixture
@@ -222,7 +221,7 @@ def test_a_writer_without_results_renews_and_notices_a_loss(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = stores
-    monkeypatch.setattr(result_writer, "RENEWED_AFTER", 0.01)
+    monkeypatch.setattr(run_results, "RENEWED_AFTER", 0.01)
     begin(one)
     writer = ResultWriter(one, "run")
     age(one, 61)
@@ -239,7 +238,7 @@ def test_a_database_that_is_away_for_a_moment_ends_no_run(
     stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = stores
-    monkeypatch.setattr(result_writer, "RENEWED_AFTER", 0.01)
+    monkeypatch.setattr(run_results, "RENEWED_AFTER", 0.01)
     tried = threading.Event()
     begin(one)
 

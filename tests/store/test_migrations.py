@@ -14,8 +14,8 @@ from tests.store.run_samples import FULL_RUN
 
 from tallymark.errors import WorkFailed
 from tallymark.store import open_store
-from tallymark.store.column_types import metadata
-from tallymark.store.database import parse_address
+from tallymark.store.database_address import parse_address
+from tallymark.store.dialects import metadata
 from tallymark.store.schema import CURRENT, FIRST, VERSION_TABLE
 
 

@@ -14,10 +14,12 @@ from tests.store.run_samples import a_run, many
 from tallymark.errors import InvalidInput
 from tallymark.service.keeper import prune
 from tallymark.store import Store
-from tallymark.store.accounts.account_tables import idempotent_answers, registrations, sessions
-from tallymark.store.accounts.tenants import TenantSettings, create_tenant
-from tallymark.store.kept_days import read_days
+from tallymark.store.idempotency import idempotent_answers
+from tallymark.store.invitations import registrations
+from tallymark.store.keys import sessions
 from tallymark.store.retention import DAY, KINDS
+from tallymark.store.retention_policy import read_days
+from tallymark.store.tenants import TenantSettings, create_tenant
 
 NOW = 1_790_000_000.0
 

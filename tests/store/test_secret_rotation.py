@@ -10,7 +10,7 @@ import pytest
 
 from tallymark.errors import WorkFailed
 from tallymark.store import Store
-from tallymark.store.webhooks.webhooks import Webhook, make_secret
+from tallymark.store.webhooks import Webhook, make_signing_secret
 
 OLD, NEW = (base64.b64encode(bytes([each]) * 32).decode() for each in (1, 2))
 HOOK = Webhook(
@@ -27,7 +27,7 @@ def store(sqlite_store: Store) -> Store:
     """With a secret in each of two tenants, and a webhook."""
     sqlite_store.set_secret("TOKEN", "one")
     sqlite_store.for_tenant("other").set_secret("TOKEN", "two")
-    sqlite_store.webhooks.add(HOOK, make_secret())
+    sqlite_store.webhooks.add(HOOK, make_signing_secret())
     return sqlite_store
 
 
@@ -66,7 +66,7 @@ def test_it_can_be_interrupted_before_anything_is_sealed_anew(
         return [0, 0]
 
     with monkeypatch.context() as patched:
-        patched.setattr("tallymark.store.secret_rotation._reseal", fail)
+        patched.setattr("tallymark.store.secrets._reseal", fail)
         with pytest.raises(WorkFailed, match="killed"):
             store.rotate_secret_key()
     assert read_all(store) == before

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
-from tallymark.store.named_values import secrets
+from tallymark.store.secrets import secret_rows
 
 VALUE = "correct horse battery staple"
 KEY = base64.b64encode(bytes(range(32))).decode()
@@ -111,11 +111,13 @@ def test_a_value_that_was_tampered_with_does_not_open(sqlite_store: Store, chang
     sqlite_store.set_secret("OTHER", "something else")
     with sqlite_store._database.engine.begin() as connection:
         names = {"swap": "OTHER", "bit": "TOKEN"}
-        query = select(secrets.c.sealed).where(secrets.c.name == names[change])
+        query = select(secret_rows.c.sealed).where(secret_rows.c.name == names[change])
         sealed: bytes = connection.execute(query).scalar_one()
         if change == "bit":
             sealed = sealed[:-1] + bytes([sealed[-1] ^ 1])
-        connection.execute(update(secrets).where(secrets.c.name == "TOKEN").values(sealed=sealed))
+        connection.execute(
+            update(secret_rows).where(secret_rows.c.name == "TOKEN").values(sealed=sealed)
+        )
     with pytest.raises(WorkFailed, match="the stored secret 'TOKEN' is damaged; set it again"):
         sqlite_store.secrets_for_run(["TOKEN"])
 
@@ -124,7 +126,7 @@ def test_the_same_value_is_sealed_differently_each_time(sqlite_store: Store) -> 
     for name in ("A", "B"):
         sqlite_store.set_secret(name, VALUE)
     with sqlite_store._database.engine.connect() as connection:
-        first, second = connection.scalars(select(secrets.c.sealed))
+        first, second = connection.scalars(select(secret_rows.c.sealed))
     assert first != second
 
 

@@ -23,7 +23,7 @@ from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.board_rows import Board
 from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards
-from tallymark.store.database_dialects import enlarge_cache
+from tallymark.store.dialects import enlarge_cache
 
 
 @pytest.fixture(scope="module")

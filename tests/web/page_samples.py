@@ -34,7 +34,7 @@ from tallymark.service.callers import Caller
 from tallymark.service.resources import Resources
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.jobs import NewJob
 from tallymark.traces import Span, Trace
 
 NOW = 1_790_000_000.0

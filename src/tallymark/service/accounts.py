@@ -16,21 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 from tallymark.errors import InvalidInput, NotAllowed, NotSignedIn, WorkFailed
 from tallymark.service.callers import Caller, Role
 from tallymark.service.keys import FIRST_OWNER
-from tallymark.store.accounts import sessions
-from tallymark.store.accounts.keys import (
-    PREFIX,
-    USED_AFTER,
-    Key,
-    hash_secret,
-    make_record,
-    make_secret,
-)
+from tallymark.store import keys
+from tallymark.store.keys import PREFIX, USED_AFTER, Key, hash_secret, make_record, make_secret
 
 if TYPE_CHECKING:
     from tallymark.store import Store
-    from tallymark.store.accounts.invitations import Invitation
-    from tallymark.store.accounts.sessions import Session
-    from tallymark.store.accounts.tenants import TenantSettings
+    from tallymark.store.invitations import Invitation
+    from tallymark.store.keys import Session
+    from tallymark.store.tenants import TenantSettings
 
 ADMIN_VARIABLE = "TALLY_ADMIN_KEY"
 TTL = 2.0
@@ -115,10 +108,10 @@ class AccountService:
         now = self._clock()
         key = _require_valid(self._store.keys.find(text), now)
         until = now + SESSION_S if key.expires_at is None else min(now + SESSION_S, key.expires_at)
-        session = sessions.Session(
+        session = keys.Session(
             key=key, csrf=secrets.token_urlsafe(32), created_at=now, expires_at=until
         )
-        token = make_secret(sessions.PREFIX)
+        token = make_secret(keys.SESSION_PREFIX)
         self._store.sessions.add(session, token)
         return SignedIn(caller, session.csrf, until, token)
 

@@ -31,7 +31,7 @@ from tallymark.service.visibility import (
     view_challenge,
     withhold_words,
 )
-from tallymark.store.accounts.keys import check_owner
+from tallymark.store.keys import check_owner
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge

@@ -48,7 +48,7 @@ from tallymark.store.contests.attempt_rows import (
 )
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.score_rows import ScoreEntry
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.dry_run import is_dry_run
 
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
@@ -249,7 +249,7 @@ class Attempts(Resource):
         An agent has one open attempt at a challenge; entering again gives it back.
         """
         competition, handle = self.services.competition, speak_for(self.caller, agent)
-        if is_rehearsal():
+        if is_dry_run():
             tried = competition.check_entry(challenge, handle)
             return self._describe_entry(tried.attempt, tried.challenge, {}, None)
         if attempt is not None:
@@ -341,7 +341,7 @@ class Attempts(Resource):
 
         def take() -> TakenSubmission | SubmittedAttempt:
             known = self._find_named(attempt, agent)
-            if is_rehearsal():
+            if is_dry_run():
                 seen = read_witnessed(services.store, attempt)
                 taken = services.competition.take_submission(known, sent, seen)
                 return describe_scored(taken.attempt)

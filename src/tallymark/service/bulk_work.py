@@ -24,7 +24,7 @@ from tallymark.importing import find_version
 
 if TYPE_CHECKING:
     from tallymark.engine.engine import Engine
-    from tallymark.store.jobs.kept_work import KeptWork
+    from tallymark.store.checkpoints import Checkpoint
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -87,7 +87,7 @@ class BulkWork:
     """Blocks on an engine, and what is kept of them; None where nothing is."""
 
     engine: Engine
-    kept: KeptWork | None = None
+    kept: Checkpoint | None = None
 
     def do(
         self,

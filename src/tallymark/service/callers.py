@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from tallymark.errors import NotAllowed, NotSignedIn
 from tallymark.store.actors import Actor, act_as
-from tallymark.store.rehearsals import rehearse
+from tallymark.store.dry_run import dry_run
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
 KEY_ROLES: tuple[Role, ...] = tuple(role for role in get_args(Role) if role != "anonymous")
@@ -62,7 +62,7 @@ def acting(caller: Caller, *, dry: bool = False) -> Iterator[None]:
 
     Threads that work for the same request see the same.
     """
-    with act_as(caller.actor), rehearse(really=dry):
+    with act_as(caller.actor), dry_run(really=dry):
         yield
 
 

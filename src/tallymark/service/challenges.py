@@ -26,7 +26,7 @@ from tallymark.service.operations import Page, Resource, operation
 from tallymark.service.visibility import ChallengeView, view_challenge, view_challenges
 from tallymark.store.contests.audit_log import check_reason
 from tallymark.store.contests.challenges import StoredChallenge
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.dry_run import is_dry_run
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
@@ -239,7 +239,7 @@ class Challenges(Resource):
             change_visibility(self.services, name, visibility, reason)
         if new_name is not None:
             challenges.rename(name, new_name, **how)
-            name = name if is_rehearsal() else new_name
+            name = name if is_dry_run() else new_name
         return self.get(name)
 
     @operation("DELETE /challenges/{name}", ORGANISERS, rate="write", noun="challenge")
@@ -401,7 +401,7 @@ class Challenges(Resource):
         from tallymark.service.publishing import publish_files  # noqa: PLC0415 (checks load much)
 
         published = publish_files(self.services, files, force=force, based_on=based_on)
-        if is_rehearsal():
+        if is_dry_run():
             state = dict.fromkeys(("frozen_at", "closed_at", "held_at", "unfrozen_at"))
             stored = StoredChallenge(0, self.store.tenant, 0, **state, challenge=published)
             return describe_challenge(
@@ -421,13 +421,13 @@ class Challenges(Resource):
         based_on: str | None,
         queue: bool,
     ) -> Rescored:
-        apply = not (preview or is_rehearsal())
+        apply = not (preview or is_dry_run())
         reason = check_reason(reason or "") if apply else ""
         if not is_quick and self._is_large(name):
             how = {"apply": apply, "reason": reason, "based_on": based_on}
             if files is not None:
                 how["packed"] = pack_files(files)
-            if not queue or is_rehearsal() or self.caller is None:
+            if not queue or is_dry_run() or self.caller is None:
                 return Rescored()
             queued = self.services.jobs.queue_rescoring(self.caller, name, dict(scoring), **how)
             return Rescored(job=queued.id)

@@ -78,7 +78,7 @@ from tallymark.service.rulings import Rulings, scores_quickly
 from tallymark.service.settlers import Reported, Settlers
 from tallymark.service.witnessed import read_witnessed
 from tallymark.store.contests.attempt_items import Finish, Verdict
-from tallymark.store.rehearsals import is_rehearsal, rehearse
+from tallymark.store.dry_run import dry_run, is_dry_run
 
 if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
@@ -203,7 +203,7 @@ class Competition:
         how: Any = {"seed": seed, "memoryless": memoryless, "key": key}
         if challenge.generate is not None:
             # Making data takes a sandbox: not for who would be refused, or has an attempt open.
-            with rehearse():
+            with dry_run():
                 tried = self.store.attempts.enter(name, agent, at=self._clock(), **how)
             begins = tried.seed == seed
         # Before the clock starts: data that cannot be made cost nobody an attempt.
@@ -315,7 +315,7 @@ class Competition:
         """Takes the metrics of an attempt that a trusted system saw, and scores it."""
         self._expire_some()
         item = self._make_report(AttemptReport(name, agent, metrics, key))
-        if is_rehearsal():
+        if is_dry_run():
             return cast("Attempt", self.store.attempts.do(item))
         return self._settle_reported(cast("Attempt", self.store.attempts.do(item)), metrics)
 
@@ -347,7 +347,7 @@ class Competition:
         for start in range(0, 0 if all_or_none else len(reports), _AT_ONCE):
             items = [self._make_report(each) for each in reports[start : start + _AT_ONCE]]
             answers += self.store.attempts.do_all(items)
-        if is_rehearsal():
+        if is_dry_run():
             return answers
         settled = {
             nth: self._settlers.put(each, reports[nth].metrics)

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TallymarkError, WorkFailed
-from tallymark.store.accounts.idempotent_answers import KeptAnswer
+from tallymark.store.idempotency import KeptAnswer
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller

@@ -18,15 +18,15 @@ from tallymark.errors import Conflict, NotFound
 from tallymark.service.callers import MEMBERS, ORGANISERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.jobs.jobs import ENDED, NewJob
-from tallymark.store.jobs.jobs import JobState as JobState  # noqa: PLC0414 (a type here)
+from tallymark.store.jobs import ENDED, NewJob
+from tallymark.store.jobs import JobState as JobState  # noqa: PLC0414 (a type here)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tallymark.service.callers import Caller
     from tallymark.store import Store
-    from tallymark.store.jobs.jobs import Job as StoredJob
+    from tallymark.store.jobs import Job as StoredJob
 
 WAIT_SECONDS = 30.0
 """How long a request waits for what it started, unless it wants to be answered at once."""

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TallymarkError
-from tallymark.store.accounts.tenants import DEFAULT
 from tallymark.store.retention import KINDS
+from tallymark.store.tenants import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -28,16 +28,16 @@ from tallymark.service.callers import (
 from tallymark.service.cursors import Cursor, Limit, slice_page
 from tallymark.service.limits import group_address
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.accounts import invitations
-from tallymark.store.accounts.invitations import Invitation as Invitation  # noqa: PLC0414 (a record)
-from tallymark.store.accounts.keys import Key as Key  # noqa: PLC0414 (a record here)
-from tallymark.store.accounts.keys import make_record, make_secret
-from tallymark.store.accounts.tenants import DEFAULT, change_settings
-from tallymark.store.accounts.tenants import Registration as Registration  # noqa: PLC0414 (as above)
-from tallymark.store.accounts.tenants import Tenant as Tenant  # noqa: PLC0414 (as above)
-from tallymark.store.accounts.tenants import TenantSettings as TenantSettings  # noqa: PLC0414
-from tallymark.store.kept_days import Retention as Retention  # noqa: PLC0414 (as above)
-from tallymark.store.kept_days import read_days as read_days  # noqa: PLC0414 (as above)
+from tallymark.store import invitations
+from tallymark.store.invitations import Invitation as Invitation  # noqa: PLC0414 (a record)
+from tallymark.store.keys import Key as Key  # noqa: PLC0414 (a record here)
+from tallymark.store.keys import make_record, make_secret
+from tallymark.store.retention_policy import Retention as Retention  # noqa: PLC0414 (as above)
+from tallymark.store.retention_policy import read_days as read_days  # noqa: PLC0414 (as above)
+from tallymark.store.tenants import DEFAULT, change_settings
+from tallymark.store.tenants import Registration as Registration  # noqa: PLC0414 (as above)
+from tallymark.store.tenants import Tenant as Tenant  # noqa: PLC0414 (as above)
+from tallymark.store.tenants import TenantSettings as TenantSettings  # noqa: PLC0414
 
 if TYPE_CHECKING:
     pass

@@ -26,13 +26,13 @@ from tallymark.service.callers import TEAM, Caller, check_role
 from tallymark.service.fair_threads import FairThreads, name_share
 from tallymark.service.visibility import find_visible, sees_live
 from tallymark.store.contests.board_changes import BoardChange, Newest
-from tallymark.store.runs.run_progress import RunCounts
+from tallymark.store.run_results import RunCounts
 
 if TYPE_CHECKING:
     from tallymark.service.tenant import TenantServices
     from tallymark.store import Store
     from tallymark.store.contests.board_changes import PlaceNow, ViewedChange
-    from tallymark.store.runs.run_progress import RunProgress
+    from tallymark.store.run_results import RunProgress
 
 View = Literal["public", "organiser"]
 VIEWS: tuple[View, ...] = ("public", "organiser")

@@ -17,7 +17,7 @@ from tallymark.runs.run import final_status, outcome
 from tallymark.runs.tally import Tally
 from tallymark.service.operations import Resource
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, TableFile, read_runs
-from tallymark.store.contests.bulk_load import ENDED_UNSCORED
+from tallymark.store.bulk_load import ENDED_UNSCORED
 from tallymark.store.traces.trace_scores import StoredScore
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tallymark.runs.record import CaseResult, RunRecord
     from tallymark.service.exports import RunResult, ScoreLine
     from tallymark.store import Store
-    from tallymark.store.loads import LoadedRuns
+    from tallymark.store.bulk_load import LoadedRuns
     from tallymark.traces import Trace
 
 

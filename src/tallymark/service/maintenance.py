@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallymark.store.backups import Sizes as Sizes  # noqa: PLC0414
     from tallymark.store.checks.findings import CheckReport as CheckReport  # noqa: PLC0414
     from tallymark.store.retention import Pruned
-    from tallymark.store.secret_rotation import Rotated as Rotated  # noqa: PLC0414
+    from tallymark.store.secrets import Rotated as Rotated  # noqa: PLC0414
 
 
 class Maintenance:

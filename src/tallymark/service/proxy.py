@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tallymark.errors import InvalidInput, NotSignedIn
 from tallymark.service.callers import KEY_ROLES, Caller, Role
-from tallymark.store.accounts.keys import check_owner
-from tallymark.store.accounts.tenants import DEFAULT
+from tallymark.store.keys import check_owner
+from tallymark.store.tenants import DEFAULT
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tallymark.errors import TallymarkError
 from tallymark.left_behind import call_in_thread
 from tallymark.sandbox.policy import choose_policy
+from tallymark.store.engines import limit_statements
 from tallymark.store.schema import SchemaChanged
-from tallymark.store.statement_limits import limit_statements
 from tallymark.text import format_seconds
 
 if TYPE_CHECKING:

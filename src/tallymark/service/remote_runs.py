@@ -20,7 +20,7 @@ from tallymark.runs.run import Run
 from tallymark.service.jobs import cancel_job, mark_cancelled
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.suite_runs import RunOptions, RunService, choose_part
-from tallymark.store.jobs.jobs import NewJob, derive_job_id
+from tallymark.store.jobs import NewJob, derive_job_id
 from tallymark.suites.suite_evaluation import (
     DEFAULT_THREADS,
     RunLimits,

@@ -28,7 +28,7 @@ from tallymark.service.json_lines import Lines, split_lines
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.service.problems import Problem, describe_error, find_status
 from tallymark.service.server_logs import current_request
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.dry_run import is_dry_run
 from tallymark.text import shorten
 
 MOST_ATOMIC = 5_000
@@ -100,7 +100,7 @@ class Reports(Resource):
         """Report an attempt."""
         report = _make_report(name, agent, metrics, key or idempotency_key)
         competition, given = self.services.competition, (name, agent, report.metrics)
-        if is_rehearsal():
+        if is_dry_run():
             run = partial(competition.report, *given, key=report.key)
             return describe_scored(await self.services.run_in_thread(self.caller, run))
         return describe_scored(await competition.areport(*given, key=report.key))
@@ -142,7 +142,7 @@ class Reports(Resource):
         ]
         texts = [text for _, text in sent]
         found: list[Attempt | TallymarkError | None] = []
-        if atomic or is_rehearsal():
+        if atomic or is_dry_run():
             work = partial(self._report_together, name, texts, keys, atomic=atomic)
             async with services.take_bulk_turn(caller, patient=False):
                 found += await services.run_in_thread(caller, work, patient=True)
@@ -269,7 +269,7 @@ def _describe_line(
             document = hide_database(document.decode()).encode()
         problem = msgspec.json.decode(document, type=Problem)
         return ReportedLine(line=number, status=find_status(done), problem=problem)
-    if done is None or is_rehearsal():
+    if done is None or is_dry_run():
         return ReportedLine(line=number, status=200)
     outcome = done.outcome
     return ReportedLine(

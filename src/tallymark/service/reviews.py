@@ -18,7 +18,7 @@ from tallymark.runs.reviews import COMMENT, FAIL, PASS, VERDICT, CaseKey, GivenS
 from tallymark.service.callers import REPORTERS, TEAM, name_author
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.reviews.reviews import read_number
+from tallymark.store.reviews import read_number
 
 RunName = Annotated[str, Meta(min_length=1, max_length=200, examples=["latest"])]
 CaseName = Annotated[str, Meta(min_length=1, max_length=10_000, examples=["capital-of-france"])]

@@ -17,13 +17,13 @@ from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, wr
 from tallymark.service.idempotency import KeptAnswer, KeyedRequest
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Event, Page, Resource, operation, stream
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.dry_run import is_dry_run
 
 if TYPE_CHECKING:
     from tallymark.runs.comparison import Comparison, RegressionRule
     from tallymark.runs.run import Run
     from tallymark.service.remote_runs import RemoteRuns
-    from tallymark.store.runs.run_rows import RunFilter
+    from tallymark.store.runs import RunFilter
 
 RunId = Annotated[
     str, Meta(max_length=200, description="An id, its beginning, a name, latest or latest~1.")
@@ -220,7 +220,7 @@ class Runs(Resource):
         from tallymark.runs.reports.json_report import describe_run  # noqa: PLC0415 (formulas)
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas)
         from tallymark.runs.tally import Tally  # noqa: PLC0415 (formulas)
-        from tallymark.store.runs.stored_results import load_results  # noqa: PLC0415 (as above)
+        from tallymark.store.run_results import load_results  # noqa: PLC0415 (as above)
 
         record = self.store.run(run) if whole else self._measure(self.store.brief_run(run))
         if record.status in _ENDED and record.passed + record.failed + record.errors <= _FEW:
@@ -308,7 +308,7 @@ class Runs(Resource):
         if formula is None and suite is None:
             raise InvalidInput("give 'formula' or 'suite'", hint="or both")
         before, after = self._remote.rescore(run, formula=formula, suite=_write_suite(suite))
-        keep = not (preview or is_rehearsal())
+        keep = not (preview or is_dry_run())
         return RescoredRun(
             before=describe_run(before),
             after=describe_run(after),
@@ -506,7 +506,7 @@ class Runs(Resource):
         from tallymark.service.sent_runs import SentRuns  # noqa: PLC0415 (formulas)
 
         sent = SentRuns(self.store, lambda: self.now)
-        kept = sent.check(run) if is_rehearsal() else sent.keep(run, asked_as=named)
+        kept = sent.check(run) if is_dry_run() else sent.keep(run, asked_as=named)
         shown = [show_record(each.record) for each in kept]
         return StartedRuns(
             run=shown[0], runs=shown, differences=[[*each.differences] for each in kept]

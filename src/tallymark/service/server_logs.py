@@ -17,7 +17,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.service.metrics import name_route
-from tallymark.store.statement_limits import REQUEST_SECONDS, statement_seconds
+from tallymark.store.engines import REQUEST_SECONDS, statement_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -33,8 +33,8 @@ from tallymark.service.table_cache import TableCache
 from tallymark.service.tenant import TenantServices
 from tallymark.service.what_if import WhatIfs
 from tallymark.service.workers import Workers
+from tallymark.store.engines import limit_statements
 from tallymark.store.schema import CURRENT
-from tallymark.store.statement_limits import limit_statements
 from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tallymark.errors import TallymarkError
 from tallymark.service.callers import Caller
 from tallymark.service.visibility import speak_for
 from tallymark.service.witnessed import read_witnessed
-from tallymark.store.rehearsals import rehearse
+from tallymark.store.dry_run import dry_run
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Payload
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.trajectory import Verification
     from tallymark.service.tenant import TenantServices
     from tallymark.store.contests.attempt_rows import StoredAttempt
-    from tallymark.store.jobs.jobs import Job
+    from tallymark.store.jobs import Job
 
 WAITED_S = 30.0
 """For so long a submission waits for its breakdown."""
@@ -153,7 +153,7 @@ def check_answer(
     found = []
     try:
         seen = read_witnessed(services.store, known.attempt.id)
-        with rehearse():
+        with dry_run():
             competition.take_submission(known, sent, seen)
     except TallymarkError as error:
         found += [_tell_refusal(each.message, each.hint) for each in error.problems]

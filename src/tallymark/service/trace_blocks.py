@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tallymark.scoring import Scorer
     from tallymark.service.app import App
     from tallymark.store import Store
-    from tallymark.store.jobs.kept_work import KeptWork
+    from tallymark.store.checkpoints import Checkpoint
     from tallymark.traces.stated_case import StatedCase
     from tallymark.traces.trace_source import OnProgress
 
@@ -185,7 +185,7 @@ def judge_on_engine(
     so whoever calls it has first put all results where they belong.
     """
     identity, store = given.identity, None if app is None else app.store
-    kept: AbstractContextManager[KeptWork | None] = nullcontext()
+    kept: AbstractContextManager[Checkpoint | None] = nullcontext()
     if store is not None and identity is not None:
         record = judged.record
         told = (record.suite, record.definition, record.score_formula, record.tags)
@@ -202,7 +202,7 @@ def judge_on_engine(
 
 
 def _go_on(
-    work: KeptWork, store: Store, new: RunRecord, stated: StatedCase | None
+    work: Checkpoint, store: Store, new: RunRecord, stated: StatedCase | None
 ) -> tuple[RunRecord, bool]:
     """The run that the results of a model belong to: the one that was begun, where there is one."""
     subject = hashlib.sha256(msgspec.json.encode(stated and stated[2:])).hexdigest()

@@ -12,7 +12,8 @@ import msgspec
 
 from tallymark.errors import TraceError
 from tallymark.service.traces import LoadedTraces
-from tallymark.store.column_types import make_storable
+from tallymark.store.dialects import make_storable
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.store.traces.segments import (
     assemble_groups,
     pack_groups,
@@ -20,7 +21,6 @@ from tallymark.store.traces.segments import (
     unpack_trace,
 )
 from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
-from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.text import format_count
 from tallymark.traces.otel_traces import assemble_counted
 from tallymark.traces.otlp_export import SpanGroup, read_export

@@ -14,10 +14,10 @@ from tallymark.service.callers import ORGANISERS, REPORTERS, TEAM, name_author
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
 from tallymark.service.json_lines import Lines, split_lines
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.dry_run import is_dry_run
+from tallymark.store.retention_policy import TraceSettings as TraceSettings  # noqa: PLC0414
 from tallymark.store.traces.trace_rows import TraceOverview
 from tallymark.store.traces.trace_scores import StoredScore
-from tallymark.store.traces.trace_settings import TraceSettings as TraceSettings  # noqa: PLC0414
 from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
 from tallymark.traces.trace import Trace
@@ -237,7 +237,7 @@ class Traces(Resource):
         `pack_traces` writes the lines. Spans of exporters go to `/v1/traces` instead.
         """
         traces = [_read_trace(line, number) for number, line in split_lines(lines)]
-        return LoadedTraces() if is_rehearsal() else self.services.trace_intake.load(traces)
+        return LoadedTraces() if is_dry_run() else self.services.trace_intake.load(traces)
 
     @operation("GET /traces/sums", TEAM, rate="work")
     def sums(

@@ -32,7 +32,7 @@ from tallymark.service.visibility import (
     view_challenge,
 )
 from tallymark.store.contests.versus_rows import explain_unknown_submission
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.dry_run import is_dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ class Versus(Resource):
         """Submit an attack or a defence; it meets every active one of the other side."""
         player = speak_for(self.caller, agent)
         arena = self.services.competition.arena(name)
-        if is_rehearsal():
+        if is_dry_run():
             return JudgedSubmission(submission=arena.take(player, side, answer), verdicts=[])
         submission, verdicts = arena.submit(player, side, answer)
         shown = [each.without_words() for each in verdicts]
@@ -101,7 +101,7 @@ class Versus(Resource):
     ) -> SettledSides:
         """Judge what was left without a verdict."""
         arena = self.services.competition.arena(name)
-        judged = 0 if is_rehearsal() else arena.settle(again=again)
+        judged = 0 if is_dry_run() else arena.settle(again=again)
         return SettledSides(judged=judged, failed=arena.list_failed())
 
     @operation("GET /challenges/{name}/submissions", COMPETITORS)

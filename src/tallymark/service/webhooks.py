@@ -25,13 +25,11 @@ from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, wr
 from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.store.webhooks.announcements import EVENTS, EventName
-from tallymark.store.webhooks.deliveries import Delivery as Delivery  # noqa: PLC0414 (a record here)
-from tallymark.store.webhooks.deliveries import DeliveryState as DeliveryState  # noqa: PLC0414
-from tallymark.store.webhooks.deliveries import Occurrence
-from tallymark.store.webhooks.run_ends import tell_failed_gate
-from tallymark.store.webhooks.webhooks import Webhook as Webhook  # noqa: PLC0414 (a record here)
-from tallymark.store.webhooks.webhooks import make_secret
+from tallymark.store.webhook_deliveries import Delivery as Delivery  # noqa: PLC0414 (a record here)
+from tallymark.store.webhook_deliveries import DeliveryState as DeliveryState  # noqa: PLC0414
+from tallymark.store.webhook_deliveries import Occurrence, tell_failed_gate
+from tallymark.store.webhooks import EVENTS, EventName, make_signing_secret
+from tallymark.store.webhooks import Webhook as Webhook  # noqa: PLC0414 (a record here)
 from tallymark.text import clean_line, format_number, shorten
 
 if TYPE_CHECKING:
@@ -98,7 +96,7 @@ class Webhooks(Resource):
             made_by="operator" if self.caller is None else name_owner(self.caller),
             created_at=self.now,
         )
-        secret = make_secret()
+        secret = make_signing_secret()
         self.store.webhooks.add(made, secret)
         return NewWebhook(webhook=made, secret=secret)
 
@@ -127,7 +125,7 @@ class Webhooks(Resource):
     )
     def rotate(self, webhook: Id) -> NewWebhook:
         """Sign with a new secret from now on; it is shown once."""
-        secret = make_secret()
+        secret = make_signing_secret()
         changed = self.store.webhooks.replace_secret(webhook, secret, at=self.now)
         return NewWebhook(webhook=changed, secret=secret)
 

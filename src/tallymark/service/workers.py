@@ -28,7 +28,7 @@ from tallymark.service.keeper import Keeper
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.stop_signals import StopSignal
 from tallymark.store.actors import Actor, act_as
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.jobs import NewJob
 from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tallymark.service.app import App
     from tallymark.service.competition import Competition
     from tallymark.service.rule_work import RuleWork
-    from tallymark.store.jobs.job_queue import Claimed
+    from tallymark.store.job_queue import Claimed
 
 _log = logging.getLogger("tallymark.workers")
 _RENEWED_AFTER = 20.0

@@ -6,8 +6,8 @@ What is about challenges loads when first used: a command about runs does not pa
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tallymark.store.runs.result_writer import ResultWriter
-from tallymark.store.runs.run_rows import SORTS, RunFilter
+from tallymark.store.run_results import ResultWriter
+from tallymark.store.runs import SORTS, RunFilter
 from tallymark.store.store import Store, open_store
 
 if TYPE_CHECKING:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-# Tables that are not imported would not be made.
-from tallymark.store import leases, named_values, row_numbers  # noqa: F401
-from tallymark.store.accounts import account_tables  # noqa: F401
-from tallymark.store.column_types import metadata
+# Importing a module declares its tables.
+from tallymark.store import (  # noqa: F401
+    case_results,
+    checkpoints,
+    idempotency,
+    invitations,
+    jobs,
+    keys,
+    leases,
+    reviews,
+    row_numbers,
+    runs,
+    secrets,
+    tenants,
+    webhook_deliveries,
+)
 from tallymark.store.contests import attempt_tables, contest_tables, versus_tables  # noqa: F401
-from tallymark.store.jobs import block_tables, job_tables  # noqa: F401
-from tallymark.store.reviews import review_tables  # noqa: F401
-from tallymark.store.runs import run_tables  # noqa: F401
+from tallymark.store.dialects import metadata
 from tallymark.store.traces import rule_tables, trace_tables  # noqa: F401
-from tallymark.store.webhooks import webhook_tables  # noqa: F401
 
 __all__ = ["metadata"]
 
-# What the tables say of dialects is read here, because it loads them all.
+# Dialect options are set here because setting one loads the dialect.
 for _table in metadata.tables.values():
     if _share := _table.info.get("fillfactor"):
         _table.dialect_kwargs.update(postgresql_with={"fillfactor": _share})
@@ -26,5 +35,3 @@ for _table in metadata.tables.values():
             _index.dialect_kwargs.update(postgresql_include=_columns)
         if _rows := _index.info.get("where"):
             _index.dialect_kwargs.update(sqlite_where=text(_rows), postgresql_where=text(_rows))
-        if _columns := _index.info.get("include"):
-            _index.dialect_kwargs["postgresql_include"] = _columns

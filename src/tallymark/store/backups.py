@@ -1,8 +1,11 @@
 """Backups in the formats of the databases themselves, and copies from one database to another.
 
 A backup of SQLite is a database file made by `VACUUM INTO`, one of PostgreSQL an archive of
-`pg_dump`. Both are one consistent state while others go on writing. Every new file, a restored
-SQLite database too, gets its name when it is complete. See docs/decisions/0049-backups.md.
+`pg_dump`. Both are one consistent state while writers go on. Every new file, a restored SQLite
+database too, gets its name only when it is complete. See docs/decisions/0049-backups.md.
+
+A copy moves all rows to a database of either kind: the source is read in one snapshot, and the
+target gets tables and rows in one transaction, referenced tables first.
 """
 
 from __future__ import annotations
@@ -25,22 +28,30 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
+from sqlalchemy import inspect
 from sqlalchemy.exc import DBAPIError
 
 from tallymark.errors import Conflict, InvalidInput, WorkFailed
-from tallymark.store.database import Database, DatabaseAddress, parse_address
-from tallymark.store.named_values import secrets as sealed_secrets
-from tallymark.store.row_copy import (
-    copy_rows,
-    count_rows,
-    explain_full,
-    list_tables,
-    require_empty,
+from tallymark.store.database import Database
+from tallymark.store.database_address import DatabaseAddress, parse_address
+from tallymark.store.dialects import insert_many, read_many
+from tallymark.store.schema import (
+    CURRENT,
+    FIRST,
+    VERSION_TABLE,
+    explain_version,
+    make_tables,
+    make_version,
 )
-from tallymark.store.schema import CURRENT, FIRST, VERSION_TABLE, explain_version
+from tallymark.store.secrets import secret_rows as sealed_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sqlalchemy import Connection, Table
+
+    from tallymark.store.database import Database
+
 
 _SQLITE, _POSTGRES = b"SQLite format 3\0", b"PGDMP"
 _WAL = b"\2\2"
@@ -376,3 +387,77 @@ def _quote(said: bytes) -> str:
     lines = said.decode("utf-8", "replace").splitlines()
     parts = [line.partition(": ")[2] for line in lines if ": error:" in line or ": detail:" in line]
     return "; ".join(part.partition(": ")[2] for part in parts[:2]) or "it does not say why"
+
+
+def copy_rows(source: Database, target: Database) -> dict[str, int]:
+    """Copy all rows to a database that has nothing yet; return how many, by table."""
+    source.require()
+    with source.long_snapshot() as snapshot:
+        reader = snapshot.connection
+
+        def work(writer: Connection) -> dict[str, int]:
+            require_empty(writer, target.address.shown)
+            make_tables(writer)
+            make_version(writer, CURRENT)
+            for table in list_tables().values():
+                names = [each.name for each in table.c]
+                insert_many(writer, table, names, read_many(reader, table, names))
+                _copy_last_number(reader, writer, table)
+            counts = count_rows(writer, list_tables())
+            if counts != count_rows(reader, list_tables()):
+                raise WorkFailed(f"{target.address.shown} has not the rows that were read")
+            writer.exec_driver_sql("ANALYZE")
+            return counts
+
+        return target.change_schema(work)
+
+
+def list_tables() -> Mapping[str, Table]:
+    """All by name, those that others refer to first."""
+    from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands need them)
+
+    return {str(table.name): table for table in metadata.sorted_tables}
+
+
+def count_rows(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """How many rows these tables have."""
+    query = "SELECT count(*) FROM {}"
+    return {name: connection.exec_driver_sql(query.format(name)).scalar_one() for name in names}
+
+
+def require_empty(connection: Connection, shown: str) -> None:
+    """Refuse a database that has tables, ours or those of another program."""
+    if inspect(connection).get_table_names():
+        raise explain_full(f"{shown} is not empty")
+
+
+def explain_full(what: str) -> Conflict:
+    """Say what to do where only a new database will do."""
+    return Conflict(what, hint="take a new one, and point --db or TALLY_DB to it afterwards")
+
+
+def _copy_last_number(source: Connection, target: Connection, table: Table) -> None:
+    """Give no number out again, even if its row is gone."""
+    column = table.autoincrement_column
+    if column is None:
+        return
+    last = _read_last_number(source, table, column.name)
+    if target.dialect.name == "postgresql":
+        query = "SELECT setval(pg_get_serial_sequence(%s, %s), %s)"
+        if last:
+            target.exec_driver_sql(query, (table.name, column.name, last))
+    elif last and table.dialect_options["sqlite"]["autoincrement"]:
+        target.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = ?", (table.name,))
+        target.exec_driver_sql("INSERT INTO sqlite_sequence VALUES (?, ?)", (table.name, last))
+
+
+def _read_last_number(connection: Connection, table: Table, column: str) -> int:
+    given = (
+        f"pg_sequence_last_value(pg_get_serial_sequence('{table.name}', '{column}'))"
+        if connection.dialect.name == "postgresql"
+        else f"(SELECT max(seq) FROM sqlite_sequence WHERE name = '{table.name}')"  # noqa: S608  our names
+    )
+    # SQLite numbers some tables by their largest number alone.
+    query = f"SELECT coalesce({given}, max({column}), 0) FROM {table.name}"  # noqa: S608  our names
+    last: int = connection.exec_driver_sql(query).scalar_one()
+    return last

@@ -1,7 +1,7 @@
-"""One database: its address, whether it is there, its schema, reading, writing with patience.
+"""One database: whether it exists, its schema, reading, and writing with retries.
 
-Transactions begin where we say: SQLite's writers take their lock at once (`BEGIN IMMEDIATE`), so
-that none fails halfway because another was quicker, and its DDL can be rolled back.
+Transactions begin explicitly: SQLite's writers take their lock at once (`BEGIN IMMEDIATE`), so none
+fails halfway because another was quicker, and its DDL can be rolled back.
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ from __future__ import annotations
 import logging
 import math
 import os
-import re
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
-from sqlalchemy import URL, create_engine, event, func, make_url, select
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from tallymark.errors import InvalidInput, NothingStored, TallymarkError, WorkFailed
-from tallymark.installation import explain_install
-from tallymark.store.database_dialects import repeatable_read
+from tallymark.errors import NothingStored, TallymarkError, WorkFailed
+from tallymark.store.database_address import DatabaseAddress
+from tallymark.store.dialects import repeatable_read
 from tallymark.store.driver_errors import explain_driver_error, explain_locked
+from tallymark.store.dry_run import is_dry_run
+from tallymark.store.engines import (
+    BEGIN,
+    POOL_SECONDS,
+    Ending,
+    limit_statements,
+    limited,
+    make_postgres_engines,
+    make_sqlite_engine,
+)
 from tallymark.store.group_commit import GroupCommit, Overtaken
-from tallymark.store.postgres_engine import BEGIN, POOL_SECONDS, Ending, make_postgres_engines
-from tallymark.store.quick_statements import QuickStatements
-from tallymark.store.read_snapshots import ReadSnapshot
-from tallymark.store.rehearsals import is_rehearsal
+from tallymark.store.quick_statements import QuickStatements, ReadSnapshot
 from tallymark.store.schema import (
     CURRENT,
     FIRST,
@@ -41,53 +43,22 @@ from tallymark.store.schema import (
     schema_version,
     write_probe,
 )
-from tallymark.store.statement_limits import limit_statements, limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from sqlite3 import Connection as SqliteConnection
 
     from sqlalchemy import Connection, Engine
-    from sqlalchemy.pool import ConnectionPoolEntry
 
     from tallymark.store.contests.attempt_items import Answer, Item
     from tallymark.store.driver_errors import FailureKind
 
+
 T = TypeVar("T")
-_OWN_FOLDER = ".tally"
-DEFAULT = f"{_OWN_FOLDER}/tally.db"
-_FORMS = "write a file's path, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
-_SQLITE = {"sqlite", "sqlite+pysqlite"}
-_POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}
 _PAUSE = 0.02
 # A connection that broke while nobody used it is thrown away, with a traceback that helps nobody.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 # Any number will do, as long as every process that migrates takes the same one.
 _MIGRATION_LOCK = 0x7A11E
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseAddress:
-    """A database, with a name for it that may be shown: no user, no password."""
-
-    url: URL
-    shown: str
-    path: Path | None = None
-    """Of an SQLite database: its file, absolute, so that a later change of folder is harmless."""
-
-    def make_folder(self) -> None:
-        """Make the folder that the file of an SQLite database is in."""
-        path = self.path
-        try:
-            if path is not None and not path.parent.is_dir():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if path.parent.name == _OWN_FOLDER:
-                    (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
-        except OSError as error:
-            raise WorkFailed(
-                f"the folder of {self.shown} cannot be made: {error.strerror}",
-                hint="name another place with --db",
-            ) from None
 
 
 class Database:
@@ -98,7 +69,7 @@ class Database:
         self._ending = Ending()
         # Who asks briefly and often, and need not wait for a plan each time.
         if address.path is not None:
-            self.engine = self._brief = _make_sqlite_engine(address, patience)
+            self.engine = self._brief = make_sqlite_engine(address, patience)
         else:
             self.engine, self._brief = make_postgres_engines(address.url, patience, self._ending)
         self._patience = patience
@@ -246,7 +217,7 @@ class Database:
             connection = self.engine.connect().execution_options(**{BEGIN: "write"})
             with connection, connection.begin() as transaction:
                 done = work(connection)
-                if is_rehearsal():
+                if is_dry_run():
                     transaction.rollback()
                 return done
 
@@ -326,7 +297,7 @@ class Database:
 
     def put(self, item: Item) -> None:
         """Have an item applied without waiting for the writer, or apply it now if there is none."""
-        if self._writer is not None and not is_rehearsal():
+        if self._writer is not None and not is_dry_run():
             self._writer.put([item])
         else:
             self.do(item)
@@ -338,7 +309,7 @@ class Database:
 
     def _do_all(self, items: Sequence[Item]) -> list[Any]:
         self._refuse_inside_snapshot()
-        if self._writer is None or is_rehearsal():
+        if self._writer is None or is_dry_run():
             return self._apply(items)
         return self._writer.put(items).result()
 
@@ -465,124 +436,3 @@ class TenantRows:
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
-
-
-def _make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
-    path = address.path or Path()
-    may = partial(os.access, effective_ids=os.access in os.supports_effective_ids)
-    alone = may(path, os.R_OK) and not (may(path, os.W_OK) and may(path.parent, os.W_OK))
-    engine = create_engine(
-        _make_read_only(path) if alone else address.url,
-        hide_parameters=True,
-        connect_args={"timeout": patience},
-        pool_timeout=max(patience, POOL_SECONDS),
-    )
-
-    @event.listens_for(engine, "connect")
-    def _set_up(connection: SqliteConnection, _: ConnectionPoolEntry) -> None:
-        connection.isolation_level = None  # no BEGIN by Python's driver: `_begin` does that
-        connection.execute("PRAGMA foreign_keys = ON")
-        # With NORMAL a power cut loses what was acknowledged: docs/decisions/0006-store.md.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -64000")  # negative: in KiB
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        how = connection.get_execution_options().get(BEGIN, "read")
-        if how != "none":
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if how == "write" else "BEGIN")
-
-    return engine
-
-
-def _make_read_only(path: Path) -> URL:
-    """Opens a file without leaving others beside it, which its owner could not write to."""
-    query = {"uri": "true", "mode": "ro"}
-    # While somebody has it open, or after a crash, changes stand beside it, and SQLite reads them.
-    # Else it would have to make those files, unless it is told that nothing changes meanwhile.
-    changes, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
-    if not changes.exists() or not (changes.stat().st_size or index.exists()):
-        query["immutable"] = "1"
-    return URL.create("sqlite", database=f"file:{quote(str(path))}", query=query)
-
-
-def parse_address(text: str | None) -> DatabaseAddress:
-    """The address that a user wrote; None is the default one. A wrong one is an `InvalidInput`."""
-    text = find_default() if text is None else text.strip()
-    if not text:
-        raise InvalidInput("the database address is empty", hint=_FORMS)
-    if "://" in text:
-        try:
-            url = make_url(text)
-        except (ArgumentError, ValueError):
-            # Not quoted: what cannot be parsed may hold a password anywhere.
-            raise InvalidInput("the database address cannot be read", hint=_FORMS) from None
-        if url.drivername in _POSTGRES:
-            return _make_postgres_address(url)
-        text = _find_file(url)
-    elif re.match(r"(sqlite|postgres(ql)?|file)(\+\w+)?:", text):
-        scheme = text.partition(":")[0]
-        raise InvalidInput(f"the database address lacks '//' after '{scheme}:'", hint=_FORMS)
-    path = Path(text).expanduser()
-    try:
-        if path.is_dir():
-            raise InvalidInput(f"{path} is a folder", hint="name a file in it")
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be reached: {error.strerror}") from None
-    return DatabaseAddress(
-        url=URL.create("sqlite", database=str(path.absolute())),
-        shown=str(path),
-        path=path.absolute(),
-    )
-
-
-def find_default() -> str:
-    """The default store: this folder's, or that of the nearest folder above which has one.
-
-    The search ends below the home folder, where a store that was made by mistake would take in
-    every project. A store above counts only if it is the user's own: in a folder that others may
-    write to, somebody else could have put one there.
-    """
-    here = Path.cwd()
-    # `Path.home` fails where there is none. What the current folder is called has no links in it.
-    home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111
-    if not os.path.lexists(here / DEFAULT):
-        for folder in here.parents:
-            if folder in (home, home.parent):
-                break
-            path = folder / DEFAULT
-            with suppress(OSError):  # there is none, or it cannot be seen
-                # Of a link its own owner counts: anybody can point one to the user's files.
-                if path.lstat().st_uid == path.parent.lstat().st_uid == os.getuid():
-                    return os.path.relpath(path)
-    return DEFAULT
-
-
-def _find_file(url: URL) -> str:
-    """The file of an SQLite address."""
-    if url.drivername not in _SQLITE:
-        message = f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither"
-        raise InvalidInput(message, hint=_FORMS)
-    if url.host:
-        raise InvalidInput("the SQLite address has two slashes where it needs three", hint=_FORMS)
-    if not url.database or url.database == ":memory:":
-        raise InvalidInput("a store in memory would be gone at the end", hint="name a file")
-    if url.query:
-        raise InvalidInput("an SQLite address takes no options after '?'", hint=_FORMS)
-    return url.database
-
-
-def _make_postgres_address(url: URL) -> DatabaseAddress:
-    # The rest of a password with an '@' in it, which would be shown as if it were the host.
-    if "@" in f"{url.host}{url.database}":
-        raise InvalidInput(
-            "the database address has more than one '@'", hint="write an '@' in a password as %40"
-        )
-    if find_spec("psycopg") is None:
-        hint = explain_install("tallymark[postgres]")
-        raise InvalidInput("PostgreSQL needs a driver", hint=hint)
-    shown = URL.create("postgresql", host=url.host, port=url.port, database=url.database)
-    return DatabaseAddress(
-        url=url.set(drivername="postgresql+psycopg"),
-        shown=shown.render_as_string(),
-    )

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from tallymark.errors import Busy, InvalidInput, TallymarkError, WorkFailed
 
 if TYPE_CHECKING:
-    from tallymark.store.database import DatabaseAddress
+    from tallymark.store.database_address import DatabaseAddress
 
 FailureKind = Literal["busy", "lost", "final"]
 _RETRY_AFTER = 1.0

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from tallymark.errors import InvalidInput, LeaseLost
-from tallymark.store.column_types import CodePointText, FiniteFloat, JsonText, json_text, metadata
+from tallymark.store.dialects import CodePointText, FiniteFloat, JsonText, json_text, metadata
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.text import format_utc_moment
 

@@ -1,7 +1,8 @@
-"""Statements that go to the driver as they are written, for what is done thousands of times.
+"""Statements that go to the driver as they are written, for operations done thousands of times.
 
 SQLAlchemy takes longer to pass a statement on than SQLite to run it. `?` is a value on either
-database. Values do not go through the types of the columns: the caller gives what they can hold.
+database. Values do not go through the types of the columns: the caller passes values that they can
+hold.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from sqlalchemy import CompoundSelect, Connection, Dialect, Select, TextClause
+
 
 _EACH = re.compile(r"\{each (\w+ (\w+)): ([^}]+)\}")
 _EACH_IN_POSTGRES = r"CROSS JOIN LATERAL (SELECT * FROM \1 WHERE \3 OFFSET 0) AS \2"
@@ -185,3 +187,21 @@ def _write_given(query: ManyQuery, is_postgres: bool) -> str:
     )
     table = f"(SELECT {parts} FROM json_each(?)) AS given"  # noqa: S608  our own names
     return text.replace("{given}", table)
+
+
+T = TypeVar("T")
+
+
+class ReadSnapshot(QuickStatements):
+    """The statements of a transaction whose reads all see the same."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._known: dict[Hashable, Any] = {}
+
+    def recall(self, key: Hashable, read: Callable[[], T]) -> T:
+        """Return what was read under this key before, or else read it now."""
+        if key not in self._known:
+            self._known[key] = read()
+        found: T = self._known[key]
+        return found

@@ -1,7 +1,8 @@
-"""What is removed when it has been kept for long enough, by kind, for each tenant in its own way.
+"""Remove what is older than a tenant's retention policy, by kind; traces by their size too.
 
-A few hundred rows a transaction, so that nobody waits for it. The log of contests, attempts and
-their scores are never removed: everything else follows from them.
+A transaction removes a few hundred rows, so no writer waits long. The log of contests, attempts and
+their scores are never removed: everything else is derived from them. The age of a trace counts from
+its arrival, by the server's clock: an agent whose clock is wrong loses nothing.
 """
 
 from __future__ import annotations
@@ -13,25 +14,28 @@ import msgspec
 from sqlalchemy import delete, func, select, tuple_
 
 from tallymark.errors import NotFound
-from tallymark.store.accounts.account_tables import (
-    idempotent_answers,
-    registrations,
-    sessions,
-)
-from tallymark.store.jobs.job_tables import jobs
-from tallymark.store.jobs.jobs import ENDED
+from tallymark.store import runs
+from tallymark.store.case_results import case_results
+from tallymark.store.dialects import lock_traces
+from tallymark.store.idempotency import idempotent_answers
+from tallymark.store.invitations import registrations
+from tallymark.store.jobs import ENDED, jobs
+from tallymark.store.keys import sessions
+from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.runs import run_rows
-from tallymark.store.runs.run_tables import case_results, runs
-from tallymark.store.traces import retention as trace_retention
-from tallymark.store.webhooks.webhook_tables import webhook_deliveries
+from tallymark.store.traces.labels import remove_trace_labels
+from tallymark.store.traces.rule_days import count_removed
+from tallymark.store.webhook_deliveries import webhook_deliveries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import Column, ColumnElement, Connection, Table
 
-    from tallymark.store.accounts.tenants import TenantSettings
     from tallymark.store.database import Database
+    from tallymark.store.retention_policy import TraceSettings
+    from tallymark.store.tenants import TenantSettings
+
 
 DAY = 86_400.0
 _AT_ONCE = 500
@@ -66,10 +70,10 @@ class _Aged:
 
 _AGED = {
     "runs": _Aged(
-        func.coalesce(runs.c.finished_at, runs.c.created_at),
-        (runs.c.id,),
-        (runs.c.definition, runs.c.metrics),
-        (runs.c.status.not_in(("queued", "running")),),
+        func.coalesce(run_rows.c.finished_at, run_rows.c.created_at),
+        (run_rows.c.id,),
+        (run_rows.c.definition, run_rows.c.metrics),
+        (run_rows.c.status.not_in(("queued", "running")),),
     ),
     "jobs": _Aged(
         jobs.c.finished_at, (jobs.c.number,), (jobs.c.payload,), (jobs.c.state.in_(ENDED),)
@@ -112,7 +116,7 @@ class Pruner:
     def measure(self, kind: str) -> Pruned:
         """What there is to remove."""
         if kind == "traces":
-            rows, size = trace_retention.measure_outdated(
+            rows, size = measure_outdated(
                 self._database, self._tenant, self._settings.traces, self._now
             )
         else:
@@ -124,7 +128,7 @@ class Pruner:
     def remove_some(self, kind: str) -> int:
         """Removes some of it, in one transaction or a few short ones; 0 when nothing is left."""
         if kind == "traces":
-            return trace_retention.remove_outdated(
+            return remove_outdated(
                 self._database, self._tenant, self._settings.traces, self._now, _AT_ONCE
             )
         days = self.find_days(kind)
@@ -155,7 +159,10 @@ class Pruner:
         with self._database.read() as connection:
             rows, size = _measure_rows(connection, aged.bulk, old)
             if kind == "runs":
-                mine = (case_results.c.tenant == runs.c.tenant, case_results.c.run_id == runs.c.id)
+                mine = (
+                    case_results.c.tenant == run_rows.c.tenant,
+                    case_results.c.run_id == run_rows.c.id,
+                )
                 bulk = (case_results.c.detail, case_results.c.trace)
                 size += _measure_rows(connection, bulk, (*old, *mine))[1]
         return rows, size
@@ -163,7 +170,7 @@ class Pruner:
     def _remove_run(self, run_id: str) -> bool:
         """By itself: one run may have a hundred thousand results."""
         try:
-            self._database.write(lambda c: run_rows.delete(c, self._tenant, run_id))
+            self._database.write(lambda c: runs.delete_run(c, self._tenant, run_id))
         except NotFound:  # somebody was quicker
             return False
         return True
@@ -175,3 +182,131 @@ def _measure_rows(
     sizes = [func.coalesce(func.sum(func.length(each)), 0) for each in bulk]
     rows, *found = connection.execute(select(func.count(), *sizes).where(*where)).one()
     return int(rows), int(sum(found))
+
+
+_TRACES_AT_ONCE = 1_000
+_TABLES = ("trace_segments", "trace_versions", "trace_scores", "trace_decisions")
+_KEYS = (("key", "bigint"),)
+_ROWS = ManyQuery(
+    "SELECT t.key, t.started_at, t.labels FROM {given} JOIN traces t ON t.key = given.key"
+    " WHERE t.tenant = ? ORDER BY t.key",
+    _KEYS,
+)
+_UNUSED = (
+    "SELECT l.id FROM labels l WHERE l.tenant = ? AND NOT EXISTS"
+    " (SELECT 1 FROM trace_labels t WHERE t.label = l.id) LIMIT 10000"
+)
+
+
+def remove_traces(database: Database, tenant: str, keys: Sequence[int]) -> int:
+    """Removes traces with all that is known of them; how many there were."""
+    removed = 0
+    for start in range(0, len(keys), _TRACES_AT_ONCE):
+        some = sorted(keys[start : start + _TRACES_AT_ONCE])
+        removed += database.write(lambda c, some=some: _remove_rows(c, tenant, some))  # type: ignore[misc]
+    return removed
+
+
+def _remove_rows(connection: Connection, tenant: str, keys: Sequence[int]) -> int:
+    statements = QuickStatements(connection)
+    count_removed(statements, tenant, keys)
+    lock_traces(connection, tenant, removed=True)
+    query = _ROWS
+    if statements.is_postgres:
+        query = ManyQuery(f"{_ROWS.text} FOR UPDATE OF t", _KEYS)
+    rows = statements.read_many(query, [(key,) for key in keys], tenant)
+    there = [(row[0],) for row in rows]
+    for key, started_at, labels in rows:
+        remove_trace_labels(statements, key, started_at, labels)
+    for table in _TABLES:
+        text = f"DELETE FROM {table} WHERE trace IN (SELECT given.key FROM {{given}})"  # noqa: S608
+        statements.run_given(ManyQuery(text, _KEYS), there)
+    gone = "DELETE FROM traces WHERE key IN (SELECT given.key FROM {given})"
+    return statements.run_given(ManyQuery(gone, _KEYS), there)
+
+
+def find_outdated(
+    database: Database, tenant: str, *, before: float | None, most_bytes: int | None, limit: int
+) -> list[int]:
+    """Keys of traces that came before a moment, and of the oldest beyond so many bytes."""
+    found: list[int] = []
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        if before is not None:
+            rows = statements.read(
+                "SELECT key FROM traces WHERE tenant = ? AND first_at < ?"
+                " ORDER BY first_at LIMIT ?",
+                *(tenant, before, limit),
+            )
+            found = [row[0] for row in rows]
+        if most_bytes is not None and not found:
+            total = statements.read("SELECT sum(bytes) FROM traces WHERE tenant = ?", tenant)
+            excess = (total[0][0] or 0) - most_bytes
+            oldest = statements.read(
+                "SELECT key, bytes FROM traces WHERE tenant = ? ORDER BY first_at LIMIT ?",
+                *(tenant, limit),
+            )
+            for key, size in oldest if excess > 0 else ():
+                if excess <= 0:
+                    break
+                found.append(key)
+                excess -= size
+    return found
+
+
+def remove_outdated(
+    database: Database, tenant: str, settings: TraceSettings, now: float, limit: int
+) -> int:
+    """Removes what is older, or takes more room, than is kept; how many there were."""
+    before, most_bytes = _read_bounds(settings, now)
+    keys = find_outdated(database, tenant, before=before, most_bytes=most_bytes, limit=limit)
+    removed = remove_traces(database, tenant, keys)
+    if removed:
+        remove_unused_labels(database, tenant)
+    return removed
+
+
+def measure_outdated(
+    database: Database, tenant: str, settings: TraceSettings, now: float
+) -> tuple[int, int]:
+    """How many traces that would be, and their bytes."""
+    before, most_bytes = _read_bounds(settings, now)
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        sums = "SELECT count(*), coalesce(sum(bytes), 0) FROM traces WHERE tenant = ?"
+        count, size = (0, 0)
+        if before is not None:
+            ((count, size),) = statements.read(f"{sums} AND first_at < ?", tenant, before)
+        ((_, total),) = statements.read(sums, tenant)
+        excess = 0 if most_bytes is None else total - size - most_bytes
+        if excess > 0:
+            younger = "SELECT bytes FROM traces WHERE tenant = ? AND first_at >= ?"
+            query = f"{younger} ORDER BY first_at"
+            for (each,) in statements.read(query, tenant, before or 0.0):
+                if excess <= 0:
+                    break
+                count, size, excess = count + 1, size + each, excess - each
+    return int(count), int(size)
+
+
+def _read_bounds(settings: TraceSettings, now: float) -> tuple[float | None, int | None]:
+    days, size = settings.keep_days, settings.keep_mb
+    before = None if days is None else now - days * 86_400
+    return before, None if size is None else size * 1_000_000
+
+
+def remove_unused_labels(database: Database, tenant: str) -> None:
+    """Removes labels that no trace has any more: names of users and sessions among them."""
+
+    def work(connection: Connection) -> None:
+        statements = QuickStatements(connection)
+        query = f"{_UNUSED} FOR UPDATE OF l" if statements.is_postgres else _UNUSED
+        unused = statements.read(query, tenant)
+        # Looked at again: while we waited for a label, somebody may have used it.
+        text = (
+            "DELETE FROM labels WHERE id IN (SELECT given.key FROM {given}) AND NOT EXISTS"
+            " (SELECT 1 FROM trace_labels t WHERE t.label = labels.id)"
+        )
+        statements.run_given(ManyQuery(text, _KEYS), unused)
+
+    database.write(work)

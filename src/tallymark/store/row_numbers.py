@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table
 
-from tallymark.store.column_types import CodePointText, metadata
-from tallymark.store.postgres_engine import NUMBERS_ENGINE
+from tallymark.store.dialects import CodePointText, metadata
+from tallymark.store.engines import NUMBERS_ENGINE
 from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:

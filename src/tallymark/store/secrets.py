@@ -1,30 +1,102 @@
-"""Secrets in the database: sealed on the way in, opened only for a run; and their key."""
+"""Variables, secrets and the key that seals secrets: AES-256-GCM, the key outside the database."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import os
+import re
 import secrets
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+import msgspec
+from sqlalchemy import Column, LargeBinary, PrimaryKeyConstraint, Table, select, update
+from sqlalchemy import delete as delete_from
 
-from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.errors import InvalidInput, NotFound, WorkFailed, suggest
 from tallymark.installation import require_extra
-from tallymark.store.named_values import explain_unknown, list_names
-from tallymark.store.named_values import secrets as table
+from tallymark.store.dialects import CodePointText, dialect_insert, make_storable, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sqlalchemy import Connection, Row
 
-    from tallymark.store.database import DatabaseAddress
+    from tallymark.store.database import Database
+    from tallymark.store.database_address import DatabaseAddress
     from tallymark.store.secret_key import SecretKey
+
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+variables = Table(
+    "vars",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("value", CodePointText, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", name="pk_vars"),
+)
+
+secret_rows = Table(
+    "secrets",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("key_id", CodePointText, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", name="pk_secrets"),
+)
+
+
+def check_value(what: str, name: str, value: str) -> None:
+    """Refuses a name or a value that could not be used later; the value is never quoted."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name!r} cannot name a {what}",
+            hint="use letters, digits, '_', '-' and '.', at most 128",
+        )
+    if make_storable(value) != value:
+        raise InvalidInput(f"the value of the {what} {name!r} is not text")
+
+
+def put_value(connection: Connection, table: Table, row: dict[str, Any]) -> None:
+    """Stores a row under its tenant and name, in place of an older one."""
+    key = ["tenant", "name"]
+    changes = {name: value for name, value in row.items() if name not in key}
+    statement = dialect_insert(connection, table).values(row)
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes))
+
+
+def list_value_names(connection: Connection, table: Table, tenant: str) -> list[str]:
+    """All names of a tenant, sorted."""
+    query = select(table.c.name).where(table.c.tenant == tenant).order_by(table.c.name)
+    return list(connection.scalars(query))
+
+
+def read_values(connection: Connection, table: Table, tenant: str) -> dict[str, str]:
+    """All values of a tenant by name, sorted."""
+    query = select(table.c.name, table.c.value).where(table.c.tenant == tenant)
+    return dict(connection.execute(query.order_by(table.c.name)).all())
+
+
+def delete_value(connection: Connection, table: Table, tenant: str, name: str) -> None:
+    """Removes one name."""
+    query = delete_from(table).where(table.c.tenant == tenant, table.c.name == name)
+    if not connection.execute(query).rowcount:
+        raise explain_unknown_value(table, name, list_value_names(connection, table, tenant))
+
+
+def explain_unknown_value(table: Table, name: str, known: list[str]) -> NotFound:
+    """The error for a name that is not there."""
+    what = {"vars": "variable", "secrets": "secret"}[table.name]
+    close = suggest(name, known)
+    hint = f"did you mean {close!r}?" if close else f"list them with: tally {table.name}"
+    return NotFound(f"there is no {what} {name!r}", hint=hint)
+
 
 KEY_VARIABLE = "TALLY_SECRET_KEY"
 BEFORE_VARIABLE = "TALLY_SECRET_KEY_BEFORE"
@@ -43,13 +115,13 @@ def read_sealed_rows(
     connection: Connection, tenant: str, wanted: list[str]
 ) -> Sequence[Row[str, str, bytes]]:
     """The rows of the named secrets; a name that is not there is refused."""
-    query = select(table.c.name, table.c.key_id, table.c.sealed)
-    mine = query.where(table.c.tenant == tenant, table.c.name.in_(wanted))
+    query = select(secret_rows.c.name, secret_rows.c.key_id, secret_rows.c.sealed)
+    mine = query.where(secret_rows.c.tenant == tenant, secret_rows.c.name.in_(wanted))
     rows = connection.execute(mine).all()
     missing = set(wanted) - {row.name for row in rows}
     if missing:
-        known = list_names(connection, table, tenant)
-        refusals = [explain_unknown(table, name, known) for name in sorted(missing)]
+        known = list_value_names(connection, secret_rows, tenant)
+        refusals = [explain_unknown_value(secret_rows, name, known) for name in sorted(missing)]
         raise InvalidInput([problem for each in refusals for problem in each.problems])
     return rows
 
@@ -202,3 +274,67 @@ def _decode_key(text: str, source: str) -> bytes:
             hint="make one with: openssl rand -base64 32",
         )
     return key
+
+
+class Rotated(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rotation did."""
+
+    secrets: int
+    webhooks: int
+    """How many values are sealed by another key than before."""
+    key_file: str | None
+    """Where the new key is; None where the environment gives it."""
+    key_file_before: str | None
+    """Where the key before is kept."""
+
+
+def rotate(database: Database) -> Rotated:
+    """Seal everything by a new key: that of the environment, or one that is made.
+
+    It can be done again whenever it was interrupted: until all is sealed anew, both keys are kept.
+    """
+    address = database.address
+    if os.environ.get(KEY_VARIABLE):
+        return _describe(database.write(lambda connection: _reseal(connection, address)))
+    if find_key(address) is None:
+        find_or_make_key(address)
+    # What an interrupted rotation left: after that the key before the last one is not needed.
+    database.write(lambda connection: _reseal(connection, address))
+    replace_key(address, base64.b64encode(secrets.token_bytes(32)).decode())
+    counts = database.write(lambda connection: _reseal(connection, address))
+    return _describe(counts, str(key_file(address)), str(key_file_before(address)))
+
+
+def finish_rotation(database: Database) -> Rotated:
+    """Seal what was sealed by the key before meanwhile, and remove the file of that key."""
+    counts = database.write(lambda connection: _reseal(connection, database.address))
+    key_file_before(database.address).unlink(missing_ok=True)
+    return _describe(counts)
+
+
+def _describe(counts: list[int], new: str | None = None, before: str | None = None) -> Rotated:
+    of_secrets, of_webhooks = counts
+    return Rotated(secrets=of_secrets, webhooks=of_webhooks, key_file=new, key_file_before=before)
+
+
+def _reseal(connection: Connection, address: DatabaseAddress) -> list[int]:
+    """Seal with the key in use what other known keys sealed: all of it or nothing."""
+    from tallymark.store.webhook_deliveries import webhook_rows  # noqa: PLC0415 (rotation alone)
+
+    key, known = find_or_make_key(address), find_keys(address)
+    counts = []
+    for table, name in ((secret_rows, secret_rows.c.name), (webhook_rows, webhook_rows.c.id)):
+        query = select(table.c.tenant, name.label("name"), table.c.key_id, table.c.sealed)
+        rows = connection.execute(query.where(table.c.key_id != key.id)).all()
+        for row in rows:
+            if row.key_id not in known:
+                raise WorkFailed(
+                    f"{row.name} of the tenant {row.tenant} was sealed by a key that is not here",
+                    hint=f"give that key as {BEFORE_VARIABLE}, or set or remove it",
+                )
+            owner = (row.tenant, row.name)
+            sealed = key.seal(known[row.key_id].open(row.sealed, owner), owner)
+            mine = (table.c.tenant == row.tenant, name == row.name, table.c.key_id == row.key_id)
+            connection.execute(update(table).where(*mine).values(key_id=key.id, sealed=sealed))
+        counts.append(len(rows))
+    return counts

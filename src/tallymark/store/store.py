@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, WorkFailed
-from tallymark.store import named_values, secrets
-from tallymark.store.column_types import make_storable
-from tallymark.store.database import Database, parse_address
+from tallymark.store import case_results, runs, secrets
+from tallymark.store.database import Database
+from tallymark.store.database_address import parse_address
+from tallymark.store.dialects import make_storable
 from tallymark.store.leases import Lease
-from tallymark.store.runs import result_rows, run_rows
-from tallymark.store.runs.result_writer import ResultWriter
+from tallymark.store.run_results import ResultWriter
 from tallymark.text import clean_line
 
 if TYPE_CHECKING:
@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
-    from tallymark.store.accounts.idempotent_answers import IdempotentAnswers
-    from tallymark.store.accounts.invitations import Invitations
-    from tallymark.store.accounts.keys import Keys
-    from tallymark.store.accounts.sessions import Sessions
-    from tallymark.store.accounts.tenants import Tenants
     from tallymark.store.backups import Backups
+    from tallymark.store.bulk_load import Loads
+    from tallymark.store.checkpoints import Checkpoint
     from tallymark.store.checks.attempt_checks import FindPlugin
     from tallymark.store.checks.findings import CheckReport
     from tallymark.store.contests.agents import Agents
@@ -54,25 +51,26 @@ if TYPE_CHECKING:
     from tallymark.store.contests.score_columns import ScoreColumnReader
     from tallymark.store.contests.tracks import Tracks
     from tallymark.store.contests.versus_rows import VersusRows
-    from tallymark.store.jobs.job_queue import JobQueue
-    from tallymark.store.jobs.jobs import Jobs, NewJob
-    from tallymark.store.jobs.kept_work import KeptWork
-    from tallymark.store.loads import Loads
-    from tallymark.store.read_snapshots import ReadSnapshot
+    from tallymark.store.idempotency import IdempotentAnswers
+    from tallymark.store.invitations import Invitations
+    from tallymark.store.job_queue import JobQueue
+    from tallymark.store.jobs import Jobs, NewJob
+    from tallymark.store.keys import Keys, Sessions
+    from tallymark.store.quick_statements import ReadSnapshot
     from tallymark.store.retention import Pruner
-    from tallymark.store.reviews.reviews import Reviews
-    from tallymark.store.runs.run_progress import RunProgressReader
-    from tallymark.store.runs.run_rows import RunFilter, SuiteSummary
-    from tallymark.store.runs.stored_results import StoredResults
-    from tallymark.store.secret_rotation import Rotated
+    from tallymark.store.reviews import Reviews
+    from tallymark.store.run_results import RunProgressReader, StoredResults
+    from tallymark.store.runs import RunFilter, SuiteSummary
+    from tallymark.store.secrets import Rotated
+    from tallymark.store.tenants import Tenants
     from tallymark.store.traces.backfills import Backfills
     from tallymark.store.traces.decisions import Decisions
     from tallymark.store.traces.rule_days import RuleDays
     from tallymark.store.traces.rules import Rules
     from tallymark.store.traces.traces import Traces
     from tallymark.store.traces.witness import Witness
-    from tallymark.store.webhooks.deliveries import Deliveries
-    from tallymark.store.webhooks.webhooks import Webhooks
+    from tallymark.store.webhook_deliveries import Deliveries
+    from tallymark.store.webhooks import Webhooks
 
 PATIENCE = 15.0
 _LONGEST_RUN_NAME = 200
@@ -357,77 +355,75 @@ class Store:
     @cached_property
     def tenants(self) -> Tenants:
         """What the tenant allows."""
-        from tallymark.store.accounts.tenants import Tenants  # noqa: PLC0415
+        from tallymark.store.tenants import Tenants  # noqa: PLC0415
 
         return Tenants(self._database, self.tenant)
 
     @cached_property
     def keys(self) -> Keys:
         """What opens a server."""
-        from tallymark.store.accounts.keys import Keys  # noqa: PLC0415
+        from tallymark.store.keys import Keys  # noqa: PLC0415
 
         return Keys(self._database, self.tenant)
 
     @cached_property
     def invitations(self) -> Invitations:
         """How strangers come to keys."""
-        from tallymark.store.accounts.invitations import Invitations  # noqa: PLC0415
+        from tallymark.store.invitations import Invitations  # noqa: PLC0415
 
         return Invitations(self._database, self.tenant)
 
     @cached_property
     def sessions(self) -> Sessions:
         """Who is signed in."""
-        from tallymark.store.accounts.sessions import Sessions  # noqa: PLC0415
+        from tallymark.store.keys import Sessions  # noqa: PLC0415
 
         return Sessions(self._database, self.tenant)
 
     @cached_property
     def idempotent_answers(self) -> IdempotentAnswers:
         """What was answered to requests that may be sent again."""
-        from tallymark.store.accounts.idempotent_answers import (  # noqa: PLC0415
-            IdempotentAnswers,
-        )
+        from tallymark.store.idempotency import IdempotentAnswers  # noqa: PLC0415
 
         return IdempotentAnswers(self._database, self.tenant)
 
     @cached_property
     def jobs(self) -> Jobs:
         """What is to be done for this tenant."""
-        from tallymark.store.jobs.jobs import Jobs  # noqa: PLC0415
+        from tallymark.store.jobs import Jobs  # noqa: PLC0415
 
         return Jobs(self._database, self.tenant)
 
     @cached_property
     def job_queue(self) -> JobQueue:
         """What workers see: the jobs of all tenants."""
-        from tallymark.store.jobs.job_queue import JobQueue  # noqa: PLC0415
+        from tallymark.store.job_queue import JobQueue  # noqa: PLC0415
 
         return JobQueue(self._database)
 
-    def open_work(self, work: str) -> KeptWork:
+    def open_work(self, work: str) -> Checkpoint:
         """Bulk work by its hash, held by this process: what was done of it is there."""
-        from tallymark.store.jobs.kept_work import KeptWork  # noqa: PLC0415 (few do any)
+        from tallymark.store.checkpoints import Checkpoint  # noqa: PLC0415 (few do any)
 
-        return KeptWork(self._database, self.tenant, work)
+        return Checkpoint(self._database, self.tenant, work)
 
     @cached_property
     def webhooks(self) -> Webhooks:
         """Who is told of what happens."""
-        from tallymark.store.webhooks.webhooks import Webhooks  # noqa: PLC0415
+        from tallymark.store.webhooks import Webhooks  # noqa: PLC0415
 
         return Webhooks(self._database, self.tenant)
 
     @cached_property
     def deliveries(self) -> Deliveries:
         """What webhooks were told."""
-        from tallymark.store.webhooks.deliveries import Deliveries  # noqa: PLC0415
+        from tallymark.store.webhook_deliveries import Deliveries  # noqa: PLC0415
 
         return Deliveries(self._database, self.tenant)
 
     def follow_challenges(self) -> int:
         """Has webhooks told what happened at challenges since they last were; how much that is."""
-        from tallymark.store.webhooks.announcements import follow_challenges  # noqa: PLC0415
+        from tallymark.store.webhooks import follow_challenges  # noqa: PLC0415
 
         return follow_challenges(self._database, self.tenant)
 
@@ -441,7 +437,7 @@ class Store:
     @cached_property
     def loads(self) -> Loads:
         """What files hold, put in."""
-        from tallymark.store.loads import Loads  # noqa: PLC0415 (who loads a file)
+        from tallymark.store.bulk_load import Loads  # noqa: PLC0415 (who loads a file)
 
         return Loads(self._database, self.tenant)
 
@@ -464,21 +460,21 @@ class Store:
 
         Nobody else can go on with it then, and its results are stored only while it is held.
         """
-        lease = self._held.get(record.id, Lease(self.tenant, run_rows.KIND, record.id))
+        lease = self._held.get(record.id, Lease(self.tenant, runs.KIND, record.id))
         held = lease if record.status == "running" else None
-        self._database.write(lambda c: run_rows.create(c, self.tenant, record, held))
+        self._database.write(lambda c: runs.create_run(c, self.tenant, record, held))
         if held is not None:
             self._held[record.id] = held
 
     def queue_runs(self, records: Iterable[RunRecord], jobs: Iterable[NewJob]) -> None:
         """Stores runs that wait for a worker, and the jobs that will run them: all or none."""
-        from tallymark.store.jobs.jobs import add_rows  # noqa: PLC0415 (servers alone do)
+        from tallymark.store.jobs import add_rows  # noqa: PLC0415 (servers alone do)
 
         waiting, todo = list(records), list(jobs)
 
         def work(connection: Connection) -> None:
             for record in waiting:
-                run_rows.create(connection, self.tenant, record)
+                runs.create_run(connection, self.tenant, record)
             add_rows(connection, self.tenant, todo)
 
         self._database.write(work)
@@ -486,13 +482,13 @@ class Store:
 
     def claim_run(self, run_id: str) -> None:
         """Goes on with a run that is not held, as if it had been made here."""
-        lease = self._left.pop(run_id, None) or Lease(self.tenant, run_rows.KIND, run_id)
+        lease = self._left.pop(run_id, None) or Lease(self.tenant, runs.KIND, run_id)
         changes = {"status": "running", "error": None}
 
         def claim(connection: Connection) -> None:
-            run_rows.require(connection, self.tenant, run_id)
+            runs.require_run(connection, self.tenant, run_id)
             lease.claim(connection)
-            run_rows.change(connection, self.tenant, run_id, changes)
+            runs.change_run(connection, self.tenant, run_id, changes)
 
         self._database.write(claim)
         self._held[run_id] = lease
@@ -510,7 +506,7 @@ class Store:
     def update_run(self, run_id: str, **changes: Any) -> None:
         """Changes the named fields of a run."""
         lease = self._held.get(run_id)
-        self._database.write(lambda c: run_rows.change(c, self.tenant, run_id, changes, lease))
+        self._database.write(lambda c: runs.change_run(c, self.tenant, run_id, changes, lease))
 
     def save_run(self, record: RunRecord) -> None:
         """Stores all of a known run again. One that came from `runs()` keeps its definition."""
@@ -521,9 +517,9 @@ class Store:
         lease = self._held.get(run_id)
 
         def work(connection: Connection) -> int:
-            from tallymark.store.webhooks.run_ends import announce_end  # noqa: PLC0415
+            from tallymark.store.webhook_deliveries import announce_end  # noqa: PLC0415
 
-            run_rows.change(connection, self.tenant, run_id, changes, lease)
+            runs.change_run(connection, self.tenant, run_id, changes, lease)
             return announce_end(connection, self.tenant, record)
 
         told = self._database.write(work)
@@ -534,7 +530,7 @@ class Store:
 
     def delete_run(self, run_id: str) -> None:
         """Removes a run and its results."""
-        self._database.write(lambda c: run_rows.delete(c, self.tenant, run_id))
+        self._database.write(lambda c: runs.delete_run(c, self.tenant, run_id))
 
     def remove_run(self, wanted: str, *, at: float, reason: str = "") -> RunRecord:
         """Removes a run that has ended, with its results and reviews; the log says who did it.
@@ -543,11 +539,11 @@ class Store:
         """
 
         def work(connection: Connection) -> RunRecord:
-            record, _ = run_rows.take_ended(connection, self.tenant, wanted)
+            record, _ = runs.take_ended(connection, self.tenant, wanted)
             if record.id != wanted:
                 message = f"{wanted!r} is not the whole id of a run"
                 raise InvalidInput(message, hint=f"delete {record.id}, if that is the one you mean")
-            run_rows.delete(connection, self.tenant, record.id)
+            runs.delete_run(connection, self.tenant, record.id)
             facts = {"run": record.id, "suite": record.suite, "model": record.model}
             self._log(connection, "run deleted", at, facts, reason)
             return record
@@ -561,10 +557,10 @@ class Store:
             raise InvalidInput(f"the name of a run has 1 to {_LONGEST_RUN_NAME} characters")
 
         def work(connection: Connection) -> RunRecord:
-            record, lease = run_rows.take_ended(connection, self.tenant, wanted)
-            run_rows.check_name(connection, self.tenant, record.id, name)
+            record, lease = runs.take_ended(connection, self.tenant, wanted)
+            runs.check_name(connection, self.tenant, record.id, name)
             tags = record.tags | {"name": name}
-            run_rows.change(connection, self.tenant, record.id, {"tags": tags})
+            runs.change_run(connection, self.tenant, record.id, {"tags": tags})
             lease.hold(connection, seconds=0)
             facts = {"run": record.id, "before": record.tags.get("name"), "after": name}
             self._log(connection, "run renamed", at, facts, reason)
@@ -587,14 +583,14 @@ class Store:
     def run(self, wanted: str) -> RunRecord:
         """A run by its id, a beginning of it or a name that only one has, `latest`, `latest~1`."""
         with self._database.read() as connection:
-            return run_rows.find(connection, self.tenant, wanted)
+            return runs.find_run(connection, self.tenant, wanted)
 
     def brief_run(self, wanted: str, *, metrics_for: str = "") -> RunRecord:
         """The same as in lists: without its definition, and of very many metrics those alone that
         its formula or another may mean. One that goes on has the counts of its results so far.
         """
         with self._database.read() as connection:
-            found = run_rows.find_brief(connection, self.tenant, wanted, metrics_for)
+            found = runs.find_brief_run(connection, self.tenant, wanted, metrics_for)
             return self._count_so_far(connection, [found])[0]
 
     def runs(
@@ -616,8 +612,8 @@ class Store:
         has no value for `sort` comes last in either direction.
         """
         with self._database.read() as connection:
-            page = run_rows.RunPage(sort, descending, limit, offset, after, metrics_for)
-            found = run_rows.search(connection, self.tenant, filters, page)
+            page = runs.RunPage(sort, descending, limit, offset, after, metrics_for)
+            found = runs.search_runs(connection, self.tenant, filters, page)
             return self._count_so_far(connection, found)
 
     def _count_so_far(self, connection: Connection, found: list[RunRecord]) -> list[RunRecord]:
@@ -625,7 +621,7 @@ class Store:
         open_ended = [each.id for each in found if each.status in ("running", "interrupted")]
         if not open_ended:
             return found
-        counts = result_rows.count_statuses(connection, self.tenant, open_ended)
+        counts = case_results.count_statuses(connection, self.tenant, open_ended)
         return [
             replace(each, passed=so_far["passed"], failed=so_far["failed"], errors=so_far["error"])
             if (so_far := counts.get(each.id)) is not None
@@ -636,26 +632,26 @@ class Store:
     @cached_property
     def reviews(self) -> Reviews:
         """What people say of cases."""
-        from tallymark.store.reviews.reviews import Reviews  # noqa: PLC0415
+        from tallymark.store.reviews import Reviews  # noqa: PLC0415
 
         return Reviews(self._database, self.tenant)
 
     @cached_property
     def run_progress(self) -> RunProgressReader:
         """How far runs are."""
-        from tallymark.store.runs.run_progress import RunProgressReader  # noqa: PLC0415
+        from tallymark.store.run_results import RunProgressReader  # noqa: PLC0415
 
         return RunProgressReader(self._database, self.tenant)
 
     def count_runs(self, **filters: Unpack[RunFilter]) -> int:
         """How many runs pass all filters."""
         with self._database.read() as connection:
-            return run_rows.count(connection, self.tenant, filters)
+            return runs.count_runs(connection, self.tenant, filters)
 
     def suites(self, limit: int = 50) -> list[SuiteSummary]:
         """The suites that have runs, the one with the newest first."""
         with self._database.read() as connection:
-            return run_rows.list_suites(connection, self.tenant, limit)
+            return runs.list_suites(connection, self.tenant, limit)
 
     # Case results
 
@@ -666,7 +662,7 @@ class Store:
     def open_results(self, record: RunRecord, keys: Iterable[tuple[str, int]]) -> StoredResults:
         """Results of these cases and epochs in this order, read again whenever they are wanted."""
         from tallymark.runs.ongoing_run import ResultKeys  # noqa: PLC0415 (large runs)
-        from tallymark.store.runs.stored_results import StoredResults  # noqa: PLC0415 (as above)
+        from tallymark.store.run_results import StoredResults  # noqa: PLC0415 (as above)
 
         return StoredResults(self, record, ResultKeys(keys), in_order=True)
 
@@ -679,7 +675,7 @@ class Store:
         if batch := list(results):
             lease = self._held.get(run_id)
             self._database.write(
-                lambda c: result_rows.add_results(c, self.tenant, run_id, batch, lease)
+                lambda c: case_results.add_results(c, self.tenant, run_id, batch, lease)
             )
             if self._database.on_run_change is not None:
                 self._database.on_run_change(self.tenant, run_id)
@@ -687,8 +683,8 @@ class Store:
     def results(self, run_id: str, *, with_traces: bool = False) -> Iterator[CaseResult]:
         """The results of a run one by one, by case name (in code points) and epoch."""
         with self._database.read() as connection:
-            run_rows.require(connection, self.tenant, run_id)
-            yield from result_rows.stream_results(
+            runs.require_run(connection, self.tenant, run_id)
+            yield from case_results.stream_results(
                 connection, self.tenant, run_id, with_traces=with_traces
             )
 
@@ -702,23 +698,23 @@ class Store:
         with_traces: bool = False,
     ) -> list[CaseResult]:
         """So many results after a case and epoch, in the order of `results`."""
-        page = result_rows.ResultPage(after, limit, status, with_traces)
+        page = case_results.ResultPage(after, limit, status, with_traces)
         with self._database.read() as connection:
-            run_rows.require(connection, self.tenant, run_id)
-            return result_rows.read_after(connection, self.tenant, run_id, page)
+            runs.require_run(connection, self.tenant, run_id)
+            return case_results.read_after(connection, self.tenant, run_id, page)
 
     def counted_results(self, run_id: str) -> Iterator[CaseResult]:
         """The same with nothing but what a tally counts: no answers, no reasons, no traces."""
         with self._database.read() as connection:
-            run_rows.require(connection, self.tenant, run_id)
-            yield from result_rows.stream_counted(connection, self.tenant, run_id)
+            runs.require_run(connection, self.tenant, run_id)
+            yield from case_results.stream_counted(connection, self.tenant, run_id)
 
     def pick_results(
         self, run_id: str, keys: Iterable[tuple[str, int]], *, with_traces: bool = True
     ) -> Iterator[CaseResult]:
         """The results with these cases and epochs, in this order, a few in memory at a time."""
         with self._database.read() as connection:
-            yield from result_rows.pick_results(
+            yield from case_results.pick_results(
                 connection, self.tenant, run_id, keys, with_traces=with_traces
             )
 
@@ -733,8 +729,8 @@ class Store:
     ) -> list[CaseResult]:
         """Some results without their traces, by case name and epoch; `text` stands in them."""
         with self._database.read() as connection:
-            wanted = result_rows.ResultFilter(status, text)
-            return result_rows.read_page(
+            wanted = case_results.ResultFilter(status, text)
+            return case_results.read_page(
                 connection, (self.tenant, run_id), wanted, limit=limit, offset=offset
             )
 
@@ -743,26 +739,26 @@ class Store:
     ) -> int:
         """How many results `page_results` gives in all."""
         with self._database.read() as connection:
-            wanted = result_rows.ResultFilter(status, text)
-            return result_rows.count_some(connection, (self.tenant, run_id), wanted)
+            wanted = case_results.ResultFilter(status, text)
+            return case_results.count_results(connection, (self.tenant, run_id), wanted)
 
     def measure_results(self, run_id: str) -> tuple[float | None, float | None]:
         """What the results of a run cost together so far, and how long they took on average."""
         with self._database.read() as connection:
-            return result_rows.measure(connection, (self.tenant, run_id))
+            return case_results.measure_results(connection, (self.tenant, run_id))
 
     def neighbours(
         self, run_id: str, case: str, epoch: int
     ) -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
         """The case and epoch before and after one, by name."""
         with self._database.read() as connection:
-            return result_rows.find_neighbours(connection, (self.tenant, run_id), (case, epoch))
+            return case_results.find_neighbours(connection, (self.tenant, run_id), (case, epoch))
 
     def result_statuses(self, run_id: str) -> Iterator[tuple[str, int, CaseStatus]]:
         """The case and epoch of every stored result of a run in that order, and how it ended."""
         with self._database.read() as connection:
-            run_rows.require(connection, self.tenant, run_id)
-            yield from result_rows.stream_statuses(connection, self.tenant, run_id)
+            runs.require_run(connection, self.tenant, run_id)
+            yield from case_results.stream_statuses(connection, self.tenant, run_id)
 
     def result_keys(self, run_id: str) -> dict[tuple[str, int], CaseStatus]:
         """The same all at once."""
@@ -772,47 +768,47 @@ class Store:
 
     def set_var(self, name: str, value: str) -> None:
         """Stores a variable."""
-        named_values.check_value("variable", name, value)
+        secrets.check_value("variable", name, value)
         row = {"tenant": self.tenant, "name": name, "value": value}
-        work = partial(named_values.put, table=named_values.variables, row=row)
+        work = partial(secrets.put_value, table=secrets.variables, row=row)
         self._write_and_log(work, "variable set", variable=name)
 
     def vars(self) -> dict[str, str]:
         """All variables, by name."""
         with self._database.read() as connection:
-            return named_values.read_values(connection, named_values.variables, self.tenant)
+            return secrets.read_values(connection, secrets.variables, self.tenant)
 
     def delete_var(self, name: str) -> None:
         """Removes a variable."""
-        rows = (named_values.variables, self.tenant, name)
+        rows = (secrets.variables, self.tenant, name)
         self._write_and_log(
-            lambda c: named_values.delete(c, *rows), "variable deleted", variable=name
+            lambda c: secrets.delete_value(c, *rows), "variable deleted", variable=name
         )
 
     # Secrets: no method lists their values
 
     def set_secret(self, name: str, value: str) -> None:
         """Stores a secret, encrypted."""
-        named_values.check_value("secret", name, value)
+        secrets.check_value("secret", name, value)
         row = secrets.seal_row(self._database.address, (self.tenant, name), value)
-        work = partial(named_values.put, table=named_values.secrets, row=row)
+        work = partial(secrets.put_value, table=secrets.secret_rows, row=row)
         self._write_and_log(work, "secret set", secret=name)
 
     def rotate_secret_key(self, *, last: bool = False) -> Rotated:
         """Seals the secrets of all tenants by a new key; or, as the last step, forgets the old."""
-        from tallymark.store.secret_rotation import finish, rotate  # noqa: PLC0415 (seldom)
+        from tallymark.store.secrets import finish_rotation, rotate  # noqa: PLC0415 (seldom)
 
-        return (finish if last else rotate)(self._database)
+        return (finish_rotation if last else rotate)(self._database)
 
     def secret_names(self) -> list[str]:
         """The names of all secrets."""
         with self._database.read() as connection:
-            return named_values.list_names(connection, named_values.secrets, self.tenant)
+            return secrets.list_value_names(connection, secrets.secret_rows, self.tenant)
 
     def delete_secret(self, name: str) -> None:
         """Removes a secret."""
-        rows = (named_values.secrets, self.tenant, name)
-        self._write_and_log(lambda c: named_values.delete(c, *rows), "secret deleted", secret=name)
+        rows = (secrets.secret_rows, self.tenant, name)
+        self._write_and_log(lambda c: secrets.delete_value(c, *rows), "secret deleted", secret=name)
 
     def secrets_for_run(self, wanted: Iterable[str]) -> dict[str, str]:
         """The values of the named secrets: for the runner alone, never to be shown or kept."""

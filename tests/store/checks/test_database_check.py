@@ -15,7 +15,7 @@ from tests.store.played_store import make_played
 
 from tallymark.store import open_store
 from tallymark.store.checks.findings import CheckReport
-from tallymark.store.traces.retention import remove_traces
+from tallymark.store.retention import remove_traces
 
 
 @pytest.fixture(scope="module")

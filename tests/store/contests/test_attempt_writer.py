@@ -31,7 +31,7 @@ from tallymark.store.contests.attempt_items import (
 )
 from tallymark.store.contests.attempt_rows import StoredAttempt
 from tallymark.store.contests.challenges import StoredChallenge
-from tallymark.store.contests.idempotency import IdempotentRequest
+from tallymark.store.idempotency import IdempotentRequest
 from tallymark.store.quick_statements import QuickStatements
 
 CHALLENGES = ("sums", "quota", "frozen")

@@ -13,8 +13,8 @@ from tests.traces.otlp_samples import START, as_json
 
 from tallymark.service.trace_intake import Taken, TraceIntake
 from tallymark.store import Store
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.store.traces.trace_rows import TraceRecord
-from tallymark.store.traces.trace_settings import TraceSettings
 from tallymark.traces.span_limits import LIMITS, SpanLimits
 from tallymark.traces.trace_query import parse_query
 

@@ -7,8 +7,8 @@ from tests.store.traces.conftest import Keeper
 from tests.traces.otlp_samples import START, model_call, span
 
 from tallymark.errors import NotFound
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.store.traces.trace_scores import StoredScore
-from tallymark.store.traces.trace_settings import TraceSettings
 
 DAY = 86_400.0
 TABLES = ("traces", "trace_segments", "trace_versions", "trace_labels", "trace_scores", "labels")

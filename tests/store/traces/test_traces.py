@@ -13,7 +13,7 @@ from tallymark.errors import NotFound
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.service.traces import LoadedTraces
 from tallymark.store import open_store
-from tallymark.store.traces.trace_settings import TraceSettings
+from tallymark.store.retention_policy import TraceSettings
 from tallymark.traces import Span, Trace
 from tallymark.traces.span_limits import Lost, SpanLimits
 

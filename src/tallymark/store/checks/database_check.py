@@ -27,7 +27,7 @@ from tallymark.store.checks.run_checks import check_runs
 from tallymark.store.checks.trace_checks import check_rules, check_traces
 from tallymark.store.contests.challenges import list_challenges
 from tallymark.store.contests.contest_tables import challenges, ratings
-from tallymark.store.runs.run_tables import runs
+from tallymark.store.runs import run_rows
 from tallymark.store.traces.trace_tables import traces
 
 if sys.version_info >= (3, 14):
@@ -106,5 +106,5 @@ def _read_all(findings: Findings, tenant: str, subject: str) -> Iterator[None]:
 
 def _list_tenants(connection: Connection) -> list[str]:
     """All that have anything: a store need not have been told of them."""
-    query = union(*(select(table.c.tenant) for table in (challenges, ratings, runs, traces)))
+    query = union(*(select(table.c.tenant) for table in (challenges, ratings, run_rows, traces)))
     return sorted(connection.scalars(query))

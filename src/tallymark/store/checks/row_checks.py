@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Integer, and_, exists, func, or_, select
 
 from tallymark.store.contests.contest_tables import contest_audit, disqualified
-from tallymark.store.jobs.job_tables import jobs
+from tallymark.store.jobs import jobs
 from tallymark.store.leases import leases
-from tallymark.store.runs.run_rows import KIND as RUN
-from tallymark.store.runs.run_tables import runs
+from tallymark.store.runs import KIND as RUN
+from tallymark.store.runs import run_rows
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -97,7 +97,7 @@ def check_leases(connection: Connection, findings: Findings) -> None:
     for tenant, job, state in connection.execute(query.where(wrong)):
         should = "held by a worker" if state == "running" else "ended with its time"
         findings.add("jobs", tenant, f"job {job}", "state", state, should)
-    there = exists().where(runs.c.tenant == leases.c.tenant, runs.c.id == leases.c.subject)
+    there = exists().where(run_rows.c.tenant == leases.c.tenant, run_rows.c.id == leases.c.subject)
     of_runs = leases.c.kind == RUN
     count = select(func.count()).select_from(leases).where(of_runs)
     findings.note_checked("leases", connection.execute(count).scalar_one())

@@ -11,8 +11,8 @@ from tallymark.errors import TallymarkError
 from tallymark.runs.record import RunRecord
 from tallymark.runs.run import Run
 from tallymark.runs.tally import Tally
-from tallymark.store.runs.result_rows import stream_counted
-from tallymark.store.runs.run_tables import runs
+from tallymark.store.case_results import stream_counted
+from tallymark.store.runs import run_rows
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -27,10 +27,12 @@ _FIELDS = RunRecord.__struct_fields__
 
 def check_runs(connection: Connection, tenant: str, findings: Findings) -> None:
     """Each run that has ended; one that goes on has not been summed up yet."""
-    ids = select(runs.c.id).where(runs.c.tenant == tenant, runs.c.status.not_in(_GOES_ON))
-    for run_id in connection.scalars(ids.order_by(runs.c.id)).all():
-        columns = [runs.c[name] for name in _FIELDS]
-        mine = (runs.c.tenant == tenant, runs.c.id == run_id)
+    ids = select(run_rows.c.id).where(
+        run_rows.c.tenant == tenant, run_rows.c.status.not_in(_GOES_ON)
+    )
+    for run_id in connection.scalars(ids.order_by(run_rows.c.id)).all():
+        columns = [run_rows.c[name] for name in _FIELDS]
+        mine = (run_rows.c.tenant == tenant, run_rows.c.id == run_id)
         values = connection.execute(select(*columns).where(*mine)).one()
         record = RunRecord(**dict(zip(_FIELDS, values, strict=True)))
         findings.note_checked(KIND)

@@ -15,12 +15,11 @@ from tallymark.challenges.agent_names import (
     make_skeleton,
 )
 from tallymark.errors import Conflict, InvalidInput, NotFound
-from tallymark.store.column_types import make_storable
 from tallymark.store.contests.audit_log import write_account_entry
 from tallymark.store.contests.contest_tables import agents as table
 from tallymark.store.contests.contest_tables import disqualified
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_many, insert_once, lock_names, lock_rows
+from tallymark.store.dialects import insert_many, insert_once, lock_names, lock_rows, make_storable
 from tallymark.store.quick_statements import ManyQuery
 
 if TYPE_CHECKING:

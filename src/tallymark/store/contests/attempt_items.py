@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import msgspec
 
 from tallymark.store.actors import Actor, find_actor
-from tallymark.store.contests.idempotency import IdempotentRequest
+from tallymark.store.idempotency import IdempotentRequest
 
 if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Evaluation, Outcome

@@ -20,7 +20,6 @@ from tallymark.challenges.attempt import (
     Payload,
 )
 from tallymark.errors import Conflict, InvalidInput, NotFound
-from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_id,
@@ -32,6 +31,7 @@ from tallymark.store.contests.attempt_tables import (
 )
 from tallymark.store.contests.contest_tables import challenge_versions, challenges
 from tallymark.store.contests.score_rows import to_outcome
+from tallymark.store.dialects import make_storable
 from tallymark.store.quick_statements import QuickSelect
 
 if sys.version_info >= (3, 14):

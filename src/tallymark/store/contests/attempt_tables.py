@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
+from tallymark.store.dialects import CodePointText, FiniteFloat, RowKey, metadata, partial_index
 
 _OPEN = "state = 'entered'"
 _UNFINISHED = "state IN ('entered', 'submitted')"

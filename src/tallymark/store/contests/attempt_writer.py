@@ -22,7 +22,6 @@ from tallymark.challenges.agent_names import check_handle
 from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.challenge import MatchTerms
 from tallymark.errors import Conflict, InvalidInput, RuleChanged, TallymarkError
-from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import (
     attempt_entry,
     attempt_rows,
@@ -52,6 +51,7 @@ from tallymark.store.contests.audit_log import HIDDEN, SYSTEM
 from tallymark.store.contests.challenges import explain_unknown_challenge, lock_challenge_row
 from tallymark.store.contests.matches import EndedAttempt
 from tallymark.store.contests.score_rows import SCORE_NAMES
+from tallymark.store.dialects import json_text, make_storable
 from tallymark.store.group_commit import Overtaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
 from tallymark.store.row_numbers import take_numbers
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from tallymark.store.actors import Actor
     from tallymark.store.contests.attempt_items import Answer, Item
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.contests.idempotency import IdempotentRequest
+    from tallymark.store.idempotency import IdempotentRequest
 
 _decode_terms = msgspec.json.Decoder(MatchTerms).decode
 _VERSIONS = "tally_versions"

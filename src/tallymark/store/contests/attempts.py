@@ -13,7 +13,6 @@ import msgspec
 from sqlalchemy import false, func, select, update
 
 from tallymark.errors import Conflict, NotFound
-from tallymark.store.column_types import make_storable
 from tallymark.store.contests import (
     attempt_rows,
     audit_log,
@@ -41,8 +40,9 @@ from tallymark.store.contests.challenges import (
     find_challenge_by_id,
     read_frozen_at,
 )
-from tallymark.store.contests.idempotency import IdempotentRequest
 from tallymark.store.database import TenantRows
+from tallymark.store.dialects import make_storable
+from tallymark.store.idempotency import IdempotentRequest
 from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
@@ -413,7 +413,7 @@ class Attempts(TenantRows):
         Ids and numbers are given anew; quotas and times are not checked. Without `rated` they
         are no matches.
         """
-        from tallymark.store.contests.bulk_load import BulkLoad  # noqa: PLC0415 (as with these)
+        from tallymark.store.bulk_load import BulkLoad  # noqa: PLC0415 (as with these)
 
         made = list(given)  # the work may be done twice, and an iterator gives once
         # A key for this call: done again after a lost connection, it loads nothing twice.

@@ -13,12 +13,11 @@ from sqlalchemy import select, text
 
 from tallymark.errors import InvalidInput
 from tallymark.store.actors import Actor, find_actor
-from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.contest_tables import ACTS, challenges
 from tallymark.store.contests.contest_tables import contest_audit as table
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import lock_log
+from tallymark.store.dialects import json_text, lock_log, make_storable
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.row_numbers import take_numbers
 

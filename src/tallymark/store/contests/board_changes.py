@@ -22,7 +22,7 @@ from tallymark.store.contests.challenges import find_challenge
 from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.contests.frozen_attempts import TELLING
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import repeatable_read
+from tallymark.store.dialects import repeatable_read
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row

@@ -15,7 +15,6 @@ from sqlalchemy import exists, func, select, tuple_
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
-from tallymark.store.column_types import make_storable
 from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.board_rows import (
     SPOT,
@@ -27,6 +26,7 @@ from tallymark.store.contests.challenges import explain_unknown_challenge, read_
 from tallymark.store.contests.contest_tables import agents, challenges, disqualified
 from tallymark.store.contests.contest_tables import boards as table
 from tallymark.store.database import TenantRows
+from tallymark.store.dialects import make_storable
 from tallymark.store.quick_statements import write_insert
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from tallymark.store.contests.board_rows import Spot
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.quick_statements import QuickStatements
-    from tallymark.store.read_snapshots import ReadSnapshot
+    from tallymark.store.quick_statements import QuickStatements, ReadSnapshot
 
 _Row: TypeAlias = tuple[Any, ...]
 _spot: Any = tuple_(*SPOT)

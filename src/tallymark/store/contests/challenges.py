@@ -11,7 +11,6 @@ from sqlalchemy import delete, exists, insert, select, update
 
 from tallymark.challenges.challenge import MAX_NAME, Challenge, Visibility, make_slug
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
-from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log, board_rows
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.board_rows import Board
@@ -19,7 +18,7 @@ from tallymark.store.contests.contest_tables import challenge_versions as versio
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.contests.contest_tables import tracks
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_once, lock_rows
+from tallymark.store.dialects import insert_once, json_text, lock_rows, make_storable
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.text import list_some
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-    from tallymark.store.read_snapshots import ReadSnapshot
+    from tallymark.store.quick_statements import ReadSnapshot
 
     _Columns: TypeAlias = dict[str, float | None]
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]

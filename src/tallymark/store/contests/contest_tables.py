@@ -20,7 +20,7 @@ from sqlalchemy import (
     event,
 )
 
-from tallymark.store.column_types import (
+from tallymark.store.dialects import (
     CodePointText,
     FiniteFloat,
     JsonText,
@@ -68,6 +68,7 @@ challenge_versions = Table(
     sqlite_autoincrement=True,
 )
 
+
 # One row for each agent with its best attempt. `place` orders the board, less is better; a missing
 # value is infinite, and so last. `frozen` rows are the copy that the public sees of a frozen board.
 boards = Table(
@@ -96,7 +97,6 @@ boards = Table(
     ),
     sqlite_with_rowid=False,
 )
-
 # Of a board that came since it last counted PostgreSQL expects no more than a row, by either index,
 # and of two that promise the same takes the younger. So that it never looks for an agent by going
 # through a whole board, the key is the younger one, and what boards are known by is not counted.
@@ -106,6 +106,7 @@ _by_the_key = DDL("""
         ALTER COLUMN challenge_id SET STATISTICS 0, ALTER COLUMN frozen SET STATISTICS 0
 """)  # type: ignore[no-untyped-call]
 event.listen(boards, "after_create", _by_the_key.execute_if(dialect="postgresql"))
+
 
 # Both follow from `attempts`, and are kept so that nobody need count: see `matches`.
 ratings = Table(
@@ -134,6 +135,7 @@ rating_pairs = Table(
     PrimaryKeyConstraint("tenant", "agent", "challenge_id", name="pk_rating_pairs"),
 )
 
+
 # Agents whose attempts have cost processes of a plugin, by the hash of its code: one that is mended
 # begins anew.
 plugin_pauses = Table(
@@ -150,6 +152,7 @@ plugin_pauses = Table(
     PrimaryKeyConstraint("challenge_id", "code_hash", "agent", name="pk_plugin_pauses"),
 )
 
+
 # Their attempts, ratings and places stay as they are, and whoever reads leaves them out.
 disqualified = Table(
     "disqualified_agents",
@@ -159,7 +162,6 @@ disqualified = Table(
     Column("at", FiniteFloat, nullable=False),
     PrimaryKeyConstraint("tenant", "agent", name="pk_disqualified_agents"),
 )
-
 ACTS = "contest_audit.attempt IS NULL OR contest_audit.event IN ('voided', 'unvoided')"
 """Of the log, what was done to more than an attempt, or to one by an organiser."""
 
@@ -184,6 +186,7 @@ contest_audit = Table(
     Index("ix_contest_audit_order", "challenge_id", "seq"),
     sqlite_autoincrement=True,
 )
+
 
 # Handles are the keys that all other tables know agents by. Of names that look alike there is one,
 # whether they are handles or display names: `agents.py` looks at both columns of looks.
@@ -213,6 +216,7 @@ tracks = Table(
     PrimaryKeyConstraint("tenant", "name", name="pk_tracks"),
 )
 
+
 # What a model that judges said, by the hash of what it was asked: asked again, it says the same.
 judge_answers = Table(
     "judge_answers",
@@ -223,16 +227,4 @@ judge_answers = Table(
     Column("model", CodePointText),  # by its own name
     Column("at", FiniteFloat, nullable=False),
     PrimaryKeyConstraint("tenant", "question", name="pk_judge_answers"),
-)
-
-idempotency = Table(
-    "idempotency",
-    metadata,
-    Column("tenant", CodePointText, nullable=False),
-    Column("agent", CodePointText, nullable=False),
-    Column("key", CodePointText, nullable=False),
-    Column("digest", CodePointText, nullable=False),  # of what was asked
-    Column("attempt", RowKey, nullable=False),  # what was answered
-    Column("at", FiniteFloat, nullable=False),
-    PrimaryKeyConstraint("tenant", "agent", "key", name="pk_idempotency"),
 )

@@ -16,7 +16,7 @@ from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.contest_tables import disqualified as table
 from tallymark.store.contests.versus_tables import submissions
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_once
+from tallymark.store.dialects import insert_once
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection

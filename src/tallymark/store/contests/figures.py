@@ -31,7 +31,7 @@ from tallymark.store.contests.contest_tables import agents, boards, challenges
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.ratings import is_elsewhere
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import repeatable_read
+from tallymark.store.dialects import repeatable_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

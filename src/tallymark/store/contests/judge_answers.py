@@ -9,7 +9,7 @@ from sqlalchemy import select
 from tallymark.judging.judge_dialogue import JudgeAnswer
 from tallymark.store.contests.contest_tables import judge_answers as table
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_once
+from tallymark.store.dialects import insert_once
 
 
 class JudgeAnswers(TenantRows):

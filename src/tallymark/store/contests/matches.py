@@ -23,7 +23,7 @@ from tallymark.store.contests.contest_tables import (
     rating_pairs,
     ratings,
 )
-from tallymark.store.database_dialects import insert_many
+from tallymark.store.dialects import insert_many
 from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
 
 if TYPE_CHECKING:

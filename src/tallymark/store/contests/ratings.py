@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import and_, case, func, or_, select
 
 from tallymark.ratings import Counts, EloRating, Pair, elo
-from tallymark.store.column_types import make_storable
 from tallymark.store.contests import matches
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import attempts, is_unfinished, score_history, scorings
@@ -25,7 +24,7 @@ from tallymark.store.contests.contest_tables import ratings as table
 from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.frozen_attempts import read_voids
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import repeatable_read
+from tallymark.store.dialects import make_storable, repeatable_read
 from tallymark.store.quick_statements import ManyQuery
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from sqlalchemy import (
 
 from tallymark.challenges.rescoring import Undefined
 from tallymark.errors import WorkFailed
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, json_text
 from tallymark.store.contests import score_rows
 from tallymark.store.contests.attempt_rows import attempt_key
 from tallymark.store.contests.attempt_tables import (
@@ -38,7 +37,14 @@ from tallymark.store.contests.attempt_tables import (
     score_history,
 )
 from tallymark.store.contests.contest_tables import contest_audit
-from tallymark.store.database_dialects import count_inserted, insert_many
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    count_inserted,
+    insert_many,
+    json_text,
+)
 from tallymark.store.row_numbers import take_numbers
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from tallymark.challenges.rescoring import BoardPlace, Move, RatingMove, Rescori
 from tallymark.errors import WorkFailed
 from tallymark.ratings import EloRating
 from tallymark.sandbox.limits import DEADLY
-from tallymark.store.column_types import json_text
 from tallymark.store.contests import (
     audit_log,
     board_rows,
@@ -50,7 +49,7 @@ from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import enlarge_cache
+from tallymark.store.dialects import enlarge_cache, json_text
 from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import numpy as np
 from sqlalchemy import func, select
 
 from tallymark.errors import InvalidInput
-from tallymark.store.column_types import read_json_mapping, read_numbers
 from tallymark.store.contests.attempt_tables import (
     attempt_details,
     attempt_scores,
@@ -36,7 +35,7 @@ from tallymark.store.contests.number_columns import (
     run,
 )
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import repeatable_read
+from tallymark.store.dialects import read_json_mapping, read_numbers, repeatable_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,11 +12,11 @@ from sqlalchemy import select
 
 from tallymark.challenges.attempt import Metrics, Outcome
 from tallymark.scoring import Origin
-from tallymark.store.column_types import json_text, make_storable, read_json_mapping, read_numbers
 from tallymark.store.contests.attempt_tables import (
     score_history,
     scorings,
 )
+from tallymark.store.dialects import json_text, make_storable, read_json_mapping, read_numbers
 from tallymark.store.quick_statements import QuickStatements, write_insert
 
 if TYPE_CHECKING:

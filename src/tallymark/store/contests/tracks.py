@@ -9,12 +9,11 @@ from sqlalchemy import delete, select
 
 from tallymark.challenges.tracks import Track
 from tallymark.errors import NotFound, suggest
-from tallymark.store.column_types import json_text
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import ORGANISER, AuditEntry
 from tallymark.store.contests.contest_tables import tracks as table
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import dialect_insert
+from tallymark.store.dialects import dialect_insert, json_text
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection

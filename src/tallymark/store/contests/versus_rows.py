@@ -23,7 +23,6 @@ from tallymark.challenges.versus.pairings import (
 )
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import Conflict, InvalidInput, NotFound
-from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.contests import audit_log, challenges, disqualifications
 from tallymark.store.contests.agents import have_one_owner, register_agent
 from tallymark.store.contests.attempt_rows import make_digest
@@ -31,6 +30,7 @@ from tallymark.store.contests.audit_log import JUDGED, SENT
 from tallymark.store.contests.contest_tables import challenges as table
 from tallymark.store.contests.versus_tables import is_unjudged, submissions, verdicts
 from tallymark.store.database import TenantRows
+from tallymark.store.dialects import json_text, make_storable
 from tallymark.store.row_numbers import take_number
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
+from tallymark.store.dialects import CodePointText, FiniteFloat, RowKey, metadata, partial_index
 
 _UNJUDGED = "state <> 'judged'"
 is_unjudged = text(f"versus_verdicts.{_UNJUDGED}")

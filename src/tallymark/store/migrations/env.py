@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from tallymark.store.column_types import metadata
+from tallymark.store.dialects import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, update
 
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.database import TenantRows
-from tallymark.store.jobs.jobs import NewJob, add_rows
+from tallymark.store.jobs import NewJob, add_rows
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.row_numbers import take_number
 from tallymark.store.traces.rule_days import lock_rule

@@ -15,9 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tallymark.errors import InvalidInput, suggest
-from tallymark.store.column_types import json_text, make_storable
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import lock_traces
+from tallymark.store.dialects import json_text, lock_traces, make_storable
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import rule_days
 from tallymark.store.traces.rule_days import find_day

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select, text
 
-from tallymark.store.jobs.job_bell import find_bell
-from tallymark.store.jobs.job_tables import UNFINISHED, jobs
-from tallymark.store.jobs.jobs import ENDED, NewJob, add_rows
+from tallymark.store.job_wakeups import find_wakeups
+from tallymark.store.jobs import ENDED, UNFINISHED, NewJob, add_rows, jobs
 from tallymark.store.quick_statements import QuickStatements
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def queue_rule_jobs(database: Database, now: float) -> int:
     fresh = [each for each in wanted if (each[0], each[1].kind, each[1].subject) not in known]
     if fresh:
         database.write(lambda connection: _add(connection, fresh))
-        find_bell(database).ring()
+        find_wakeups(database).ring()
     return len(fresh)
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Index, Integer, PrimaryKeyConstraint, Table, Text
 
-from tallymark.store.column_types import (
+from tallymark.store.dialects import (
     CodePointText,
     FiniteFloat,
     JsonText,

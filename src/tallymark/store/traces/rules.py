@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, text, update
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.actors import find_actor
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import lock_rows
+from tallymark.store.dialects import lock_rows
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.row_numbers import take_number
 from tallymark.store.traces.rule_days import count, find_day

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.store.column_types import make_storable
+from tallymark.store.dialects import make_storable
 from tallymark.store.group_commit import Overtaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
+from tallymark.store.retention_policy import ROOTLESS_QUIET_S
 from tallymark.store.row_numbers import take_numbers
 from tallymark.store.traces.labels import find_label_ids, remove_trace_labels
 from tallymark.store.traces.segments import Segment, merge_segments
-from tallymark.store.traces.trace_items import ROOTLESS_QUIET_S, KeptTraces
+from tallymark.store.traces.trace_items import KeptTraces
 from tallymark.store.traces.trace_rows import (
     FACT_NAMES,
     ROW_NAMES,

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tallymark.store.column_types import make_storable
+from tallymark.store.dialects import make_storable
 from tallymark.store.traces.rules import find_replaced
 from tallymark.traces.trace_query import ATTRIBUTE, CHOICES, LABELS, NUMBERS, PEOPLE, SCORES, TIMES
 

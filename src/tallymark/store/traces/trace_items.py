@@ -6,14 +6,10 @@ from typing import ClassVar
 
 import msgspec
 
+from tallymark.store.retention_policy import QUIET_S
 from tallymark.store.traces.segments import Format
 from tallymark.traces.span_limits import LIMITS, Lost
 from tallymark.traces.trace_facts import TraceFacts
-
-QUIET_S = 10.0
-"""Seconds without new spans after which a trace whose root has ended is settled."""
-ROOTLESS_QUIET_S = 60.0
-"""The same while its root has not come."""
 
 
 class TracePiece(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tallymark.store.column_types import make_storable
+from tallymark.store.dialects import make_storable
 from tallymark.store.traces.trace_tables import traces
 from tallymark.traces.span_limits import Lost
 from tallymark.traces.trace_facts import TraceFacts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tallymark.store.column_types import json_text, make_storable, read_json_mapping
+from tallymark.store.dialects import json_text, make_storable, read_json_mapping
 from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
 from tallymark.store.traces.rules import find_replaced
 

@@ -35,7 +35,7 @@ from sqlalchemy import (
     Text,
 )
 
-from tallymark.store.column_types import CodePointText, FiniteFloat, RowKey, metadata, partial_index
+from tallymark.store.dialects import CodePointText, FiniteFloat, RowKey, metadata, partial_index
 
 traces = Table(
     "traces",

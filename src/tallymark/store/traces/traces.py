@@ -6,9 +6,10 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import NotFound
+from tallymark.store import retention
 from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
-from tallymark.store.traces import retention, settling, trace_lists
+from tallymark.store.traces import settling, trace_lists
 from tallymark.store.traces.rules import find_replaced
 from tallymark.store.traces.segments import Segment, merge_segments, read_segment
 from tallymark.store.traces.trace_filters import write_counted, write_origin
@@ -21,8 +22,8 @@ from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tallymark.store.retention_policy import TraceSettings
     from tallymark.store.traces.trace_lists import RecordPage, ScoredTrace, TracePlace
-    from tallymark.store.traces.trace_settings import TraceSettings
     from tallymark.traces.trace import Trace
     from tallymark.traces.trace_query import TraceQuery
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tallymark.store.contests.attempt_rows import TOO_MANY_BYTES, attempt_key, count_agent_bytes
 from tallymark.store.database import TenantRows
-from tallymark.store.database_dialects import insert_once
+from tallymark.store.dialects import insert_once
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.segments import measure_body, unpack_groups
 from tallymark.store.traces.trace_tables import witness_secrets

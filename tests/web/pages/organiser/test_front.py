@@ -11,8 +11,7 @@ from tests.web.test_site import HARMFUL, Elements
 
 from tallymark.challenges.attempt import Payload
 from tallymark.service.app import App
-from tallymark.store.jobs.job_tables import jobs
-from tallymark.store.jobs.jobs import NewJob
+from tallymark.store.jobs import NewJob, jobs
 
 
 def wait(app: App, why: str, hidden: str | None = None) -> str:

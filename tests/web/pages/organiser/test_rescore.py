@@ -13,7 +13,7 @@ from tallymark.service import challenges
 from tallymark.service.app import App
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
-from tallymark.store.jobs.jobs import Job
+from tallymark.store.jobs import Job
 
 FRUGAL = "/organiser/challenges/frugal/rescore?by=formula&formula=tokens_total"
 MAZE = "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed=0.9"

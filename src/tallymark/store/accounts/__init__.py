@@ -1,1 +1,0 @@
-"""Who may use a store through a server: tenants, keys, invitations, sessions."""

@@ -1,0 +1,318 @@
+"""Column types, and what SQLite and PostgreSQL each do in their own way behind one function.
+
+Times are seconds since 1970, UTC, as floats: the same on both databases and in the records.
+
+PostgreSQL refuses the NUL character, and no database stores half of a surrogate pair, yet models
+answer with both. JSON writes NUL as an escape, so it survives inside JSON; elsewhere it becomes
+the replacement character, as do lone surrogates everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Double,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    Text,
+    func,
+    literal_column,
+    select,
+)
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Column, Connection, Dialect, Insert, Table
+
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+_decode_numbers = msgspec.json.Decoder(dict[str, float | None]).decode
+metadata = MetaData()
+"""All tables are in it."""
+RowKey = BigInteger().with_variant(Integer, "sqlite")
+"""A whole number that the database gives out; SQLite does so for this type only."""
+
+
+class CodePointText(TypeDecorator[str]):
+    """Text that is compared and sorted by code points on every database."""
+
+    # PostgreSQL would otherwise sort by the server's language.
+    impl = Text().with_variant(Text(collation="C"), "postgresql")
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Text on its way in."""
+        return None if value is None else make_storable(value)
+
+
+class FiniteFloat(TypeDecorator[float]):
+    """A float, or NULL when it is not known; one that is not finite is not known."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+        """A number on its way in."""
+        return value if value is not None and math.isfinite(value) else None
+
+
+class JsonText(TypeDecorator[Any]):
+    """Plain data as JSON text: never searched by the database, so it need not be understood."""
+
+    impl = Text  # not `jsonb`, which refuses the NUL characters that models sometimes emit
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002
+        """Data on its way in."""
+        return json_text(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        """Data on its way out."""
+        return None if value is None else msgspec.json.decode(value)
+
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """An index of the rows that meet a condition, which it learns when tables are made.
+
+    SQLAlchemy loads all that it knows of a database where an option of that database is named.
+    """
+    return Index(name, *columns, unique=unique, info={"where": where})
+
+
+def bind_value(column: Column[Any], value: Any) -> Any:
+    """A value as its column takes it, for a statement that is written as text."""
+    process: Any = getattr(column.type, "process_bind_param", None)  # of our own types
+    return value if process is None else process(value, None)
+
+
+def make_storable(text: str) -> str:
+    """The text as a database column can hold it."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON; numbers that are not finite become null, what JSON lacks its `str`.
+
+    The quick encoder does nearly all; what it refuses is cleaned first.
+    """
+    try:
+        return _encode(value).decode()
+    except (TypeError, UnicodeEncodeError):
+        return _encode(_clean(value)).decode()
+
+
+def read_json_mapping(text: str | None) -> dict[str, Any]:
+    """The mapping in a column that is NULL when it is empty."""
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
+def read_numbers(text: str | None) -> dict[str, float | None]:
+    """The numbers in such a column: each a float, however it was written."""
+    return {} if text is None else _decode_numbers(text)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub("\ufffd", value)
+    if isinstance(value, msgspec.Struct):
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {_clean(str(key)): _clean(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_clean(each) for each in value]
+    return value
+
+
+_ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
+# Grouping may take twice as much; nobody who has more of it gets less.
+_MORE_MEMORY = """
+    SELECT set_config('work_mem', '128MB', TRUE)
+    WHERE pg_size_bytes(current_setting('work_mem')) < pg_size_bytes('128MB')
+"""
+_POSTGRES_TYPES: dict[type[TypeEngine[Any]], str] = {
+    BigInteger: "int8",
+    Integer: "int4",
+    Boolean: "bool",
+    Float: "float8",
+    Text: "text",
+    LargeBinary: "bytea",
+}
+
+
+def dialect_insert(connection: Connection, table: Table) -> Any:
+    """An INSERT of the database's own kind, which can say what to do on a conflict."""
+    # Loaded with the engine of its kind; the other one is not needed.
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]  # noqa: PLC0415
+    return insert(table)
+
+
+def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
+    """Stores a row unless its key is taken; False when it was. Waits for whoever is storing it."""
+    statement = dialect_insert(connection, table).values(row).on_conflict_do_nothing()
+    return connection.execute(statement.returning(literal_column("1"))).first() is not None
+
+
+def count_inserted(connection: Connection, statement: Insert) -> int:
+    """Runs the statement; how many rows it added, which SQLAlchemy does not tell unasked."""
+    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
+
+
+def lock_rows(query: Select[Any]) -> Select[Any]:
+    """The query's rows, until the end of the transaction ours alone to change.
+
+    On SQLite every writer is alone already. Rows that merely refer to these do not wait.
+    """
+    return query.with_for_update(key_share=True)
+
+
+def lock_names(connection: Connection, tenant: str) -> None:
+    """One at a time where an agent of a tenant gets a name: each must see the others' names."""
+    _lock_word(connection, f"names of {tenant}")
+
+
+def lock_log(connection: Connection, tenant: str) -> None:
+    """One at a time where the log of a tenant grows: its entries are seen in their order.
+
+    The last lock that a transaction takes.
+    """
+    _lock_word(connection, f"log of {tenant}")
+
+
+def lock_traces(connection: Connection, tenant: str, *, removed: bool = False) -> None:
+    """Whoever removes traces is alone with those of a tenant; all others keep them together.
+
+    Taken after the locks of rules and before those of traces.
+    """
+    _lock_word(connection, f"traces of {tenant}", shared=not removed)
+
+
+def _lock_word(connection: Connection, word: str, *, shared: bool = False) -> None:
+    """On SQLite every writer is alone already."""
+    if connection.dialect.name == "postgresql":
+        lock = func.pg_advisory_xact_lock_shared if shared else func.pg_advisory_xact_lock
+        connection.execute(select(lock(func.hashtextextended(word, 0))))
+
+
+def repeatable_read(connection: Connection) -> Connection:
+    """A connection whose transaction is a snapshot, as SQLite's always are."""
+    level = "REPEATABLE READ"
+    # Within a transaction that has begun so, it cannot be asked for again.
+    if connection.get_execution_options().get("isolation_level") == level:
+        return connection
+    if connection.dialect.name == "postgresql":
+        return connection.execution_options(isolation_level=level)
+    return connection
+
+
+def insert_many(
+    connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Stores many rows, tuples in the order of the names, by the quickest way there is."""
+    columns = ", ".join(names)
+    # Neither way goes through the types of the columns: the caller gives what they can hold.
+    cursor: Any = connection.connection.cursor()
+    if connection.dialect.name == "postgresql":
+        how = f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)"
+        with cursor, cursor.copy(how) as copy:
+            copy.set_types(_list_types(table, names))
+            for row in rows:
+                copy.write_row(row)
+        return
+    places = ", ".join("?" * len(names))
+    statement = f"INSERT INTO {table.name} ({columns}) VALUES ({places})"  # noqa: S608  our names
+    cursor.executemany(statement, rows)
+
+
+def read_many(
+    connection: Connection, table: Table, names: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """All rows of a table, one by one, as `insert_many` takes them on either database."""
+    columns = ", ".join(names)
+    cursor: Any = connection.connection.cursor()
+    if connection.dialect.name == "postgresql":
+        how = f"COPY {table.name} ({columns}) TO STDOUT (FORMAT BINARY)"
+        with cursor, cursor.copy(how) as copy:
+            copy.set_types(_list_types(table, names))
+            yield from copy.rows()
+        return
+    yield from cursor.execute(f"SELECT {columns} FROM {table.name}")  # noqa: S608  our names
+
+
+def insert_columns(
+    connection: Connection,
+    table: Table,
+    columns: Mapping[str, Sequence[Any]],
+    *,
+    ordered_by: str | None = None,
+) -> None:
+    """Stores many rows, given as columns of one length.
+
+    What is None throughout is left out, and SQLite is given whole numbers for booleans: its driver
+    takes as long for each None and each boolean as for several numbers.
+    """
+    known = {
+        name: values for name, values in columns.items() if not all(each is None for each in values)
+    }
+    if not known:  # no rows
+        return
+    if connection.dialect.name == "sqlite":
+        for name, values in known.items():
+            if isinstance(table.c[name].type, Boolean):
+                known[name] = list(map(int, values))
+    rows: Iterable[tuple[Any, ...]] = zip(*known.values(), strict=True)
+    if ordered_by is not None:
+        rows = sorted(rows, key=itemgetter(tuple(known).index(ordered_by)))
+    insert_many(connection, table, tuple(known), rows)
+
+
+def _list_types(table: Table, names: Sequence[str]) -> list[str]:
+    types = {column.name: column.type for column in table.columns}
+    return [_name_type(types[name]) for name in names]
+
+
+def _name_type(column: TypeEngine[Any]) -> str:
+    """What PostgreSQL calls the type of a column."""
+    plain = column.impl if isinstance(column, TypeDecorator) else column
+    return next(name for kind, name in _POSTGRES_TYPES.items() if isinstance(plain, kind))
+
+
+@contextmanager
+def enlarge_cache(connection: Connection) -> Iterator[None]:
+    """Memory for all that is touched: else most of it is read and written several times."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(_MORE_MEMORY)  # forgotten at the end of the transaction
+        yield
+        return
+    before = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in _ENLARGED}
+    try:
+        _set_pragmas(connection, _ENLARGED)
+        yield
+    finally:
+        _set_pragmas(connection, before)
+
+
+def _set_pragmas(connection: Connection, pragmas: Mapping[str, int | None]) -> None:
+    for name, value in pragmas.items():
+        if value is not None:  # a build without memory maps has no size of them
+            connection.exec_driver_sql(f"PRAGMA {name} = {value}")

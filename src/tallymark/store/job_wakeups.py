@@ -1,0 +1,97 @@
+"""Wake threads of this process when a job was added or has ended, before they poll the table."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from tallymark.store.database import Database
+
+
+class JobWakeups:
+    """Rung when a job was added, and when one has ended here. Nothing depends on it but speed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: set[threading.Event] = set()
+        self._waiting: dict[str, list[Future[None]]] = {}
+        self._held: set[str] = set()
+        self.is_stopped = False
+        """Whether the workers of this process take no more jobs, so that waiting is in vain."""
+
+    def wake(self, event: threading.Event) -> None:
+        """From now on the event is set whenever jobs were added."""
+        with self._lock:
+            self._workers.add(event)
+
+    def leave(self, event: threading.Event) -> None:
+        """The event is not set any more."""
+        with self._lock:
+            self._workers.discard(event)
+
+    def ring(self) -> None:
+        """Jobs were added, and are committed."""
+        with self._lock:
+            for event in self._workers:
+                event.set()
+
+    def hold(self, job_id: str) -> None:
+        """A worker of this process has the job, and will tell when it ends."""
+        with self._lock:
+            self._held.add(job_id)
+
+    def is_held(self, job_id: str) -> bool:
+        """Whether its end will be told here."""
+        return job_id in self._held
+
+    def let_go(self, job_id: str) -> None:
+        """A worker of this process is done with the job, in whichever way."""
+        with self._lock:
+            self._held.discard(job_id)
+        self._tell(job_id)
+
+    def expect(self, job_id: str) -> Future[None]:
+        """Done when a worker of this process is done with the job; `forget` it in the end."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._waiting.setdefault(job_id, []).append(future)
+        return future
+
+    def is_expected(self, job_id: str) -> bool:
+        """Whether somebody waits here for its end."""
+        return job_id in self._waiting
+
+    def stop(self) -> None:
+        """The server ends: whoever waits is answered by what there is."""
+        self.is_stopped = True
+        for job_id in list(self._waiting):
+            self._tell(job_id)
+
+    def _tell(self, job_id: str) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(job_id, [])
+        for future in waiting:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def forget(self, job_id: str, future: Future[None]) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            waiting = self._waiting.get(job_id, [])
+            if future in waiting:
+                waiting.remove(future)
+                if not waiting:
+                    del self._waiting[job_id]
+
+
+_wakeups: WeakKeyDictionary[Database, JobWakeups] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def find_wakeups(database: Database) -> JobWakeups:
+    """The one bell of all who share a database in this process."""
+    with _making:
+        return _wakeups.setdefault(database, JobWakeups())

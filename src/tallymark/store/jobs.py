@@ -1,0 +1,302 @@
+"""The jobs of a tenant: added, listed, cancelled, retried. `job_queue.py` is for workers.
+
+The lease of a job is in its row: a batch is claimed by one UPDATE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from sqlalchemy import Column, Index, Integer, Table, bindparam, select, text, update
+
+from tallymark.errors import Conflict, NotFound
+from tallymark.store.database import TenantRows
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    JsonText,
+    RowKey,
+    dialect_insert,
+    metadata,
+    partial_index,
+)
+from tallymark.store.job_wakeups import find_wakeups
+from tallymark.store.leases import Holder, read_clock
+from tallymark.store.row_numbers import take_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from tallymark.store.job_wakeups import JobWakeups
+
+
+LIVE = "state IN ('queued', 'running')"
+"""What workers look at."""
+UNFINISHED = "state IN ('queued', 'running', 'set_aside')"
+"""Of these, a subject has one: what waits for a person is not begun anew behind their back."""
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("number", RowKey, primary_key=True),  # the order in which they came
+    Column("id", CodePointText, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("owner", CodePointText, nullable=False),
+    Column("kind", CodePointText, nullable=False),
+    Column("subject", CodePointText, nullable=False),
+    Column("state", CodePointText, nullable=False),
+    Column("takeovers", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),  # by our fault, since it was last begun anew
+    # All times by the database's clock.
+    Column("created_at", FiniteFloat, nullable=False),
+    Column("not_before", FiniteFloat, nullable=False),
+    Column("started_at", FiniteFloat),
+    Column("finished_at", FiniteFloat),
+    Column("cancel_at", FiniteFloat),  # when somebody asked for its end
+    Column("token", CodePointText),  # of the last lease; it is held while the state is `running`
+    Column("holder", JsonText),
+    Column("expires_at", FiniteFloat),
+    Column("error", CodePointText),
+    Column("payload", JsonText, nullable=False),
+    Column("result", JsonText),
+    Index("ux_jobs_id", "id", unique=True),
+    Index("ix_jobs_tenant", "tenant", "number"),
+    partial_index("ux_jobs_subject", "tenant", "kind", "subject", where=UNFINISHED, unique=True),
+    partial_index(
+        "ix_jobs_live", "tenant", "owner", "state", "kind", "not_before", "number", where=LIVE
+    ),
+)
+JobState = Literal["queued", "running", "done", "failed", "set_aside", "cancelled"]
+ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
+
+
+def make_job_id() -> str:
+    """Nobody can guess it, and no two are alike, however many are made."""
+    return f"j{secrets.token_hex(10)}"
+
+
+def derive_job_id(asked_as: str, number: int) -> str:
+    """The same for the same request, made again, whose name nobody can guess."""
+    return f"j{hashlib.sha256(f'{asked_as} {number}'.encode()).hexdigest()[:20]}"
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to be done."""
+
+    kind: str
+    subject: str
+    """What it is about. Until a job is finished, no second one of its kind is about the same."""
+    owner: str = ""
+    """On whose account it is done; workers take turns between owners."""
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    delay: float = 0.0
+    """Seconds to wait before it may begin."""
+    id: str = msgspec.field(default_factory=make_job_id)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job."""
+
+    id: str
+    tenant: str
+    owner: str
+    kind: str
+    subject: str
+    state: JobState
+    takeovers: int
+    failures: int
+    created_at: float
+    not_before: float
+    started_at: float | None
+    finished_at: float | None
+    cancel_at: float | None
+    error: str | None
+    result: Any
+    number: int
+    holder: Holder | None = None
+    """Who has it, or had it last."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state in ENDED
+
+
+_SHOWN = tuple(name for name in Job.__struct_fields__ if name != "holder")
+
+
+class Jobs(TenantRows):
+    """The jobs of one tenant: what those who want something done see of them."""
+
+    @property
+    def bell(self) -> JobWakeups:
+        """Of this process."""
+        return find_wakeups(self._database)
+
+    def add(self, job: NewJob) -> Job:
+        """Queues a job; where one of its kind about the same is not finished, that one stays."""
+        return self.add_many([job])[0]
+
+    def add_many(self, new: Sequence[NewJob]) -> list[Job]:
+        """The same for many at once; of each, the one that counts."""
+
+        def work(connection: Connection) -> list[Job]:
+            add_rows(connection, self._tenant, new)
+            return [self._find_counting(connection, each) for each in new]
+
+        added = self._database.write(work)
+        self.bell.ring()
+        return added
+
+    def get(self, job_id: str) -> Job:
+        """A job by its id."""
+        with self._database.snapshot() as snapshot:
+            return self._read(snapshot.connection, job_id)
+
+    def find(self, kind: str, subject: str) -> Job | None:
+        """The last job of a kind about something."""
+        query = self._select().where(jobs.c.kind == kind, jobs.c.subject == subject)
+        with self._database.read() as connection:
+            row = connection.execute(query.order_by(jobs.c.number.desc()).limit(1)).first()
+        return None if row is None else _to_job(row)
+
+    def list(
+        self,
+        *,
+        state: JobState | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        owner: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """The newest first; `before` goes on after the last one's number."""
+        wanted = {"state": state, "kind": kind, "subject": subject, "owner": owner}
+        query = self._select().where(
+            *(jobs.c[name] == value for name, value in wanted.items() if value is not None),
+            *([] if before is None else [jobs.c.number < before]),
+        )
+        with self._database.read() as connection:
+            found = connection.execute(query.order_by(jobs.c.number.desc()).limit(limit))
+            return [_to_job(row) for row in found]
+
+    def cancel(self, job_id: str) -> Job:
+        """Ends a job that has not begun; one that runs is asked to end, and soon does."""
+
+        def work(connection: Connection) -> Job:
+            now = read_clock(connection)
+            waits = jobs.c.state.in_(("queued", "set_aside"))
+            mine = update(jobs).where(jobs.c.tenant == self._tenant, jobs.c.id == job_id)
+            ended = {"state": "cancelled", "finished_at": now, "cancel_at": now}
+            if not connection.execute(mine.where(waits).values(ended)).rowcount:
+                asked = mine.where(jobs.c.state == "running", jobs.c.cancel_at.is_(None))
+                connection.execute(asked.values(cancel_at=now))
+            return self._read(connection, job_id)
+
+        job = self._database.write(work)
+        if job.state in ("done", "failed"):
+            raise Conflict(f"the job {job_id} is over: it is {job.state}")
+        if job.ended:
+            self.bell.let_go(job_id)
+        else:
+            self.bell.ring()
+        return job
+
+    def retry(self, job_id: str) -> Job:
+        """Begins a job anew that failed, was cancelled or set aside."""
+
+        def work(connection: Connection) -> Job:
+            job = self._read(connection, job_id)
+            if job.state not in ("failed", "set_aside", "cancelled"):
+                raise Conflict(f"the job {job_id} is {job.state}: there is nothing to begin anew")
+            other = self._select().where(
+                jobs.c.kind == job.kind, jobs.c.subject == job.subject, jobs.c.id != job_id
+            )
+            if (found := connection.execute(other.where(text(UNFINISHED))).first()) is not None:
+                raise Conflict(f"another job, {found.id}, is about {job.subject} already")
+            anew = {
+                **dict.fromkeys(("takeovers", "failures"), 0),
+                **dict.fromkeys(
+                    ("error", "cancel_at", "finished_at", "started_at", "result"), None
+                ),
+                "state": "queued",
+                "not_before": read_clock(connection),
+            }
+            connection.execute(update(jobs).where(jobs.c.number == job.number).values(anew))
+            return self._read(connection, job_id)
+
+        job = self._database.write(work)
+        self.bell.ring()
+        return job
+
+    def urge(self, job_id: str) -> None:
+        """Lets a job begin at once, however often it failed or was left: a person asks for it.
+
+        One that somebody does stays theirs, and one that is over stays over.
+        """
+
+        def work(connection: Connection) -> None:
+            mine = update(jobs).where(jobs.c.tenant == self._tenant, jobs.c.id == job_id)
+            # One that runs may be a dead command's: who finds that queues it, and counts anew.
+            goes_on = mine.where(jobs.c.state.in_(("queued", "running")))
+            now = read_clock(connection)
+            connection.execute(goes_on.values(takeovers=0, failures=0, not_before=now))
+
+        self._database.write(work)
+        if self.get(job_id).state in ("failed", "set_aside"):
+            self.retry(job_id)
+
+    def _select(self) -> Any:
+        columns = (*(jobs.c[name] for name in _SHOWN), jobs.c.holder)
+        return select(*columns).where(jobs.c.tenant == self._tenant)
+
+    def _read(self, connection: Connection, job_id: str) -> Job:
+        row = connection.execute(self._select().where(jobs.c.id == job_id)).first()
+        if row is None:
+            raise NotFound(f"there is no job {job_id!r}")
+        return _to_job(row)
+
+    def _find_counting(self, connection: Connection, new: NewJob) -> Job:
+        """Ours where it was added, also when it has ended by now; else the one before it."""
+        row = connection.execute(self._select().where(jobs.c.id == new.id)).first()
+        if row is None:
+            alike = (jobs.c.kind == new.kind, jobs.c.subject == new.subject, text(UNFINISHED))
+            row = connection.execute(self._select().where(*alike)).one()
+        return _to_job(row)
+
+
+def add_rows(connection: Connection, tenant: str, new: Sequence[NewJob]) -> None:
+    """Queues jobs in a transaction that the caller owns; who commits it rings the bell after.
+
+    One whose kind and subject have a job that is not finished is left out.
+    """
+    if not new:
+        return
+    now = read_clock(connection)
+    numbers = take_numbers(connection, jobs.name, tenant, len(new))
+    rows = [
+        {
+            "number": number,
+            "tenant": tenant,
+            "state": "queued",
+            "takeovers": 0,
+            "failures": 0,
+            **{name: getattr(each, name) for name in ("id", "owner", "kind", "subject", "payload")},
+            "delay": each.delay,
+        }
+        for number, each in zip(numbers, new, strict=True)
+    ]
+    waits = {"created_at": now, "not_before": now + bindparam("delay", type_=FiniteFloat)}
+    statement = dialect_insert(connection, jobs).values(waits).on_conflict_do_nothing()
+    connection.execute(statement, rows)
+
+
+def _to_job(row: Row[Any]) -> Job:
+    told = row._asdict()
+    holder = told.pop("holder")
+    return Job(**told, holder=None if holder is None else msgspec.convert(holder, Holder))

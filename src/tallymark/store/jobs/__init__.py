@@ -1,1 +1,0 @@
-"""Work that is done later, by whichever worker comes first."""

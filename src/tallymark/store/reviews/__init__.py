@@ -1,1 +1,0 @@
-"""What people say of cases: their own scores and comments."""

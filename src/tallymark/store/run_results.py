@@ -1,0 +1,346 @@
+"""The results of a run: written by a thread, followed while it goes on, read in suite order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+from sqlalchemy import func, select
+
+from tallymark.errors import LeaseLost, WorkFailed
+from tallymark.runs.ongoing_run import ResultKeys, sort_by_suite
+from tallymark.runs.run import KeptResults
+from tallymark.runs.tally import Tally
+from tallymark.store import runs
+from tallymark.store.case_results import case_results
+from tallymark.store.database import TenantRows
+from tallymark.store.dialects import repeatable_read
+from tallymark.store.leases import RENEWED_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from sqlalchemy import Connection
+
+    from tallymark.runs.record import CaseResult, RunRecord
+    from tallymark.store.store import Store
+
+
+CAPACITY = 2000
+_MOST_TEXT = 32_000_000
+_GATHERING = 0.2
+"""Seconds that a commit waits for more results: it costs as much for one as for many, 2 ms."""
+
+
+class ResultWriter:
+    """Commits whatever is queued, a fifth of a second after the first of it came.
+
+    So a result is durable soon, and many that come one after the other share a commit. `stored` is
+    called in the writer's thread with what a commit has made durable. Storage that fails, fails the
+    next call of `put`, `aput` or `close`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        *,
+        stored: Callable[[list[CaseResult]], None] | None = None,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._stored = stored
+        self._capacity = capacity
+        self._queue: list[CaseResult] = []
+        self._text = 0
+        """Characters of prompts and answers in the queue: few results can be a lot to hold."""
+        # Entered itself, and not by the condition, in whose own code Ctrl-C could lose it locked.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._closing = False
+        self._enough = False
+        """There is no reason to wait for more results."""
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="tally-results", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What went wrong in the block is the cause, and must not be hidden by a second error.
+        with suppress(*([Exception] if kind else [])):
+            self.close()
+
+    def put(self, result: CaseResult) -> None:
+        """Queues a result; blocks while the queue is full."""
+        with self._lock:
+            while not self._offer(result):
+                self._changed.wait()
+
+    async def aput(self, result: CaseResult) -> None:
+        """Queues a result; lets the event loop go on while the queue is full."""
+        while True:
+            with self._lock:
+                if self._offer(result):
+                    return
+                loop = asyncio.get_running_loop()
+                room: asyncio.Future[None] = loop.create_future()
+                self._waiting.append((loop, room))
+            await room  # without the lock, which the writer needs to make room
+
+    def close(self) -> None:
+        """Stores what is queued, and ends. Blocks until that is done."""
+        with self._lock:
+            self._closing = self._enough = True
+            self._changed.notify_all()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _offer(self, result: CaseResult) -> bool:
+        """Takes the result if there is room; the lock is held."""
+        if self._failure is not None:
+            raise self._failure
+        if self._closing:
+            raise RuntimeError("the writer is closed")
+        if len(self._queue) >= self._capacity or self._text >= _MOST_TEXT:
+            return False
+        self._queue.append(result)
+        self._text += len(result.input) + len(result.output)
+        enough = len(self._queue) >= self._capacity // 2 or self._text >= _MOST_TEXT // 2
+        # Else the writer knows already that there is something, or that it is enough.
+        if len(self._queue) == 1 or (enough and not self._enough):
+            self._enough = self._enough or enough
+            self._changed.notify_all()
+        return True
+
+    def _work(self) -> None:
+        try:
+            while True:
+                with self._lock:
+                    told = self._changed.wait_for(
+                        lambda: self._queue or self._closing, RENEWED_AFTER
+                    )
+                if not told:
+                    self._renew()
+                    continue
+                with self._lock:
+                    self._changed.wait_for(lambda: self._enough, _GATHERING)
+                    batch, self._queue, self._text = self._queue, [], 0
+                    if not self._closing:
+                        self._enough = False
+                    self._changed.notify_all()
+                    if self._waiting:
+                        self._wake_tasks()
+                if not batch:
+                    return
+                self._store.add_results(self._run_id, batch)
+                # Only now: whoever hears of a result relies on it.
+                if self._stored is not None:
+                    self._stored(batch)
+        except BaseException as error:  # noqa: BLE001  raised again where the caller is
+            with self._lock:
+                self._failure = error
+                self._queue.clear()
+                self._changed.notify_all()
+                self._wake_tasks()
+
+    def _renew(self) -> None:
+        """Holds the run while no result comes; who has lost it should not go on asking."""
+        try:
+            self._store.renew_run(self._run_id)
+        except LeaseLost:
+            raise
+        except WorkFailed:
+            pass  # a database that is away for a while is none of our results' loss
+
+    def _wake_tasks(self) -> None:
+        """Wakes the tasks that wait for room; the lock is held."""
+        waiting, self._waiting = self._waiting, []
+        for loop, room in waiting:
+            # A future may only be touched in the thread of its loop.
+            with suppress(RuntimeError):  # the loop has ended without waiting for us
+                loop.call_soon_threadsafe(_resolve, room)
+
+
+def _resolve(room: asyncio.Future[None]) -> None:
+    if not room.done():
+        room.set_result(None)
+
+
+_MOST_CASES = 20
+_CHUNK = 500
+_results = case_results.c
+
+
+class CaseNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A case that has a result."""
+
+    case: str
+    epoch: int
+    status: str
+    latency: float | None = None
+    cost: float | None = None
+
+
+class RunProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a run is."""
+
+    seq: int
+    """How often results were stored."""
+    run: str
+    status: str
+    total: int
+    """How many results there will be; 0 where that is not known."""
+    passed: int
+    failed: int
+    errors: int
+    cost: float
+    score: float | None = None
+    cases: tuple[CaseNow, ...] = ()
+    """The last results of those that are new."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes."""
+        return self.status not in ("queued", "running")
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """What was counted of a run so far."""
+
+    seq: int = -1
+    counts: Counter[str] = field(default_factory=Counter)
+    cost: float = 0.0
+    errors: dict[tuple[str, int], float] = field(default_factory=dict)
+    """What errors cost, by case and epoch: resuming puts another result in their place."""
+
+    def add(self, case: CaseNow) -> None:
+        """Counts a result, and no more the error that it replaces."""
+        key, cost = (case.case, case.epoch), case.cost or 0.0
+        if key in self.errors:
+            self.counts["error"] -= 1
+            self.cost -= self.errors.pop(key)
+        self.counts[case.status] += 1
+        self.cost += cost
+        if case.status == "error":
+            self.errors[key] = cost
+
+
+class RunProgressReader(TenantRows):
+    """What `store.run_progress` is."""
+
+    def read(self, run_id: str, counts: RunCounts) -> RunProgress:
+        """How far a run is, with what is new since `counts`, which are brought up to date."""
+        with self._database.read() as connection:
+            record = runs.find_run(repeatable_read(connection), self._tenant, run_id)
+            mine = (_results.tenant == self._tenant, _results.run_id == record.id)
+            seq = connection.scalar(select(func.max(_results.seq)).where(*mine)) or 0
+            last: deque[CaseNow] = deque(maxlen=_MOST_CASES)
+            if seq != counts.seq:
+                for case in self._read_new(connection, record.id, counts.seq, seq):
+                    counts.add(case)
+                    last.append(case)
+                counts.seq = seq
+        return RunProgress(
+            seq=seq,
+            run=record.id,
+            status=record.status,
+            total=record.total,
+            passed=counts.counts["passed"],
+            failed=counts.counts["failed"],
+            errors=counts.counts["error"],
+            cost=max(0.0, counts.cost),
+            score=record.score,
+            cases=tuple(last),
+        )
+
+    def _read_new(
+        self, connection: Connection, run_id: str, after: int, until: int
+    ) -> Iterator[CaseNow]:
+        names = ("epoch", "status", "latency", "cost")
+        query = (
+            select(_results.case_name.label("case"), *(_results[name] for name in names))
+            .where(_results.tenant == self._tenant, _results.run_id == run_id)
+            .where(_results.seq > after, _results.seq <= until)
+            .order_by(_results.seq)
+        )
+        with connection.execution_options(yield_per=_CHUNK).execute(query) as rows:
+            yield from (CaseNow(**row._mapping) for row in rows)  # noqa: SLF001 (its own name)
+
+
+class StoredResults(KeptResults):
+    """Knows which results there are; each time they are asked for, they are read again."""
+
+    def __init__(
+        self, store: Store, record: RunRecord, keys: ResultKeys, *, in_order: bool = False
+    ) -> None:
+        """The `keys` of every result; those that are not in order are put so when somebody asks."""
+        self._store = store
+        self._record = record
+        self._keys = keys
+        if in_order:
+            self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[CaseResult]:
+        return self._store.pick_results(self._record.id, self.keys)
+
+    def read_one(self, place: int) -> CaseResult:
+        """The one at a place."""
+        return next(self._store.pick_results(self._record.id, [self.keys[place]]))
+
+    @cached_property
+    def keys(self) -> ResultKeys:
+        """The case and the epoch of each, in order."""
+        return ResultKeys(sort_by_suite(self._record, self._keys))
+
+    def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
+        """The results of some cases, in order."""
+        wanted = set(names)
+        chosen = (key for key in self.keys if key[0] in wanted)
+        return self._store.pick_results(self._record.id, chosen)
+
+    def read_counted(self) -> Iterator[CaseResult]:
+        """All in order, with nothing but what counts."""
+        return iter(sort_by_suite(self._record, self.scan()))
+
+    def scan(self) -> Iterator[CaseResult]:
+        """The same in no order."""
+        return self._store.counted_results(self._record.id)
+
+    def scan_whole(self) -> Iterator[CaseResult]:
+        """All that is known of each, in no order."""
+        return self._store.results(self._record.id, with_traces=True)
+
+
+def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
+    """The results of a run, and what they come to, in one reading."""
+    tally, keys = Tally(), ResultKeys()
+    names: dict[str, str] = {}
+    for result in store.counted_results(record.id):
+        tally.add(result)
+        keys.add(names.setdefault(result.case, result.case), result.epoch)
+    results = StoredResults(store, record, keys)
+    tally.arrange(results.names)
+    return results, tally
+
+
+def find_results(store: Store, record: RunRecord) -> StoredResults:
+    """The results of a run."""
+    names: dict[str, str] = {}  # a name once in all epochs
+    stored = store.result_statuses(record.id)
+    keys = ((names.setdefault(case, case), epoch) for case, epoch, _ in stored)
+    return StoredResults(store, record, ResultKeys(keys))

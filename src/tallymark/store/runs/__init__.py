@@ -1,1 +1,0 @@
-"""Runs and their case results in the database."""
