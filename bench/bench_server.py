@@ -40,8 +40,7 @@ from tallymark.challenges.challenge import ScoringRule
 from tallymark.challenges.challenge_folder import pack
 from tallymark.sandbox import Sandbox
 from tallymark.store import Store, open_store
-from tallymark.store.contests.attempt_tables import attempt_scores, attempts
-from tallymark.store.contests.contest_tables import boards
+from tallymark.store.contests.tables import attempt_scores, attempts, boards
 
 CLIENTS = 64
 MILLION = 1_000_000

@@ -19,7 +19,7 @@ from scripts.server_process import (
 from sqlalchemy import func, select
 
 from tallymark.store import open_store
-from tallymark.store.contests.attempt_tables import attempts
+from tallymark.store.contests.tables import attempts
 
 _GONE = (aiohttp.ClientError, ConnectionError, TimeoutError)
 _CLIENTS = 16

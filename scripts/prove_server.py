@@ -46,8 +46,7 @@ from tallymark.service.app import App
 from tallymark.service.jobs import JobService
 from tallymark.store import open_store
 from tallymark.store.contests.attempt_rows import attempt_key
-from tallymark.store.contests.attempt_tables import attempt_scores, attempts, score_history
-from tallymark.store.contests.contest_tables import contest_audit
+from tallymark.store.contests.tables import attempt_scores, attempts, contest_audit, score_history
 from tallymark.store.idempotency import attempt_requests
 from tallymark.store.jobs import NewJob
 

@@ -12,7 +12,7 @@ from tests.challenges.challenge_folders import folder_with
 
 from tallymark.challenges.attempt import Metrics
 from tallymark.challenges.strategies import STRATEGIES
-from tallymark.store.contests.attempt_tables import attempt_scores
+from tallymark.store.contests.tables import attempt_scores
 
 CHEAP = """
     name: cheap

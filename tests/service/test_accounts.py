@@ -19,7 +19,7 @@ from tallymark.service.keys import MAY_MAKE
 from tallymark.service.service import Service
 from tallymark.service.settings import ServiceSettings
 from tallymark.store import open_store
-from tallymark.store.actors import act_as
+from tallymark.store.contests.audit_log import act_as
 
 ANYBODY = Caller("default", "anonymous", "anonymous", address="192.0.2.7")
 

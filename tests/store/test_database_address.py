@@ -75,7 +75,7 @@ def test_refused(text: str, message: str) -> None:
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallymark.store.database.find_spec", lambda _: None)
+    monkeypatch.setattr("tallymark.store.database_address.find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match=r'install "tallymark\[postgres\]"'):
         open_store("postgresql://host/db")
 

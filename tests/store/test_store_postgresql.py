@@ -19,10 +19,9 @@ from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.store import Store, open_store
 from tallymark.store.contests import board_rows
 from tallymark.store.contests.attempt_rows import select_attempts
-from tallymark.store.contests.attempt_tables import attempts
 from tallymark.store.contests.board_rows import Board
 from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import boards
+from tallymark.store.contests.tables import attempts, boards
 from tallymark.store.dialects import enlarge_cache
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.agents import AgentRecord
     from tallymark.store.contests.boards import PlaceOnBoard
-    from tallymark.store.contests.figures import AttemptNumbers
+    from tallymark.store.contests.contest_stats import AttemptNumbers
 
 _AT_ONCE = 200
 Handle = Annotated[str, Meta(max_length=100, description="An agent's handle.")]

@@ -39,15 +39,15 @@ from tallymark.service.visibility import (
 )
 from tallymark.service.witnessed import read_witnessed
 from tallymark.store.contests.attempt_rows import (
-    StoredAttempt as StoredAttempt,  # noqa: PLC0414 (doors pass it on)
-)
-from tallymark.store.contests.attempt_rows import (
+    ScoreEntry,
     attempt_key,
     explain_foreign_attempt,
     explain_unknown_attempt,
 )
+from tallymark.store.contests.attempt_rows import (
+    StoredAttempt as StoredAttempt,  # noqa: PLC0414 (doors pass it on)
+)
 from tallymark.store.contests.audit_log import AuditEntry
-from tallymark.store.contests.score_rows import ScoreEntry
 from tallymark.store.dry_run import is_dry_run
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from tallymark.service.visibility import (
 if TYPE_CHECKING:
     from tallymark.challenges.strategies import LikelyPlace
     from tallymark.service.attempts import AttemptRecord
-    from tallymark.store.contests.figures import AttemptNumbers
+    from tallymark.store.contests.contest_stats import AttemptNumbers
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Around = Annotated[

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from tallymark.errors import NotAllowed, NotSignedIn
-from tallymark.store.actors import Actor, act_as
+from tallymark.store.contests.audit_log import Actor, act_as
 from tallymark.store.dry_run import dry_run
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]

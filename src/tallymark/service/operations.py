@@ -63,7 +63,7 @@ from tallymark.errors import (
     suggest,
 )
 from tallymark.service.callers import ORGANISERS, Caller, Role, check_role
-from tallymark.store.actors import act_as
+from tallymark.store.contests.audit_log import act_as
 
 if TYPE_CHECKING:
     from tallymark.service.limits import RouteClass

@@ -31,7 +31,7 @@ from tallymark.service.visibility import (
     speak_for,
     view_challenge,
 )
-from tallymark.store.contests.versus_rows import explain_unknown_submission
+from tallymark.store.contests.versus import explain_unknown_submission
 from tallymark.store.dry_run import is_dry_run
 
 if TYPE_CHECKING:

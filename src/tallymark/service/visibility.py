@@ -20,7 +20,7 @@ from tallymark.store.contests.audit_log import OPERATOR, SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import StoredChallenge
 
 if TYPE_CHECKING:
-    from tallymark.store.contests.score_rows import ScoreEntry
+    from tallymark.store.contests.attempt_rows import ScoreEntry
 
 Live = Annotated[
     bool | None,

@@ -28,8 +28,8 @@ from tallymark.dimensions.dimension import to_fraction
 from tallymark.errors import InvalidInput, NeedsJob, suggest
 from tallymark.scoring.score import show_value
 from tallymark.service.boards import WhatIfBoard
-from tallymark.store.contests.attempt_tables import attempt_id
 from tallymark.store.contests.formula_scores import evaluate_formula
+from tallymark.store.contests.tables import attempt_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,7 +27,7 @@ from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.keeper import Keeper
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.stop_signals import StopSignal
-from tallymark.store.actors import Actor, act_as
+from tallymark.store.contests.audit_log import Actor, act_as
 from tallymark.store.jobs import NewJob
 from tallymark.watched_work import watch
 

@@ -11,14 +11,14 @@ from tallymark.store.runs import SORTS, RunFilter
 from tallymark.store.store import Store, open_store
 
 if TYPE_CHECKING:
+    from tallymark.store.contests.attempt_rows import ScoreEntry
     from tallymark.store.contests.audit_log import AuditEntry
-    from tallymark.store.contests.score_rows import ScoreEntry
 
 __all__ = ["SORTS", "AuditEntry", "ResultWriter", "RunFilter", "ScoreEntry", "Store", "open_store"]
 
 _LATE = {
     "AuditEntry": "tallymark.store.contests.audit_log",
-    "ScoreEntry": "tallymark.store.contests.score_rows",
+    "ScoreEntry": "tallymark.store.contests.attempt_rows",
 }
 
 

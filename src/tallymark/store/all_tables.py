@@ -20,7 +20,7 @@ from tallymark.store import (  # noqa: F401
     tenants,
     webhook_deliveries,
 )
-from tallymark.store.contests import attempt_tables, contest_tables, versus_tables  # noqa: F401
+from tallymark.store.contests import tables  # noqa: F401
 from tallymark.store.dialects import metadata
 from tallymark.store.traces import rule_tables, trace_tables  # noqa: F401
 

@@ -20,17 +20,17 @@ from sqlalchemy import func, insert, literal, select, text
 from tallymark.errors import Conflict, InvalidInput
 from tallymark.runs.record import SENT_TAG
 from tallymark.store import case_results, runs
-from tallymark.store.contests import audit_log, board_rows, matches, score_rows
+from tallymark.store.contests import attempt_rows, audit_log, board_rows, matches
 from tallymark.store.contests.agents import register_agents
-from tallymark.store.contests.attempt_tables import (
+from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
+from tallymark.store.contests.challenges import find_challenge, find_version_id
+from tallymark.store.contests.tables import (
     attempt_details,
     attempt_scores,
     attempts,
+    boards,
     score_history,
 )
-from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.challenges import find_challenge, find_version_id
-from tallymark.store.contests.contest_tables import boards
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import enlarge_cache, insert_columns, insert_many, json_text
 from tallymark.store.quick_statements import QuickStatements
@@ -248,8 +248,8 @@ class BulkLoad:
             "submitted_at": [chunk[nth].submitted_at for nth in scored],
             "number": [numbers[nth] for nth in scored],
         }
-        values = zip(*map(score_rows.list_values, found), strict=True)
-        columns = facts | dict(zip(score_rows.VALUE_NAMES, values, strict=True))
+        values = zip(*map(attempt_rows.list_values, found), strict=True)
+        columns = facts | dict(zip(attempt_rows.VALUE_NAMES, values, strict=True))
         if self._known is None:  # as scoring here would complete it
             columns["created_at"] = [
                 math.floor(chunk[nth].entered_at * 1000) if at is None else at
@@ -267,9 +267,9 @@ class BulkLoad:
             insert_many(self.connection, attempt_details, names, details)
 
     def _find_scoring(self, outcome: Outcome) -> int:
-        origin = score_rows.origin_text(outcome)
+        origin = attempt_rows.origin_text(outcome)
         if origin not in self._scorings:
-            self._scorings[origin] = score_rows.add_scoring(
+            self._scorings[origin] = attempt_rows.add_scoring(
                 self.connection, self.kept, "load", origin, self.at
             )
         return self._scorings[origin]

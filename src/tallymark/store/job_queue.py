@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import and_, case, func, or_, select, text, update
 
 from tallymark.errors import LeaseLost
-from tallymark.store.contests.attempt_tables import attempts, is_unfinished
+from tallymark.store.contests.tables import attempts, is_unfinished
 from tallymark.store.job_wakeups import find_wakeups
 from tallymark.store.jobs import LIVE, UNFINISHED, NewJob, add_rows, jobs
 from tallymark.store.leases import SECONDS, Holder, describe_process, read_clock

@@ -36,21 +36,20 @@ if TYPE_CHECKING:
     from tallymark.store.checkpoints import Checkpoint
     from tallymark.store.checks.attempt_checks import FindPlugin
     from tallymark.store.checks.findings import CheckReport
-    from tallymark.store.contests.agents import Agents
+    from tallymark.store.contests.agents import Agents, Disqualifications
     from tallymark.store.contests.attempts import Attempts
     from tallymark.store.contests.audit_log import AuditLog
     from tallymark.store.contests.board_changes import BoardChanges
     from tallymark.store.contests.boards import Boards
     from tallymark.store.contests.challenges import Challenges
-    from tallymark.store.contests.disqualifications import Disqualifications
-    from tallymark.store.contests.figures import Figures
+    from tallymark.store.contests.contest_stats import ContestStats
     from tallymark.store.contests.judge_answers import JudgeAnswers
-    from tallymark.store.contests.pauses import Pauses
+    from tallymark.store.contests.plugin_quarantine import PluginQuarantine
     from tallymark.store.contests.ratings import Ratings
     from tallymark.store.contests.rescorings import Rescorings
     from tallymark.store.contests.score_columns import ScoreColumnReader
     from tallymark.store.contests.tracks import Tracks
-    from tallymark.store.contests.versus_rows import VersusRows
+    from tallymark.store.contests.versus import VersusRows
     from tallymark.store.idempotency import IdempotentAnswers
     from tallymark.store.invitations import Invitations
     from tallymark.store.job_queue import JobQueue
@@ -244,16 +243,16 @@ class Store:
         return Ratings(self._database, self.tenant)
 
     @cached_property
-    def figures(self) -> Figures:
+    def figures(self) -> ContestStats:
         """What is shown beside boards and profiles: counts and sums."""
-        from tallymark.store.contests.figures import Figures  # noqa: PLC0415
+        from tallymark.store.contests.contest_stats import ContestStats  # noqa: PLC0415
 
-        return Figures(self._database, self.tenant)
+        return ContestStats(self._database, self.tenant)
 
     @cached_property
     def disqualifications(self) -> Disqualifications:
         """Agents that may not compete."""
-        from tallymark.store.contests.disqualifications import Disqualifications  # noqa: PLC0415
+        from tallymark.store.contests.agents import Disqualifications  # noqa: PLC0415
 
         return Disqualifications(self._database, self.tenant)
 
@@ -281,16 +280,16 @@ class Store:
         return ScoreColumnReader(self._database, self.tenant)
 
     @cached_property
-    def pauses(self) -> Pauses:
+    def pauses(self) -> PluginQuarantine:
         """Agents that a plugin is paused for."""
-        from tallymark.store.contests.pauses import Pauses  # noqa: PLC0415
+        from tallymark.store.contests.plugin_quarantine import PluginQuarantine  # noqa: PLC0415
 
-        return Pauses(self._database, self.tenant)
+        return PluginQuarantine(self._database, self.tenant)
 
     @cached_property
     def versus(self) -> VersusRows:
         """Red against blue."""
-        from tallymark.store.contests.versus_rows import VersusRows  # noqa: PLC0415
+        from tallymark.store.contests.versus import VersusRows  # noqa: PLC0415
 
         return VersusRows(self._database, self.tenant)
 

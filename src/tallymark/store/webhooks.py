@@ -17,9 +17,15 @@ from msgspec import Meta
 from sqlalchemy import delete, func, insert, select, update
 
 from tallymark.errors import Conflict, NotFound, WorkFailed
-from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.audit_log import write_account_entry
-from tallymark.store.contests.contest_tables import boards, challenges, contest_audit, disqualified
+from tallymark.store.contests.tables import (
+    attempt_id,
+    attempts,
+    boards,
+    challenges,
+    contest_audit,
+    disqualified,
+)
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import dialect_insert, lock_rows
 from tallymark.store.job_wakeups import find_wakeups

@@ -11,7 +11,7 @@ from tests.store.contest_samples import an_outcome, play, scored
 from tallymark.errors import InvalidInput, NotFound
 from tallymark.store import Store
 from tallymark.store.contests.agents import _make_row, claim_agent
-from tallymark.store.contests.contest_tables import agents
+from tallymark.store.contests.tables import agents
 
 
 def test_an_agent_is_nobodys_until_it_is_given(contest: Store) -> None:

@@ -17,7 +17,6 @@ from tests.store.contest_samples import DAY, a_challenge, an_outcome, by, play, 
 from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Payload
 from tallymark.errors import Conflict, InvalidInput, NotFound, RuleChanged, TallymarkError
 from tallymark.store import Store
-from tallymark.store.actors import Actor, act_as
 from tallymark.store.contests import attempt_rows, attempt_writer, challenges
 from tallymark.store.contests.attempt_items import (
     Enter,
@@ -30,6 +29,7 @@ from tallymark.store.contests.attempt_items import (
     Withdraw,
 )
 from tallymark.store.contests.attempt_rows import StoredAttempt
+from tallymark.store.contests.audit_log import Actor, act_as
 from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.idempotency import IdempotentRequest
 from tallymark.store.quick_statements import QuickStatements

@@ -10,8 +10,7 @@ from sqlalchemy.exc import OperationalError
 from tests.store.contest_samples import an_outcome, play
 
 from tallymark.store import Store
-from tallymark.store.actors import Actor, act_as
-from tallymark.store.contests.audit_log import write_account_entry
+from tallymark.store.contests.audit_log import Actor, act_as, write_account_entry
 
 WHY = "a test"
 

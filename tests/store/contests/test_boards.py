@@ -27,7 +27,7 @@ from tallymark.challenges.attempt import Attempt, Evaluation, Metrics, Outcome
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
 from tallymark.store import Store
-from tallymark.store.contests import board_rows, figures
+from tallymark.store.contests import board_rows, contest_stats
 from tallymark.store.contests.challenges import find_challenge
 
 laws = settings(
@@ -398,7 +398,7 @@ def test_who_reads_while_a_board_is_written_anew_sees_one_of_the_two(
         contest.challenges.publish(by(strategy, version=next(versions)), b"", at=20.0)
         return found
 
-    monkeypatch.setattr(figures, "find_challenge", find_and_lose)
+    monkeypatch.setattr(contest_stats, "find_challenge", find_and_lose)
     assert contest.figures.values("sums") == [1.0]
     assert contest.figures.lines_of("sums", ["alice"]) == {"alice": (10.0, 1)}
 

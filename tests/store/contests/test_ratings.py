@@ -25,8 +25,7 @@ from tallymark.challenges.challenge import Versus, VersusJudge
 from tallymark.ratings import Counts, EloRating, Match, Pair, elo
 from tallymark.store import Store
 from tallymark.store.contests import matches
-from tallymark.store.contests.attempt_tables import attempt_scores, attempts
-from tallymark.store.contests.contest_tables import rating_pairs, ratings
+from tallymark.store.contests.tables import attempt_scores, attempts, rating_pairs, ratings
 
 games = st.lists(
     st.tuples(

@@ -37,7 +37,7 @@ from tallymark.challenges.rescore_plan import RescorePlan, change_scoring
 from tallymark.errors import FormulaError, WorkFailed
 from tallymark.formula.tree import Node, to_text
 from tallymark.store import Store, open_store
-from tallymark.store.contests import pauses
+from tallymark.store.contests import plugin_quarantine
 
 LATER = START + 1_000_000
 _tenants = itertools.count()
@@ -282,7 +282,7 @@ def test_a_rescoring_that_ends_early_changes_nothing(
     def end(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pauses, "replace_counts", end)
+    monkeypatch.setattr(plugin_quarantine, "replace_counts", end)
     with pytest.raises(KeyboardInterrupt):
         store.rescorings.apply(plan(store, formula="tokens_total / 2"), at=LATER)
     assert state(store) == before

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tallymark.runs.reviews import FAIL, PASS, CaseKey, GivenScore
 from tallymark.service.resources import Resources
-from tallymark.store.actors import Actor, act_as
+from tallymark.store.contests.audit_log import Actor, act_as
 
 if TYPE_CHECKING:
     from tallymark.service.reviews import ReviewCase

@@ -20,7 +20,7 @@ from tallymark.service.resources import Resources
 from tallymark.service.rule_work import RuleWork
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.trace_intake import TraceIntake
-from tallymark.store.actors import Actor, act_as
+from tallymark.store.contests.audit_log import Actor, act_as
 
 if TYPE_CHECKING:
     from tallymark.store import Store

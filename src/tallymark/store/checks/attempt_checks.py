@@ -12,18 +12,19 @@ from tallymark.challenges.attempt_scores import origin_of
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.rescore_plan import make_rescorer
 from tallymark.errors import TallymarkError
-from tallymark.store.contests.attempt_tables import (
+from tallymark.store.contests.attempt_rows import score_row
+from tallymark.store.contests.rescorings import read_key_pages, read_scored_pages
+from tallymark.store.contests.tables import (
     attempt_details,
     attempt_id,
     attempt_scores,
     attempts,
+    challenge_versions,
+    contest_audit,
     is_own_score,
     score_history,
     scorings,
 )
-from tallymark.store.contests.contest_tables import challenge_versions, contest_audit
-from tallymark.store.contests.rescorings import read_key_pages, read_scored_pages
-from tallymark.store.contests.score_rows import score_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,8 +12,9 @@ from tallymark.challenges.strategies import STRATEGIES, Strategy
 from tallymark.ratings import Counts, EloRating, elo
 from tallymark.store.checks.frozen_checks import check_frozen_rows
 from tallymark.store.contests import matches
-from tallymark.store.contests.attempt_tables import attempt_scores, attempts
-from tallymark.store.contests.contest_tables import (
+from tallymark.store.contests.tables import (
+    attempt_scores,
+    attempts,
     boards,
     challenges,
     rating_pairs,

@@ -26,7 +26,7 @@ from tallymark.store.checks.row_checks import (
 from tallymark.store.checks.run_checks import check_runs
 from tallymark.store.checks.trace_checks import check_rules, check_traces
 from tallymark.store.contests.challenges import list_challenges
-from tallymark.store.contests.contest_tables import challenges, ratings
+from tallymark.store.contests.tables import challenges, ratings
 from tallymark.store.runs import run_rows
 from tallymark.store.traces.trace_tables import traces
 

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import select
 
 from tallymark.challenges.challenge import Challenge
-from tallymark.store.contests.contest_tables import challenge_versions, challenges
+from tallymark.store.contests.tables import challenge_versions, challenges
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -11,14 +11,15 @@ from sqlalchemy import exists, func, select
 
 from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.strategies import STRATEGIES, Strategy
-from tallymark.store.contests.attempt_tables import (
+from tallymark.store.contests.attempt_rows import read_history
+from tallymark.store.contests.tables import (
     attempt_scores,
     attempts,
+    challenge_versions,
+    contest_audit,
     is_own_score,
     scorings,
 )
-from tallymark.store.contests.contest_tables import challenge_versions, contest_audit
-from tallymark.store.contests.score_rows import read_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Integer, and_, exists, func, or_, select
 
-from tallymark.store.contests.contest_tables import contest_audit, disqualified
+from tallymark.store.contests.tables import contest_audit, disqualified
 from tallymark.store.jobs import jobs
 from tallymark.store.leases import leases
 from tallymark.store.runs import KIND as RUN

@@ -1,11 +1,15 @@
-"""Agents in the database: every door that an agent comes through registers its handle here."""
+"""Agents and disqualifications. Every door that an agent comes through registers its handle here.
+
+Attempts, ratings and places of a disqualified agent stay stored, and every reader leaves them out:
+boards and ratings are those that never had the agent, and reinstating costs nothing.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import delete, exists, func, or_, select, update
 
 from tallymark.challenges.agent_names import (
     check_display_name,
@@ -15,9 +19,9 @@ from tallymark.challenges.agent_names import (
     make_skeleton,
 )
 from tallymark.errors import Conflict, InvalidInput, NotFound
+from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import write_account_entry
-from tallymark.store.contests.contest_tables import agents as table
-from tallymark.store.contests.contest_tables import disqualified
+from tallymark.store.contests.tables import agents, attempts, disqualified, versus_submissions
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import insert_many, insert_once, lock_names, lock_rows, make_storable
 from tallymark.store.quick_statements import ManyQuery
@@ -59,10 +63,10 @@ class AgentRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DISQUALIFIED = select(disqualified.c.at).where(
-    disqualified.c.tenant == table.c.tenant, disqualified.c.agent == table.c.handle
+    disqualified.c.tenant == agents.c.tenant, disqualified.c.agent == agents.c.handle
 )
 _FIELDS = (
-    *(table.c[name] for name in AgentRecord.__struct_fields__[:-1]),
+    *(agents.c[name] for name in AgentRecord.__struct_fields__[:-1]),
     _DISQUALIFIED.scalar_subquery().label("disqualified_at"),
 )
 
@@ -79,7 +83,7 @@ class Agents(TenantRows):
             lock_names(connection, self._tenant)
             look = make_skeleton(name)
             _refuse_twin(connection, self._tenant, handle, name, look)
-            change = update(table).where(_is_agent(self._tenant, handle))
+            change = update(agents).where(_is_agent(self._tenant, handle))
             if connection.execute(change.values(name=name, name_look=look)).rowcount != 1:
                 raise _explain_unknown(handle)
             note = {"agent": handle, "name": name}
@@ -93,7 +97,7 @@ class Agents(TenantRows):
         def work(connection: Connection) -> None:
             before = _read_owner(connection, self._tenant, handle)
             if before != owner:
-                change = update(table).where(_is_agent(self._tenant, handle)).values(owner=owner)
+                change = update(agents).where(_is_agent(self._tenant, handle)).values(owner=owner)
                 connection.execute(change)
                 note = {"agent": handle, "owner": owner, "before": before}
                 write_account_entry(connection, self._tenant, "agent given", at, **note)
@@ -127,17 +131,17 @@ class Agents(TenantRows):
         that have it in their handle or name.
         """
         where = _choose(owner, named, text, disqualified)
-        query = select(*_FIELDS).where(table.c.tenant == self._tenant, table.c.handle > after)
+        query = select(*_FIELDS).where(agents.c.tenant == self._tenant, agents.c.handle > after)
         if handles:
-            query = query.where(table.c.handle.in_(handles))
-        query = query.where(*where).order_by(table.c.handle).limit(limit).offset(offset)
+            query = query.where(agents.c.handle.in_(handles))
+        query = query.where(*where).order_by(agents.c.handle).limit(limit).offset(offset)
         with self._database.read() as connection:
             return [AgentRecord(**row) for row in connection.execute(query).mappings()]
 
     def count(self, *, text: str | None = None, disqualified: bool | None = None) -> int:
         """Number of agents that `all` lists."""
-        mine = (table.c.tenant == self._tenant, *_choose(None, False, text, disqualified))
-        query = select(func.count()).select_from(table).where(*mine)
+        mine = (agents.c.tenant == self._tenant, *_choose(None, False, text, disqualified))
+        query = select(func.count()).select_from(agents).where(*mine)
         with self._database.read() as connection:
             return int(connection.scalar(query) or 0)
 
@@ -163,11 +167,11 @@ def _choose(
     owner: str | None, named: bool, text: str | None, absent: bool | None
 ) -> Iterator[ColumnElement[bool]]:
     if owner is not None:
-        yield table.c.owner == owner
+        yield agents.c.owner == owner
     if named:
-        yield table.c.name != table.c.handle
+        yield agents.c.name != agents.c.handle
     if text:
-        places = (table.c.handle, table.c.name)
+        places = (agents.c.handle, agents.c.name)
         yield or_(*(place.icontains(text, autoescape=True) for place in places))
     if absent is not None:
         yield _DISQUALIFIED.exists() if absent else ~_DISQUALIFIED.exists()
@@ -176,13 +180,13 @@ def _choose(
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:
     """Makes an agent known by its handle; what is no handle, or looks like another, is refused."""
     check_handle(handle)
-    if connection.scalar(select(table.c.handle).where(_is_agent(tenant, handle))) is not None:
+    if connection.scalar(select(agents.c.handle).where(_is_agent(tenant, handle))) is not None:
         return
     check_new_handle(handle)
     lock_names(connection, tenant)
     row = _make_row(tenant, handle, at)
     _refuse_twin(connection, tenant, handle, handle, row["handle_look"])
-    insert_once(connection, table, row)  # another entry of the same agent may have been quicker
+    insert_once(connection, agents, row)  # another entry of the same agent may have been quicker
 
 
 def claim_agent(connection: Connection, tenant: str, handle: str, *, owner: str, at: float) -> None:
@@ -190,7 +194,7 @@ def claim_agent(connection: Connection, tenant: str, handle: str, *, owner: str,
     register_agent(connection, tenant, handle, at)
     before = _read_owner(connection, tenant, handle)
     if before is None:
-        connection.execute(update(table).where(_is_agent(tenant, handle)).values(owner=owner))
+        connection.execute(update(agents).where(_is_agent(tenant, handle)).values(owner=owner))
     elif before != owner:
         raise Conflict(
             f"the agent {handle!r} is another owner's", hint="choose another handle, or the owner"
@@ -199,13 +203,13 @@ def claim_agent(connection: Connection, tenant: str, handle: str, *, owner: str,
 
 def is_agent_known(connection: Connection, tenant: str, handle: str) -> bool:
     """Whether there is an agent of this handle."""
-    found = connection.scalar(select(table.c.handle).where(_is_agent(tenant, handle)))
+    found = connection.scalar(select(agents.c.handle).where(_is_agent(tenant, handle)))
     return found is not None
 
 
 def count_agents(connection: Connection, tenant: str, owner: str) -> int:
     """How many agents an owner has."""
-    mine = (table.c.tenant == tenant, table.c.owner == owner)
+    mine = (agents.c.tenant == tenant, agents.c.owner == owner)
     return int(connection.scalar(select(func.count()).where(*mine)) or 0)
 
 
@@ -213,7 +217,7 @@ def have_one_owner(
     tenant: str, one: ColumnElement[str], other: ColumnElement[str]
 ) -> ColumnElement[bool]:
     """Whether two agents of a row are one owner's."""
-    mine, theirs = table.alias(), table.alias()
+    mine, theirs = agents.alias(), agents.alias()
     return exists().where(
         *(mine.c.tenant == tenant, mine.c.handle == one),
         *(theirs.c.tenant == tenant, theirs.c.handle == other),
@@ -224,8 +228,8 @@ def have_one_owner(
 def register_agents(connection: Connection, tenant: str, handles: Iterable[str], at: float) -> None:
     """As `register_agent`, for very many."""
     lock_names(connection, tenant)
-    columns = (table.c.handle, table.c.handle_look, table.c.name_look)
-    known = connection.execute(select(*columns).where(table.c.tenant == tenant)).all()
+    columns = (agents.c.handle, agents.c.handle_look, agents.c.name_look)
+    known = connection.execute(select(*columns).where(agents.c.tenant == tenant)).all()
     handle_of = {look: handle for handle, *looks in known for look in looks}
     new = []
     for handle in sorted(set(handles) - {row.handle for row in known}):
@@ -236,7 +240,7 @@ def register_agents(connection: Connection, tenant: str, handles: Iterable[str],
             raise _explain_twin(handle, other)
         new.append(tuple(row.values()))
     if new:
-        insert_many(connection, table, tuple(_make_row(tenant, "", at)), new)
+        insert_many(connection, agents, tuple(_make_row(tenant, "", at)), new)
 
 
 def _make_row(tenant: str, handle: str, at: float) -> dict[str, Any]:
@@ -247,9 +251,9 @@ def _make_row(tenant: str, handle: str, at: float) -> dict[str, Any]:
 
 def _refuse_twin(connection: Connection, tenant: str, handle: str, name: str, look: str) -> None:
     """Refuses a name that looks like another agent's handle or display name."""
-    alike = or_(table.c.handle_look == look, table.c.name_look == look)
-    others = (table.c.tenant == tenant, table.c.handle != handle, alike)
-    other: str | None = connection.scalar(select(table.c.handle).where(*others).limit(1))
+    alike = or_(agents.c.handle_look == look, agents.c.name_look == look)
+    others = (agents.c.tenant == tenant, agents.c.handle != handle, alike)
+    other: str | None = connection.scalar(select(agents.c.handle).where(*others).limit(1))
     if other is not None:
         raise _explain_twin(name, other)
 
@@ -266,7 +270,7 @@ def _explain_unknown(handle: str) -> NotFound:
 
 def _read_owner(connection: Connection, tenant: str, handle: str) -> str | None:
     """Whose the agent is; until the transaction ends, nobody else gives it away."""
-    query = select(table.c.owner).where(_is_agent(tenant, handle))
+    query = select(agents.c.owner).where(_is_agent(tenant, handle))
     row = connection.execute(lock_rows(query)).one_or_none()
     if row is None:
         raise _explain_unknown(handle)
@@ -275,4 +279,66 @@ def _read_owner(connection: Connection, tenant: str, handle: str) -> str | None:
 
 
 def _is_agent(tenant: str, handle: str) -> ColumnElement[bool]:
-    return (table.c.tenant == tenant) & (table.c.handle == handle)
+    return (agents.c.tenant == tenant) & (agents.c.handle == handle)
+
+
+class Disqualifications(TenantRows):
+    """What `store.disqualifications` is."""
+
+    def disqualify(self, agent: str, *, at: float, reason: str) -> None:
+        """From now on the agent may not compete, and is on no board and in no rating."""
+        entry = audit_log.make_act("disqualified", reason, at, agent=agent)
+
+        def work(connection: Connection) -> None:
+            self._require_known(connection, agent)
+            row = {"tenant": self._tenant, "agent": agent, "at": at}
+            if insert_once(connection, disqualified, row):
+                audit_log.write_agent_entry(connection, self._tenant, entry)
+
+        self._database.write(work)
+
+    def reinstate(self, agent: str, *, at: float, reason: str) -> None:
+        """All is as if the agent had never been disqualified."""
+        entry = audit_log.make_act("reinstated", reason, at, agent=agent)
+
+        def work(connection: Connection) -> None:
+            self._require_known(connection, agent)
+            mine = (disqualified.c.tenant == self._tenant, disqualified.c.agent == agent)
+            if connection.execute(delete(disqualified).where(*mine)).rowcount:
+                audit_log.write_agent_entry(connection, self._tenant, entry)
+
+        self._database.write(work)
+
+    def agents(self) -> dict[str, float]:
+        """Who is disqualified, by name, and since when."""
+        query = select(disqualified.c.agent, disqualified.c.at).where(
+            disqualified.c.tenant == self._tenant
+        )
+        with self._database.read() as connection:
+            return dict(connection.execute(query.order_by(disqualified.c.agent)).all())
+
+    def _require_known(self, connection: Connection, agent: str) -> None:
+        tried = exists().where(attempts.c.tenant == self._tenant, attempts.c.agent == agent)
+        played = exists().where(
+            versus_submissions.c.tenant == self._tenant, versus_submissions.c.player == agent
+        )
+        if not connection.scalar(select(tried | played)):
+            raise NotFound(f"no agent {agent!r} has competed here", hint="check the name")
+
+
+def find_disqualification(connection: Connection, tenant: str, agent: str) -> InvalidInput | None:
+    """Why an agent may not compete; None when it may."""
+    mine = select(disqualified.c.at).where(
+        disqualified.c.tenant == tenant, disqualified.c.agent == agent
+    )
+    return None if connection.scalar(mine) is None else explain_disqualification(agent)
+
+
+def explain_disqualification(agent: str) -> InvalidInput:
+    """The refusal of one that is disqualified."""
+    return InvalidInput(f"{agent!r} is disqualified", hint="ask the organisers")
+
+
+def is_admitted(tenant: str | ColumnElement[str], agent: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether the agent of a row is not disqualified."""
+    return ~exists().where(disqualified.c.tenant == tenant, disqualified.c.agent == agent)

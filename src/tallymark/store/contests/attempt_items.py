@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from tallymark.store.actors import Actor, find_actor
+from tallymark.store.contests.audit_log import Actor, find_actor
 from tallymark.store.idempotency import IdempotentRequest
 
 if TYPE_CHECKING:

@@ -23,15 +23,14 @@ from tallymark.challenges.attempt import Attempt
 from tallymark.challenges.challenge import MatchTerms
 from tallymark.errors import Conflict, InvalidInput, RuleChanged, TallymarkError
 from tallymark.store.contests import (
+    agents,
     attempt_entry,
     attempt_rows,
     audit_log,
     board_rows,
     boards,
-    disqualifications,
     matches,
-    pauses,
-    score_rows,
+    plugin_quarantine,
 )
 from tallymark.store.contests.agents import register_agent
 from tallymark.store.contests.attempt_entry import Entrant
@@ -45,12 +44,11 @@ from tallymark.store.contests.attempt_items import (
     Wait,
     Withdraw,
 )
-from tallymark.store.contests.attempt_rows import ROW_NAMES, StoredAttempt
-from tallymark.store.contests.attempt_tables import attempt_id
+from tallymark.store.contests.attempt_rows import ROW_NAMES, SCORE_NAMES, StoredAttempt
 from tallymark.store.contests.audit_log import HIDDEN, SYSTEM
 from tallymark.store.contests.challenges import explain_unknown_challenge, lock_challenge_row
 from tallymark.store.contests.matches import EndedAttempt
-from tallymark.store.contests.score_rows import SCORE_NAMES
+from tallymark.store.contests.tables import attempt_id
 from tallymark.store.dialects import json_text, make_storable
 from tallymark.store.group_commit import Overtaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
@@ -62,8 +60,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.challenges.attempt import State
-    from tallymark.store.actors import Actor
     from tallymark.store.contests.attempt_items import Answer, Item
+    from tallymark.store.contests.audit_log import Actor
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.idempotency import IdempotentRequest
 
@@ -269,7 +267,7 @@ class AttemptWriter:
         if who in self._refused:
             raise self._refused[who]
         if self._admissions[who][1]:
-            raise disqualifications.explain_refusal(item.agent)
+            raise agents.explain_disqualification(item.agent)
 
     # Items
 
@@ -561,8 +559,8 @@ class AttemptWriter:
             result = outcome.result if state == "scored" else "loss"
             how = {"first": first, "verified": verdict.verified}
             rated = self._rate(found, result, found.match_at, **how)
-        level, origin = outcome.trajectory_level, score_rows.origin_text(outcome)
-        score = score_rows.score_row(
+        level, origin = outcome.trajectory_level, attempt_rows.origin_text(outcome)
+        score = attempt_rows.score_row(
             outcome,
             challenge_id=kept.id,
             agent=before.agent,
@@ -579,7 +577,7 @@ class AttemptWriter:
             scored_at=at,
             verified=verdict.verified,
             waiting=None,
-            outcome=score_rows.to_outcome(score, details, level, origin),
+            outcome=attempt_rows.to_outcome(score, details, level, origin),
         )
         if new is None:
             self._stop_waiting(found)
@@ -594,10 +592,10 @@ class AttemptWriter:
         if verdict.evaluation.reason is not None:
             note[HIDDEN] = make_storable(verdict.evaluation.reason)
         self._write(found, at, state, before.state, state, by_system=True, note=note)
-        if kept.challenge.scoring.plugin is not None and pauses.is_deadly(outcome):
+        if kept.challenge.scoring.plugin is not None and plugin_quarantine.is_deadly(outcome):
             self._write_log()
-            pauses.count_deadly(self._connection, kept, before.agent, outcome, at)
-        self._statements.run(_INSERT_SCORE, *score_rows.take_score(score))
+            plugin_quarantine.count_deadly(self._connection, kept, before.agent, outcome, at)
+        self._statements.run(_INSERT_SCORE, *attempt_rows.take_score(score))
         self._history.append((*(score[name] for name in _HISTORY[:-1]), at))
         if before.voided_at is None:
             boards.stand(self._statements, kept, before.agent, score)

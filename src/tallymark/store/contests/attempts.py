@@ -13,14 +13,7 @@ import msgspec
 from sqlalchemy import false, func, select, update
 
 from tallymark.errors import Conflict, NotFound
-from tallymark.store.contests import (
-    attempt_rows,
-    audit_log,
-    board_rows,
-    frozen_attempts,
-    matches,
-    score_rows,
-)
+from tallymark.store.contests import attempt_rows, audit_log, board_rows, frozen_attempts, matches
 from tallymark.store.contests.agents import register_agents
 from tallymark.store.contests.attempt_items import (
     Enter,
@@ -33,13 +26,13 @@ from tallymark.store.contests.attempt_items import (
     Withdraw,
 )
 from tallymark.store.contests.attempt_rows import read_attempt, to_attempt
-from tallymark.store.contests.attempt_tables import attempts, is_unfinished, scorings
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import (
     find_challenge,
     find_challenge_by_id,
     read_frozen_at,
 )
+from tallymark.store.contests.tables import attempts, is_unfinished, scorings
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import make_storable
 from tallymark.store.idempotency import IdempotentRequest
@@ -54,10 +47,9 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.errors import TallymarkError
     from tallymark.store.contests.attempt_items import Answer, Item, Judge
-    from tallymark.store.contests.attempt_rows import StoredAttempt
+    from tallymark.store.contests.attempt_rows import ScoreEntry, StoredAttempt
     from tallymark.store.contests.challenges import StoredChallenge
     from tallymark.store.contests.frozen_attempts import LaterActs
-    from tallymark.store.contests.score_rows import ScoreEntry
 
 _AT_ONCE = 100
 """So many attempts that are late are ended together."""
@@ -395,7 +387,7 @@ class Attempts(TenantRows):
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             row = self._find_row(connection, identifier)
-            found = score_rows.read_history(connection, row)
+            found = attempt_rows.read_history(connection, row)
             frozen_at = read_frozen_at(connection, row.challenge_id) if as_frozen else None
         return frozen_attempts.keep_earlier_scores(found, frozen_at)
 

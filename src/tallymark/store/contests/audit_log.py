@@ -1,30 +1,57 @@
-"""The audit log: every change of an attempt, a challenge, an agent or an account.
+"""The append-only audit log: every change of an attempt, a challenge, an agent or an account.
 
-It is never changed itself.
+A server sets the actor of a request with `act_as`; threads that work for the request inherit it.
+Without one, as in a command, the entry names what the code knows: the agent, or an organiser.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 from sqlalchemy import select, text
 
 from tallymark.errors import InvalidInput
-from tallymark.store.actors import Actor, find_actor
-from tallymark.store.contests.attempt_tables import attempt_id, attempts
-from tallymark.store.contests.contest_tables import ACTS, challenges
-from tallymark.store.contests.contest_tables import contest_audit as table
+from tallymark.store.contests.tables import ACTS, attempt_id, attempts, challenges, contest_audit
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import json_text, lock_log, make_storable
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.row_numbers import take_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
+
+
+class Actor(msgspec.Struct, frozen=True):
+    """Somebody whose key was seen."""
+
+    name: str
+    """The agent that the key names, or whose the key is."""
+    address: str | None = None
+
+
+_acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
+
+
+def find_actor() -> Actor | None:
+    """Who acts now."""
+    return _acting.get()
+
+
+@contextmanager
+def act_as(actor: Actor | None) -> Iterator[None]:
+    """What is done inside is done by this one."""
+    token = _acting.set(actor)
+    try:
+        yield
+    finally:
+        _acting.reset(token)
+
 
 SYSTEM = "system"
 """Who acts when no agent does."""
@@ -40,7 +67,7 @@ PLAYED = frozenset({SENT, JUDGED})
 _NO_CHALLENGE = 0
 _LONGEST_REASON = 2000
 _AT_ONCE = 500
-_COLUMNS = tuple(each.name for each in table.c)
+_COLUMNS = tuple(each.name for each in contest_audit.c)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,11 +108,11 @@ def write_rows(statements: QuickStatements, rows: Sequence[tuple[Any, ...]]) -> 
     """Adds entries, given as their columns but `seq`, in the order of the table."""
     counts = Counter(tenant for tenant, *_ in rows)
     numbers = {
-        tenant: iter(take_numbers(statements.connection, table.name, tenant, count))
+        tenant: iter(take_numbers(statements.connection, contest_audit.name, tenant, count))
         for tenant, count in counts.items()
     }
     numbered = [(next(numbers[row[0]]), *row) for row in rows]
-    statements.insert(table.name, _COLUMNS, numbered)
+    statements.insert(contest_audit.name, _COLUMNS, numbered)
 
 
 def name_place(actor: Actor) -> tuple[str, str | None]:
@@ -106,10 +133,10 @@ def read_entries(
     """The entries of an attempt, or those for the whole challenge, oldest first."""
     fields = AuditEntry.__struct_fields__
     query = (
-        select(*(table.c[name] for name in fields))
-        .where(table.c.tenant == tenant, table.c.challenge_id == challenge_id)
-        .where(table.c.attempt == attempt)
-        .order_by(table.c.seq)
+        select(*(contest_audit.c[name] for name in fields))
+        .where(contest_audit.c.tenant == tenant, contest_audit.c.challenge_id == challenge_id)
+        .where(contest_audit.c.attempt == attempt)
+        .order_by(contest_audit.c.seq)
     )
     rows = connection.execute(query)
     return [AuditEntry(**dict(zip(fields, row, strict=True))) for row in rows]
@@ -162,12 +189,12 @@ class LogFilter(TypedDict, total=False):
 
 _PASSES: dict[str, Callable[[Any], ColumnElement[bool]]] = {
     "challenge": lambda name: challenges.c.name == name,
-    "actor": lambda name: table.c.actor == name,
-    "event": lambda name: table.c.event == name,
-    "since": lambda seq: table.c.seq > seq,
-    "before": lambda seq: table.c.seq < seq,
-    "earliest": lambda at: table.c.at >= at,
-    "latest": lambda at: table.c.at <= at,
+    "actor": lambda name: contest_audit.c.actor == name,
+    "event": lambda name: contest_audit.c.event == name,
+    "since": lambda seq: contest_audit.c.seq > seq,
+    "before": lambda seq: contest_audit.c.seq < seq,
+    "earliest": lambda at: contest_audit.c.at >= at,
+    "latest": lambda at: contest_audit.c.at <= at,
 }
 
 
@@ -198,13 +225,13 @@ class AuditLog(TenantRows):
             if value is not None and name in _PASSES
         ]
         return (
-            select(table, challenges.c.name, attempts.c.agent)
-            .outerjoin(challenges, challenges.c.id == table.c.challenge_id)
-            .outerjoin(attempts, attempts.c.key == table.c.attempt)
+            select(contest_audit, challenges.c.name, attempts.c.agent)
+            .outerjoin(challenges, challenges.c.id == contest_audit.c.challenge_id)
+            .outerjoin(attempts, attempts.c.key == contest_audit.c.attempt)
             # As the index says it: else the database reads all that attempts have written.
-            .where(table.c.tenant == self._tenant, text(f"({ACTS})"), *passes)
-            .where(table.c.event.not_in(PLAYED))
-            .order_by(table.c.seq.desc())
+            .where(contest_audit.c.tenant == self._tenant, text(f"({ACTS})"), *passes)
+            .where(contest_audit.c.event.not_in(PLAYED))
+            .order_by(contest_audit.c.seq.desc())
         )
 
 

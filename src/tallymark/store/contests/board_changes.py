@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from sqlalchemy import func, select
 
-from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.audit_log import PLAYED
 from tallymark.store.contests.board_rows import SPOT, count_rows, count_rows_before
 from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
 from tallymark.store.contests.frozen_attempts import TELLING
+from tallymark.store.contests.tables import (
+    attempt_id,
+    attempts,
+    boards,
+    contest_audit,
+    disqualified,
+)
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import repeatable_read
 

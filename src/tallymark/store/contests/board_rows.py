@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, insert, literal, select, text, tuple_, upda
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
-from tallymark.store.contests.contest_tables import boards, challenges
+from tallymark.store.contests.tables import boards, challenges
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -15,7 +15,6 @@ from sqlalchemy import exists, func, select, tuple_
 
 from tallymark.challenges.strategies import STRATEGIES, Standing
 from tallymark.errors import InvalidInput
-from tallymark.store.contests.attempt_tables import attempt_id, attempts
 from tallymark.store.contests.board_rows import (
     SPOT,
     Board,
@@ -23,8 +22,8 @@ from tallymark.store.contests.board_rows import (
     count_rows,
 )
 from tallymark.store.contests.challenges import explain_unknown_challenge, read_challenges
-from tallymark.store.contests.contest_tables import agents, challenges, disqualified
-from tallymark.store.contests.contest_tables import boards as table
+from tallymark.store.contests.tables import agents, attempt_id, attempts, challenges, disqualified
+from tallymark.store.contests.tables import boards as table
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import make_storable
 from tallymark.store.quick_statements import write_insert

@@ -14,9 +14,9 @@ from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.contests import audit_log, board_rows
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.board_rows import Board
-from tallymark.store.contests.contest_tables import challenge_versions as versions
-from tallymark.store.contests.contest_tables import challenges as table
-from tallymark.store.contests.contest_tables import tracks
+from tallymark.store.contests.tables import challenge_versions as versions
+from tallymark.store.contests.tables import challenges as table
+from tallymark.store.contests.tables import tracks
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import insert_once, json_text, lock_rows, make_storable
 from tallymark.store.quick_statements import ManyQuery, QuickStatements

@@ -8,8 +8,7 @@ import msgspec
 from sqlalchemy import select, text
 
 from tallymark.challenges.attempt import Outcome
-from tallymark.store.contests.attempt_tables import attempt_id, scorings
-from tallymark.store.contests.contest_tables import ACTS, challenges, contest_audit
+from tallymark.store.contests.tables import ACTS, attempt_id, challenges, contest_audit, scorings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.challenges.attempt import Attempt
+    from tallymark.store.contests.attempt_rows import ScoreEntry
     from tallymark.store.contests.audit_log import AuditEntry
-    from tallymark.store.contests.score_rows import ScoreEntry
 
     Voids: TypeAlias = Mapping[str, float | None]
 

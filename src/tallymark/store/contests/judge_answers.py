@@ -1,4 +1,4 @@
-"""The answers of models that judge, each kept for good: the same question has one verdict."""
+"""Answers of judge models, cached for good: the same question has one verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from sqlalchemy import select
 
 from tallymark.judging.judge_dialogue import JudgeAnswer
-from tallymark.store.contests.contest_tables import judge_answers as table
+from tallymark.store.contests.tables import judge_answers
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import insert_once
 
@@ -17,8 +17,8 @@ class JudgeAnswers(TenantRows):
 
     def find(self, question: str) -> JudgeAnswer | None:
         """What was answered to the question of this hash."""
-        query = select(table.c.answer, table.c.model).where(
-            table.c.tenant == self._tenant, table.c.question == question
+        query = select(judge_answers.c.answer, judge_answers.c.model).where(
+            judge_answers.c.tenant == self._tenant, judge_answers.c.question == question
         )
         with self._database.read() as connection:
             row = connection.execute(query).one_or_none()
@@ -28,5 +28,5 @@ class JudgeAnswers(TenantRows):
         """Keeps an answer unless there is one already; gives back that which stands."""
         row = {"tenant": self._tenant, "question": question, "at": time.time()}
         row |= {"answer": answer.text, "model": answer.model}
-        self._database.write(lambda connection: insert_once(connection, table, row))
+        self._database.write(lambda connection: insert_once(connection, judge_answers, row))
         return self.find(question) or answer

@@ -17,9 +17,11 @@ from sqlalchemy import case, delete, func, select
 from tallymark.challenges.challenge import MatchTerms
 from tallymark.ratings import Counts, EloRating, Match, elo
 from tallymark.ratings.matches import worth
-from tallymark.store.contests.attempt_tables import attempt_scores, attempts, is_own_score
-from tallymark.store.contests.contest_tables import (
+from tallymark.store.contests.tables import (
+    attempt_scores,
+    attempts,
     challenges,
+    is_own_score,
     rating_pairs,
     ratings,
 )

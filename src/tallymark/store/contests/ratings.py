@@ -17,12 +17,19 @@ from sqlalchemy import and_, case, func, or_, select
 
 from tallymark.ratings import Counts, EloRating, Pair, elo
 from tallymark.store.contests import matches
+from tallymark.store.contests.agents import is_admitted
 from tallymark.store.contests.attempt_rows import attempt_key
-from tallymark.store.contests.attempt_tables import attempts, is_unfinished, score_history, scorings
-from tallymark.store.contests.contest_tables import challenges, contest_audit, rating_pairs
-from tallymark.store.contests.contest_tables import ratings as table
-from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.frozen_attempts import read_voids
+from tallymark.store.contests.tables import (
+    attempts,
+    challenges,
+    contest_audit,
+    is_unfinished,
+    rating_pairs,
+    score_history,
+    scorings,
+)
+from tallymark.store.contests.tables import ratings as table
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import make_storable, repeatable_read
 from tallymark.store.quick_statements import ManyQuery

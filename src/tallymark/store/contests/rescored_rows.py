@@ -28,15 +28,15 @@ from sqlalchemy import (
 
 from tallymark.challenges.rescoring import Undefined
 from tallymark.errors import WorkFailed
-from tallymark.store.contests import score_rows
+from tallymark.store.contests import attempt_rows
 from tallymark.store.contests.attempt_rows import attempt_key
-from tallymark.store.contests.attempt_tables import (
+from tallymark.store.contests.tables import (
     attempt_details,
     attempt_scores,
     attempts,
+    contest_audit,
     score_history,
 )
-from tallymark.store.contests.contest_tables import contest_audit
 from tallymark.store.dialects import (
     CodePointText,
     FiniteFloat,
@@ -138,7 +138,7 @@ def _staged_row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tupl
         "submitted_at": attempt.submitted_at,
         "attempt": attempt_key(attempt.id),
     }
-    values = score_rows.score_row(outcome, **facts)
+    values = attempt_rows.score_row(outcome, **facts)
     values["details"] = json_text(outcome.details) if outcome.details else None
     values["evaluation"] = json_text(evaluation)
     return tuple(values[name] for name in STAGED_COLUMNS)

@@ -21,21 +21,16 @@ from tallymark.errors import WorkFailed
 from tallymark.ratings import EloRating
 from tallymark.sandbox.limits import DEADLY
 from tallymark.store.contests import (
+    attempt_rows,
     audit_log,
     board_rows,
     formula_scores,
     matches,
-    pauses,
+    plugin_quarantine,
     rescored_rows,
-    score_rows,
 )
+from tallymark.store.contests.agents import is_admitted
 from tallymark.store.contests.attempt_rows import read_attempt, select_attempts, to_attempt
-from tallymark.store.contests.attempt_tables import (
-    attempt_details,
-    attempt_id,
-    attempt_scores,
-    attempts,
-)
 from tallymark.store.contests.audit_log import AuditEntry
 from tallymark.store.contests.board_rows import SPOT
 from tallymark.store.contests.challenges import (
@@ -43,11 +38,17 @@ from tallymark.store.contests.challenges import (
     lock_challenge,
     publish_version,
 )
-from tallymark.store.contests.contest_tables import boards, ratings
-from tallymark.store.contests.contest_tables import challenge_versions as versions
-from tallymark.store.contests.disqualifications import is_admitted
 from tallymark.store.contests.formula_scores import ScoringStamp
 from tallymark.store.contests.rescored_rows import ComputedOutcomes
+from tallymark.store.contests.tables import (
+    attempt_details,
+    attempt_id,
+    attempt_scores,
+    attempts,
+    boards,
+    ratings,
+)
+from tallymark.store.contests.tables import challenge_versions as versions
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import enlarge_cache, json_text
 from tallymark.store.quick_statements import QuickStatements
@@ -159,11 +160,13 @@ class Rescorings(TenantRows):
             if kept.revision != ruling.revision:
                 message = f"challenge {ruling.challenge.name!r} was changed meanwhile"
                 raise WorkFailed(message, hint="try again")
-            pauses.resume(connection, kept, agents, at)
+            plugin_quarantine.resume(connection, kept, agents, at)
             changed = 0
             if computed.rows:
                 board_rows.freeze_if_due(connection, kept, at)
-                scoring = score_rows.add_scoring(connection, kept, "rescore", json_text(origin), at)
+                scoring = attempt_rows.add_scoring(
+                    connection, kept, "rescore", json_text(origin), at
+                )
                 rescored_rows.stage_outcomes(connection, computed.rows)
                 stamp = ScoringStamp(scoring, at)
                 concerned = rescored_rows.find_agents_with_other_results(connection)
@@ -171,7 +174,7 @@ class Rescorings(TenantRows):
                 matches.fold_agents(connection, kept.tenant, concerned)
                 board_rows.rebuild(connection, kept)
                 found = {agent: deaths[agent] for agent in agents if agent in deaths}
-                pauses.add_counts(connection, kept, origin, found, at)
+                plugin_quarantine.add_counts(connection, kept, origin, found, at)
             return Rescoring(
                 challenge=kept.challenge.name,
                 version=kept.challenge.version,
@@ -229,10 +232,10 @@ class Rescorings(TenantRows):
             self._publish(connection, kept, plan, at)
             origin = json_text(plan.origin)
             why = "formula" if plan.need == "formula" else "rescore"
-            scoring = score_rows.add_scoring(connection, kept, why, origin, at)
+            scoring = attempt_rows.add_scoring(connection, kept, why, origin, at)
             now = find_challenge(connection, self._tenant, plan.new.name)
             count, changed = _score_all(connection, now, plan, computed, ScoringStamp(scoring, at))
-            pauses.replace_counts(connection, now, plan.origin, plan.deaths, at)
+            plugin_quarantine.replace_counts(connection, now, plan.origin, plan.deaths, at)
         done = Rescoring(
             challenge=plan.new.name,
             version=plan.new.version,

@@ -17,22 +17,24 @@ import numpy as np
 from sqlalchemy import func, select
 
 from tallymark.errors import InvalidInput
-from tallymark.store.contests.attempt_tables import (
-    attempt_details,
-    attempt_scores,
-    attempts,
-    is_own_score,
-    score_history,
-    scorings,
-)
 from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import agents as agents_table
-from tallymark.store.contests.contest_tables import boards, contest_audit, disqualified
-from tallymark.store.contests.number_columns import (
+from tallymark.store.contests.formula_scores import (
     METRIC_NAMES,
     list_json_numbers,
     read_columns,
-    run,
+    run_raw,
+)
+from tallymark.store.contests.tables import agents as agents_table
+from tallymark.store.contests.tables import (
+    attempt_details,
+    attempt_scores,
+    attempts,
+    boards,
+    contest_audit,
+    disqualified,
+    is_own_score,
+    score_history,
+    scorings,
 )
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import read_json_mapping, read_numbers, repeatable_read
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.challenge import Challenge
     from tallymark.store.contests.challenges import StoredChallenge
-    from tallymark.store.contests.number_columns import Columns
+    from tallymark.store.contests.formula_scores import Columns
 
 _MOST_CHANGES = 20_000
 """After more entries than this, all is read again."""
@@ -261,7 +263,7 @@ def _read_numbers(
     else:
         # In the order of the key, agent by agent, so that no name is read for each row.
         counting = f"SELECT agent, count(*) FROM attempt_scores WHERE {mine} GROUP BY agent"  # noqa: S608
-        counted = list(run(connection, counting))
+        counted = list(run_raw(connection, counting))
         agents, sizes = [row[0] for row in counted], [row[1] for row in counted]
         columns = read_columns(connection, mine, whole, numbers, json)
         columns["agent"] = np.repeat(np.arange(len(agents)), sizes)
@@ -274,7 +276,7 @@ def _hash_agents(connection: Connection, mine: str) -> tuple[list[str], NDArray[
     seed = 0
     while True:
         query = f"SELECT agent, hashtextextended(agent, {seed}) FROM attempt_scores WHERE {mine}"  # noqa: S608
-        rows = run(connection, f"{query} GROUP BY agent").fetchall()
+        rows = run_raw(connection, f"{query} GROUP BY agent").fetchall()
         hashes = np.array([row[1] for row in rows], dtype=np.int64)
         if len(np.unique(hashes)) == len(rows):
             return [row[0] for row in rows], hashes, seed

@@ -1,4 +1,4 @@
-"""Tracks in the database: several challenges as one contest."""
+"""Tracks: several challenges as one contest."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from tallymark.challenges.tracks import Track
 from tallymark.errors import NotFound, suggest
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import ORGANISER, AuditEntry
-from tallymark.store.contests.contest_tables import tracks as table
+from tallymark.store.contests.tables import tracks
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import dialect_insert, json_text
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
+
 
 _decode = msgspec.json.Decoder(Track).decode
 
@@ -32,7 +33,7 @@ class Tracks(TenantRows):
         entry = AuditEntry(at=at, actor=ORGANISER, event="track published", note=note)
 
         def work(connection: Connection) -> None:
-            statement = dialect_insert(connection, table).values(row)
+            statement = dialect_insert(connection, tracks).values(row)
             changes = {name: statement.excluded[name] for name in ("at", "definition")}
             keys = ["tenant", "name"]
             connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes))
@@ -47,7 +48,7 @@ class Tracks(TenantRows):
         entry = AuditEntry(at=at, actor=ORGANISER, event="track removed", note=note)
 
         def work(connection: Connection) -> None:
-            if connection.execute(delete(table).where(*self._named(name))).rowcount:
+            if connection.execute(delete(tracks).where(*self._named(name))).rowcount:
                 audit_log.write_agent_entry(connection, self._tenant, entry)
 
         self._database.write(work)
@@ -56,7 +57,7 @@ class Tracks(TenantRows):
     def get(self, name: str) -> Track:
         """The track of this name."""
         with self._database.read() as connection:
-            found = connection.scalar(select(table.c.definition).where(*self._named(name)))
+            found = connection.scalar(select(tracks.c.definition).where(*self._named(name)))
         if found is None:
             near = suggest(name, [each.name for each in self.all()])
             hint = f"did you mean {near!r}?" if near else "publish it first"
@@ -65,9 +66,9 @@ class Tracks(TenantRows):
 
     def all(self) -> list[Track]:
         """Every track, by name."""
-        query = select(table.c.definition).where(table.c.tenant == self._tenant)
+        query = select(tracks.c.definition).where(tracks.c.tenant == self._tenant)
         with self._database.read() as connection:
-            return [_decode(each) for each in connection.scalars(query.order_by(table.c.name))]
+            return [_decode(each) for each in connection.scalars(query.order_by(tracks.c.name))]
 
     def _named(self, name: str) -> tuple[ColumnElement[bool], ...]:
-        return (table.c.tenant == self._tenant, table.c.name == name)
+        return (tracks.c.tenant == self._tenant, tracks.c.name == name)

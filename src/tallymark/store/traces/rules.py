@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import insert, select, text, update
 
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
-from tallymark.store.actors import find_actor
+from tallymark.store.contests.audit_log import find_actor
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import lock_rows
 from tallymark.store.quick_statements import QuickStatements

@@ -1,7 +1,7 @@
-"""Agents that a plugin is paused for: their attempts ended its process too often.
+"""Plugin quarantine: agents whose attempts ended a plugin's process too often.
 
-Kept by the hash of the plugin's code, so that a pause outlasts every process, and ends with the
-code that it was about. See docs/decisions/0019-pauses.md.
+Counts are stored by the hash of the plugin's code, so a quarantine outlasts every process and ends
+with the code that caused it. See docs/decisions/0019-pauses.md.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from tallymark.sandbox.limits import DEADLY, PAUSE_AFTER
 from tallymark.store.contests import audit_log
 from tallymark.store.contests.audit_log import SYSTEM, AuditEntry
 from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import challenges
-from tallymark.store.contests.contest_tables import plugin_pauses as table
+from tallymark.store.contests.tables import challenges, plugin_pauses
 from tallymark.store.database import TenantRows
 
 if TYPE_CHECKING:
@@ -29,27 +28,33 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 
-class Pauses(TenantRows):
+class PluginQuarantine(TenantRows):
     """What `store.pauses` is."""
 
     def all(self, challenge: str | None = None) -> list[PluginPause]:
         """Every pause, or those at one challenge, by challenge and agent."""
         names = PluginPause.__struct_fields__
-        columns = [challenges.c.name, *(table.c[name] for name in names[1:])]
-        query = select(*columns).join(challenges, challenges.c.id == table.c.challenge_id)
-        query = query.where(table.c.tenant == self._tenant, table.c.since.is_not(None))
+        columns = [challenges.c.name, *(plugin_pauses.c[name] for name in names[1:])]
+        query = select(*columns).join(challenges, challenges.c.id == plugin_pauses.c.challenge_id)
+        query = query.where(
+            plugin_pauses.c.tenant == self._tenant, plugin_pauses.c.since.is_not(None)
+        )
         with self._database.read() as connection:
             if challenge is not None:
                 kept = find_challenge(connection, self._tenant, challenge)
-                query = query.where(table.c.challenge_id == kept.id)
-            ordered = query.order_by(challenges.c.name, table.c.agent, table.c.code_hash)
+                query = query.where(plugin_pauses.c.challenge_id == kept.id)
+            ordered = query.order_by(
+                challenges.c.name, plugin_pauses.c.agent, plugin_pauses.c.code_hash
+            )
             rows = connection.execute(ordered)
             return [PluginPause(**dict(zip(names, row, strict=True))) for row in rows]
 
     def known(self, kept: StoredChallenge, code_hash: str) -> dict[str, tuple[int, str]]:
         """How often each paused agent ended this code's process, and how the last time."""
-        mine = (_is_of(kept, code_hash), table.c.since.is_not(None))
-        query = select(table.c.agent, table.c.deadly, table.c.reason).where(*mine)
+        mine = (_is_of(kept, code_hash), plugin_pauses.c.since.is_not(None))
+        query = select(plugin_pauses.c.agent, plugin_pauses.c.deadly, plugin_pauses.c.reason).where(
+            *mine
+        )
         with self._database.read() as connection:
             return {agent: (deadly, said) for agent, deadly, said in connection.execute(query)}
 
@@ -66,9 +71,9 @@ def count_deadly(
     """Counts an attempt that ended the plugin's process; the last of too many pauses its agent."""
     if outcome.origin is None:
         return
-    mine = _is_of(kept, outcome.origin.version) & (table.c.agent == agent)
-    counted = connection.scalar(select(table.c.deadly).where(mine)) or 0
-    connection.execute(delete(table).where(mine))
+    mine = _is_of(kept, outcome.origin.version) & (plugin_pauses.c.agent == agent)
+    counted = connection.scalar(select(plugin_pauses.c.deadly).where(mine)) or 0
+    connection.execute(delete(plugin_pauses).where(mine))
     said = outcome.error or outcome.details["scorer"]["stopped"]
     _insert_count(connection, kept, outcome.origin, agent, counted + 1, said, at)
 
@@ -81,9 +86,11 @@ def replace_counts(
     at: float,
 ) -> None:
     """What a rescoring found of every agent that was not paused before it."""
-    paused = _is_of(kept, origin.version) & table.c.since.is_not(None)
-    known = set(connection.scalars(select(table.c.agent).where(paused)))
-    connection.execute(delete(table).where(table.c.challenge_id == kept.id, ~paused))
+    paused = _is_of(kept, origin.version) & plugin_pauses.c.since.is_not(None)
+    known = set(connection.scalars(select(plugin_pauses.c.agent).where(paused)))
+    connection.execute(
+        delete(plugin_pauses).where(plugin_pauses.c.challenge_id == kept.id, ~paused)
+    )
     new = {agent: deaths[agent] for agent in deaths.keys() - known}
     add_counts(connection, kept, origin, new, at)
 
@@ -102,8 +109,8 @@ def add_counts(
 
 def resume(connection: Connection, kept: StoredChallenge, agents: Sequence[str], at: float) -> None:
     """Lets these agents' attempts be scored again."""
-    mine = (table.c.challenge_id == kept.id) & table.c.agent.in_(agents)
-    connection.execute(delete(table).where(mine))
+    mine = (plugin_pauses.c.challenge_id == kept.id) & plugin_pauses.c.agent.in_(agents)
+    connection.execute(delete(plugin_pauses).where(mine))
     for agent in agents:
         entry = AuditEntry(
             at=at, actor=audit_log.name_actor(), event="resumed", note={"agent": agent}
@@ -112,7 +119,7 @@ def resume(connection: Connection, kept: StoredChallenge, agents: Sequence[str],
 
 
 def _is_of(kept: StoredChallenge, code_hash: str) -> ColumnElement[bool]:
-    return (table.c.challenge_id == kept.id) & (table.c.code_hash == code_hash)
+    return (plugin_pauses.c.challenge_id == kept.id) & (plugin_pauses.c.code_hash == code_hash)
 
 
 def _insert_count(  # noqa: PLR0913, PLR0917 (the columns of a row)
@@ -134,7 +141,7 @@ def _insert_count(  # noqa: PLR0913, PLR0917 (the columns of a row)
         "since": at if count >= PAUSE_AFTER else None,
         "reason": said,
     }
-    connection.execute(insert(table).values(row))
+    connection.execute(insert(plugin_pauses).values(row))
     if row["since"] is not None:
         note = {"agent": agent, "plugin": origin.scorer, "reason": said}
         entry = AuditEntry(at=at, actor=SYSTEM, event="paused", note=note)

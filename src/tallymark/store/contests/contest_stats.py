@@ -1,4 +1,4 @@
-"""What is shown beside boards and profiles: agents, counts and sums, each read by one query."""
+"""Counts, sums and lists shown with boards and profiles, each read by one query."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from sqlalchemy import BigInteger, cast, func, or_, select, tuple_
 from tallymark.dimensions.breakdown import Result
 from tallymark.ratings import elo
 from tallymark.store.contests import frozen_attempts, matches
+from tallymark.store.contests.agents import is_admitted
 from tallymark.store.contests.attempt_rows import (
     attempt_key,
     is_shown_to,
     select_attempts,
     to_attempt,
 )
-from tallymark.store.contests.attempt_tables import (
+from tallymark.store.contests.challenges import find_challenge
+from tallymark.store.contests.ratings import is_elsewhere
+from tallymark.store.contests.tables import (
+    agents,
     attempt_id,
     attempt_scores,
     attempts,
+    boards,
+    challenges,
     is_own_score,
     is_unfinished,
     score_history,
     scorings,
 )
-from tallymark.store.contests.challenges import find_challenge
-from tallymark.store.contests.contest_tables import agents, boards, challenges
-from tallymark.store.contests.disqualifications import is_admitted
-from tallymark.store.contests.ratings import is_elsewhere
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import repeatable_read
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt
     from tallymark.ratings import EloChange, Match
     from tallymark.store.contests.frozen_attempts import RescoredSince
+
 
 _A_DAY = 86_400
 _WAITS = (is_unfinished, attempts.c.state == "submitted")
@@ -71,7 +74,7 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """Rescored after its board was frozen: the dimensions it had are not kept."""
 
 
-class Figures(TenantRows):
+class ContestStats(TenantRows):
     """What `store.figures` is. `as_frozen` is as everywhere: not past a freeze."""
 
     def count_waiting(self) -> list[tuple[str, int, float]]:
@@ -265,7 +268,7 @@ class Figures(TenantRows):
         return self._read_attempts(query, as_frozen)
 
     def _read_attempts(self, query: Select[Any], as_frozen: bool) -> list[Attempt]:
-        from tallymark.store.contests import score_rows  # noqa: PLC0415 (formulas load with it)
+        from tallymark.store.contests import attempt_rows  # noqa: PLC0415 (formulas load with it)
 
         with self._database.read() as connection:
             rows = connection.execute(query).all()
@@ -277,7 +280,7 @@ class Figures(TenantRows):
                 frozen_attempts.hide_later(
                     to_attempt(row),
                     row.frozen_at if as_frozen else None,
-                    partial(score_rows.read_history, connection, row),
+                    partial(attempt_rows.read_history, connection, row),
                     later,
                 )
                 for row in rows

@@ -1,7 +1,7 @@
-"""Red against blue in the database: submissions, and verdicts that are given exactly once.
+"""Red against blue: submissions, pairings, and verdicts that are given exactly once.
 
 A submission, its pairings and their pending verdicts are stored in one transaction that holds the
-challenge's row, so of two that race the second sees the first, and makes the pairing.
+lock of the challenge's row: of two racing submissions the second sees the first and pairs with it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from tallymark.challenges.versus.pairings import (
 )
 from tallymark.challenges.versus.standings import VersusTally
 from tallymark.errors import Conflict, InvalidInput, NotFound
-from tallymark.store.contests import audit_log, challenges, disqualifications
+from tallymark.store.contests import agents, audit_log, challenges
 from tallymark.store.contests.agents import have_one_owner, register_agent
 from tallymark.store.contests.attempt_rows import make_digest
 from tallymark.store.contests.audit_log import JUDGED, SENT
-from tallymark.store.contests.contest_tables import challenges as table
-from tallymark.store.contests.versus_tables import is_unjudged, submissions, verdicts
+from tallymark.store.contests.tables import challenges as challenge_rows
+from tallymark.store.contests.tables import (
+    is_unjudged,
+    versus_submissions,
+    versus_verdicts,
+)
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import json_text, make_storable
 from tallymark.store.row_numbers import take_number
@@ -40,14 +44,16 @@ if TYPE_CHECKING:
 
     from tallymark.store.contests.challenges import StoredChallenge
 
+
 _DAY = 86_400
 _BEYOND = 2**63
 _COLUMNS = {"agent": "player", "submitted_at": "at"}
 """Columns by the fields of a submission, where they are called otherwise."""
 _SUBMISSION = [
-    submissions.c[_COLUMNS.get(name, name)].label(name) for name in SideSubmission.__struct_fields__
+    versus_submissions.c[_COLUMNS.get(name, name)].label(name)
+    for name in SideSubmission.__struct_fields__
 ]
-_VERDICT = [verdicts.c[name] for name in BreachVerdict.__struct_fields__]
+_VERDICT = [versus_verdicts.c[name] for name in BreachVerdict.__struct_fields__]
 
 
 class VersusRows(TenantRows):
@@ -65,7 +71,7 @@ class VersusRows(TenantRows):
         digest = make_digest(Payload(submission=content))
 
         def work(connection: Connection) -> SideSubmission:
-            if refusal := disqualifications.find_refusal(connection, self._tenant, player):
+            if refusal := agents.find_disqualification(connection, self._tenant, player):
                 raise refusal
             register_agent(connection, self._tenant, player, at)
             kept = challenges.find_challenge(connection, self._tenant, challenge, lock=True)
@@ -93,8 +99,8 @@ class VersusRows(TenantRows):
 
     def content(self, submission: int) -> Any:
         """What was submitted."""
-        query = select(submissions.c.content).where(
-            submissions.c.tenant == self._tenant, submissions.c.id == submission
+        query = select(versus_submissions.c.content).where(
+            versus_submissions.c.tenant == self._tenant, versus_submissions.c.id == submission
         )
         with self._database.read() as connection:
             text: str | None = connection.scalar(query)
@@ -105,13 +111,16 @@ class VersusRows(TenantRows):
     def played_by(self, player: str) -> list[str]:
         """Challenges at which a player has submitted something, by name."""
         query = (
-            select(table.c.name)
+            select(challenge_rows.c.name)
             .distinct()
-            .join(submissions, submissions.c.challenge_id == table.c.id)
-            .where(table.c.tenant == self._tenant, submissions.c.player == make_storable(player))
+            .join(versus_submissions, versus_submissions.c.challenge_id == challenge_rows.c.id)
+            .where(
+                challenge_rows.c.tenant == self._tenant,
+                versus_submissions.c.player == make_storable(player),
+            )
             # With all of its key a row is looked up.
-            .where(submissions.c.side.in_(get_args(Side)))
-            .order_by(table.c.name)
+            .where(versus_submissions.c.side.in_(get_args(Side)))
+            .order_by(challenge_rows.c.name)
         )
         with self._database.snapshot() as snapshot:
             return list(snapshot.connection.scalars(query))
@@ -132,15 +141,20 @@ class VersusRows(TenantRows):
         """Attacks and defences, the newest first: all, or those of a player or a side."""
         wanted = [
             column == value
-            for column, value in ((submissions.c.player, player), (submissions.c.side, side))
+            for column, value in (
+                (versus_submissions.c.player, player),
+                (versus_submissions.c.side, side),
+            )
             if value is not None
         ]
         if before is not None:
-            wanted.append(submissions.c.id < before)
+            wanted.append(versus_submissions.c.id < before)
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
-            query = select(*_SUBMISSION).where(submissions.c.challenge_id == kept.id, *wanted)
-            found = connection.execute(query.order_by(submissions.c.id.desc()).limit(limit))
+            query = select(*_SUBMISSION).where(
+                versus_submissions.c.challenge_id == kept.id, *wanted
+            )
+            found = connection.execute(query.order_by(versus_submissions.c.id.desc()).limit(limit))
             return [_read_submission(row) for row in found]
 
     def find(self, challenge: str, submission: int) -> SideSubmission:
@@ -150,7 +164,7 @@ class VersusRows(TenantRows):
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             query = select(*_SUBMISSION).where(
-                submissions.c.challenge_id == kept.id, submissions.c.id == submission
+                versus_submissions.c.challenge_id == kept.id, versus_submissions.c.id == submission
             )
             row = connection.execute(query).one_or_none()
         if row is None:
@@ -179,9 +193,9 @@ class VersusRows(TenantRows):
         open_states = ["pending", "failed"] if failed else ["pending"]
         wanted: list[ColumnElement[bool] | TextClause] = [
             is_unjudged,
-            verdicts.c.state.in_(open_states),
-            self._is_admitted(verdicts.c.red),
-            self._is_admitted(verdicts.c.blue),
+            versus_verdicts.c.state.in_(open_states),
+            self._is_admitted(versus_verdicts.c.red),
+            self._is_admitted(versus_verdicts.c.blue),
             self._have_two_owners(),
         ]
         if submission is not None:
@@ -192,10 +206,10 @@ class VersusRows(TenantRows):
         """The submissions that met where the judge failed."""
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
-            query = select(verdicts.c.red, verdicts.c.blue).where(
-                verdicts.c.challenge_id == kept.id,
+            query = select(versus_verdicts.c.red, versus_verdicts.c.blue).where(
+                versus_verdicts.c.challenge_id == kept.id,
                 is_unjudged,
-                verdicts.c.state == "failed",
+                versus_verdicts.c.state == "failed",
             )
             return {each for met in connection.execute(query) for each in met}
 
@@ -221,8 +235,9 @@ class VersusRows(TenantRows):
         self, connection: Connection, rulings: Sequence[tuple[BreachVerdict, Ruling]]
     ) -> StoredChallenge | None:
         """Before its log is written to, so that numbers grow as they are committed."""
-        query = select(verdicts.c.challenge_id).where(
-            verdicts.c.tenant == self._tenant, verdicts.c.red.in_([each.red for each, _ in rulings])
+        query = select(versus_verdicts.c.challenge_id).where(
+            versus_verdicts.c.tenant == self._tenant,
+            versus_verdicts.c.red.in_([each.red for each, _ in rulings]),
         )
         found: int | None = connection.scalar(query.limit(1))
         if found is None:
@@ -235,7 +250,7 @@ class VersusRows(TenantRows):
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             red, blue = (
                 _select_newest(kept, side, before)
-                .where(disqualifications.is_admitted(self._tenant, submissions.c.player))
+                .where(agents.is_admitted(self._tenant, versus_submissions.c.player))
                 .subquery(side)
                 for side in get_args(Side)
             )
@@ -244,15 +259,15 @@ class VersusRows(TenantRows):
 
     def _is_admitted(self, submission: ColumnElement[int]) -> ColumnElement[bool]:
         return exists().where(
-            submissions.c.id == submission,
-            disqualifications.is_admitted(self._tenant, submissions.c.player),
+            versus_submissions.c.id == submission,
+            agents.is_admitted(self._tenant, versus_submissions.c.player),
         )
 
     def _have_two_owners(self) -> ColumnElement[bool]:
         """One owner's agents play for each other as easily as against each other."""
-        red, blue = submissions.alias(), submissions.alias()
+        red, blue = versus_submissions.alias(), versus_submissions.alias()
         return ~exists().where(
-            *(red.c.id == verdicts.c.red, blue.c.id == verdicts.c.blue),
+            *(red.c.id == versus_verdicts.c.red, blue.c.id == versus_verdicts.c.blue),
             have_one_owner(self._tenant, red.c.player, blue.c.player),
         )
 
@@ -261,9 +276,17 @@ class VersusRows(TenantRows):
     ) -> list[BreachVerdict]:
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
-            query = select(*_VERDICT).where(verdicts.c.challenge_id == kept.id, *wanted)
-            later = case((verdicts.c.red > verdicts.c.blue, verdicts.c.red), else_=verdicts.c.blue)
-            order = (later, verdicts.c.red, verdicts.c.blue, verdicts.c.category)
+            query = select(*_VERDICT).where(versus_verdicts.c.challenge_id == kept.id, *wanted)
+            later = case(
+                (versus_verdicts.c.red > versus_verdicts.c.blue, versus_verdicts.c.red),
+                else_=versus_verdicts.c.blue,
+            )
+            order = (
+                later,
+                versus_verdicts.c.red,
+                versus_verdicts.c.blue,
+                versus_verdicts.c.category,
+            )
             found = connection.execute(query.order_by(*order).limit(limit))
             return [BreachVerdict(**row) for row in found.mappings()]
 
@@ -274,7 +297,7 @@ def explain_unknown_submission(challenge: str, submission: int) -> NotFound:
 
 
 def _is_of(submission: int) -> ColumnElement[bool]:
-    return or_(verdicts.c.red == submission, verdicts.c.blue == submission)
+    return or_(versus_verdicts.c.red == submission, versus_verdicts.c.blue == submission)
 
 
 def _read_submission(row: Any) -> SideSubmission:
@@ -294,12 +317,14 @@ def _write_log(
 
 
 def _find_newest(connection: Connection, kept: StoredChallenge, side: Side, player: str) -> Any:
-    query = select(*_SUBMISSION, submissions.c.digest).where(
-        submissions.c.challenge_id == kept.id,
-        submissions.c.side == side,
-        submissions.c.player == player,
+    query = select(*_SUBMISSION, versus_submissions.c.digest).where(
+        versus_submissions.c.challenge_id == kept.id,
+        versus_submissions.c.side == side,
+        versus_submissions.c.player == player,
     )
-    return connection.execute(query.order_by(submissions.c.number.desc()).limit(1)).one_or_none()
+    return connection.execute(
+        query.order_by(versus_submissions.c.number.desc()).limit(1)
+    ).one_or_none()
 
 
 def _check_rules(
@@ -316,10 +341,10 @@ def _check_rules(
         )
     if challenge.attempts_per_day is not None:
         today = select(func.count()).where(
-            submissions.c.challenge_id == kept.id,
-            submissions.c.side == side,
-            submissions.c.player == player,
-            submissions.c.at >= at - at % _DAY,
+            versus_submissions.c.challenge_id == kept.id,
+            versus_submissions.c.side == side,
+            versus_submissions.c.player == player,
+            versus_submissions.c.at >= at - at % _DAY,
         )
         if (connection.scalar(today) or 0) >= challenge.attempts_per_day:
             raise Conflict(
@@ -341,9 +366,9 @@ def _check_times(kept: StoredChallenge, at: float) -> None:
 def _insert_submission(
     connection: Connection, kept: StoredChallenge, row: dict[str, Any], **stored: str
 ) -> SideSubmission:
-    number = take_number(connection, submissions.name, kept.tenant)
+    number = take_number(connection, versus_submissions.name, kept.tenant)
     values = {"id": number, "tenant": kept.tenant, "challenge_id": kept.id, **row, **stored}
-    connection.execute(insert(submissions).values(values))
+    connection.execute(insert(versus_submissions).values(values))
     return SideSubmission(
         id=number,
         **{name: row[_COLUMNS.get(name, name)] for name in SideSubmission.__struct_fields__[1:]},
@@ -353,8 +378,8 @@ def _insert_submission(
 def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:
     """A pending verdict for each category of each pairing."""
     newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
-    ours = have_one_owner(kept.tenant, literal(new.agent), submissions.c.player)
-    query = select(*_SUBMISSION).join(newest, newest.c.id == submissions.c.id).where(~ours)
+    ours = have_one_owner(kept.tenant, literal(new.agent), versus_submissions.c.player)
+    query = select(*_SUBMISSION).join(newest, newest.c.id == versus_submissions.c.id).where(~ours)
     others = [_read_submission(row) for row in connection.execute(query)]
     mine = {"tenant": kept.tenant, "challenge_id": kept.id}
     rows = [
@@ -363,7 +388,7 @@ def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSub
         for category in dict.fromkeys(require_versus(kept.challenge).categories)
     ]
     if rows:
-        connection.execute(insert(verdicts), rows)
+        connection.execute(insert(versus_verdicts), rows)
 
 
 def _list_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
@@ -376,7 +401,7 @@ def _list_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
         "breached": ruling.breached,
         "reason": ruling.reason,
         "judge": judge,
-        "tries": verdicts.c.tries + 1,
+        "tries": versus_verdicts.c.tries + 1,
         "judged_at": at,
         **failed,
     }
@@ -386,24 +411,24 @@ def _store_ruling(
     connection: Connection, tenant: str, verdict: BreachVerdict, change: dict[str, Any]
 ) -> bool:
     # Of judges that race, the last condition lets one change the row.
-    statement = update(verdicts).where(
-        verdicts.c.tenant == tenant,
-        verdicts.c.red == verdict.red,
-        verdicts.c.blue == verdict.blue,
-        verdicts.c.category == verdict.category,
-        verdicts.c.state != "judged",
+    statement = update(versus_verdicts).where(
+        versus_verdicts.c.tenant == tenant,
+        versus_verdicts.c.red == verdict.red,
+        versus_verdicts.c.blue == verdict.blue,
+        versus_verdicts.c.category == verdict.category,
+        versus_verdicts.c.state != "judged",
     )
     return connection.execute(statement.values(change)).rowcount == 1
 
 
 def _select_newest(kept: StoredChallenge, side: Side, before: float | None) -> Any:
     """The id of every player's newest submission on a side, as it stood at a time."""
-    query = select(submissions.c.player, func.max(submissions.c.id).label("id")).where(
-        submissions.c.challenge_id == kept.id, submissions.c.side == side
-    )
+    query = select(
+        versus_submissions.c.player, func.max(versus_submissions.c.id).label("id")
+    ).where(versus_submissions.c.challenge_id == kept.id, versus_submissions.c.side == side)
     if before is not None:
-        query = query.where(submissions.c.at < before)
-    return query.group_by(submissions.c.player)
+        query = query.where(versus_submissions.c.at < before)
+    return query.group_by(versus_submissions.c.player)
 
 
 def _read_tallies(
@@ -413,11 +438,11 @@ def _read_tallies(
     before: float | None,
     counts: ColumnElement[bool],
 ) -> list[VersusTally]:
-    known = verdicts.c.state == "judged"
-    broken = verdicts.c.state == "failed"
+    known = versus_verdicts.c.state == "judged"
+    broken = versus_verdicts.c.state == "failed"
     if before is not None:
-        known &= verdicts.c.judged_at < before
-        broken &= verdicts.c.judged_at < before
+        known &= versus_verdicts.c.judged_at < before
+        broken &= versus_verdicts.c.judged_at < before
 
     def count(condition: ColumnElement[bool]) -> ColumnElement[int]:
         return func.sum(case((condition, 1), else_=0))
@@ -426,18 +451,18 @@ def _read_tallies(
         select(
             red.c.player.label("red"),
             blue.c.player.label("blue"),
-            verdicts.c.category,
-            count(known & verdicts.c.breached).label("breached"),
-            count(known & ~verdicts.c.breached).label("held"),
+            versus_verdicts.c.category,
+            count(known & versus_verdicts.c.breached).label("breached"),
+            count(known & ~versus_verdicts.c.breached).label("held"),
             count(~known).label("unjudged"),
             count(broken).label("broken"),
             count(broken & (red.c.id > blue.c.id)).label("completed_by_red"),
         )
-        .select_from(verdicts)
-        .join(red, red.c.id == verdicts.c.red)
-        .join(blue, blue.c.id == verdicts.c.blue)
+        .select_from(versus_verdicts)
+        .join(red, red.c.id == versus_verdicts.c.red)
+        .join(blue, blue.c.id == versus_verdicts.c.blue)
         .where(counts)
-        .group_by(red.c.player, blue.c.player, verdicts.c.category)
-        .order_by(red.c.player, blue.c.player, verdicts.c.category)
+        .group_by(red.c.player, blue.c.player, versus_verdicts.c.category)
+        .order_by(red.c.player, blue.c.player, versus_verdicts.c.category)
     )
     return [VersusTally(**row) for row in connection.execute(query).mappings()]
