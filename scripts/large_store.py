@@ -13,7 +13,7 @@ from tallymark.challenges.challenge import Challenge, Evaluator
 from tallymark.service.accounts import AccountService
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
-from tallymark.store.traces.trace_items import KeepTraces, TracePiece
+from tallymark.store.traces.trace_batch import KeepTraces, TracePiece
 from tallymark.traces import Span, Trace
 from tallymark.traces.trace_facts import TraceFacts
 

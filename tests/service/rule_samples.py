@@ -16,8 +16,7 @@ from tallymark.service.settings import ServiceSettings
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
 from tallymark.store.retention_policy import TraceSettings
-from tallymark.store.traces.backfills import Backfill
-from tallymark.store.traces.rule_jobs import queue_rule_jobs
+from tallymark.store.traces.backfills import Backfill, queue_rule_jobs
 from tallymark.store.traces.rules import Rule
 from tallymark.traces import Span, Trace
 from tallymark.traces.trace_query import TraceQuery

@@ -76,7 +76,7 @@ class App:
     def load_run(self, run: str) -> Run:
         """A run that is kept. Its results stay in the store, and are read while it is open."""
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
-        from tallymark.store.run_results import load_results  # noqa: PLC0415
+        from tallymark.store.stored_results import load_results  # noqa: PLC0415
 
         record = self.store.run(run)
         return Run(record, *load_results(self.store, record))
@@ -84,7 +84,7 @@ class App:
     def find_run(self, run: str) -> Run:
         """The same, its results not counted until somebody asks."""
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
-        from tallymark.store.run_results import find_results  # noqa: PLC0415
+        from tallymark.store.stored_results import find_results  # noqa: PLC0415
 
         record = self.store.run(run)
         return Run(record, find_results(self.store, record))

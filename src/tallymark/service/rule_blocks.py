@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tallymark.engine.engine import Engine
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.service.app import App
-    from tallymark.store.traces.decisions import DueTrace
+    from tallymark.store.traces.rule_outcomes import DueTrace
     from tallymark.store.traces.rules import RuleDefinition
     from tallymark.traces import Trace
 

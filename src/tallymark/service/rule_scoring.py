@@ -20,7 +20,7 @@ from tallymark.models.token_prices import Pricing, find_provider_prices
 from tallymark.scorers.llm_judge import llm_judge
 from tallymark.scoring import EvalContext, Expected, Score, Scorer, composite, load_scorer
 from tallymark.service.rule_definitions import MOST_OUTPUT
-from tallymark.store.traces.decisions import KeptScore
+from tallymark.store.traces.rule_outcomes import KeptScore
 from tallymark.store.traces.rules import FORMULA_NAMES, read_formula_values
 
 if TYPE_CHECKING:

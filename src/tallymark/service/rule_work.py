@@ -14,7 +14,7 @@ from tallymark.judging.spending import find_pause, find_spending
 from tallymark.scoring import EvalContext, Score
 from tallymark.service.rule_scoring import RuleScoring, is_outage, make_context, open_scoring
 from tallymark.service.workers import find_delay
-from tallymark.store.traces.decisions import DueTrace, Looked, Outcome, explain_drawn
+from tallymark.store.traces.rule_outcomes import DueTrace, Looked, Outcome, explain_drawn
 from tallymark.traces.trace_query import parse_query
 
 if TYPE_CHECKING:

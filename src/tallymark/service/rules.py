@@ -23,12 +23,12 @@ from tallymark.service.rule_definitions import (
     refuse_other_name,
     write_rule,
 )
-from tallymark.store.traces.decisions import TRACE_NUMBERS
-from tallymark.store.traces.decisions import Decided as Decided  # noqa: PLC0414 (for callers)
-from tallymark.store.traces.decisions import Decision as Decision  # noqa: PLC0414 (a record here)
+from tallymark.store.traces.backfills import SCORE as SCORE_JOB
 from tallymark.store.traces.rule_days import RuleCounts, find_day
 from tallymark.store.traces.rule_days import RuleDay as RuleDay  # noqa: PLC0414 (a record here)
-from tallymark.store.traces.rule_jobs import SCORE as SCORE_JOB
+from tallymark.store.traces.rule_outcomes import TRACE_NUMBERS
+from tallymark.store.traces.rule_outcomes import Decided as Decided  # noqa: PLC0414 (for callers)
+from tallymark.store.traces.rule_outcomes import Decision as Decision  # noqa: PLC0414 (a record here)
 from tallymark.store.traces.rules import RuleDefinition, name_author, refuse_name
 from tallymark.text import format_count
 from tallymark.traces.trace_query import TraceQuery, parse_query
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tallymark.scoring import Score
     from tallymark.service.rule_scoring import RuleScoring
     from tallymark.store.traces.backfills import Backfill as StoredBackfill
-    from tallymark.store.traces.decisions import DecisionEntry
+    from tallymark.store.traces.rule_outcomes import DecisionEntry
     from tallymark.store.traces.rules import Rule as StoredRule
     from tallymark.store.traces.trace_rows import TraceRecord
 

@@ -220,7 +220,7 @@ class Runs(Resource):
         from tallymark.runs.reports.json_report import describe_run  # noqa: PLC0415 (formulas)
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas)
         from tallymark.runs.tally import Tally  # noqa: PLC0415 (formulas)
-        from tallymark.store.run_results import load_results  # noqa: PLC0415 (as above)
+        from tallymark.store.stored_results import load_results  # noqa: PLC0415 (as above)
 
         record = self.store.run(run) if whole else self._measure(self.store.brief_run(run))
         if record.status in _ENDED and record.passed + record.failed + record.errors <= _FEW:

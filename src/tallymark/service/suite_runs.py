@@ -369,7 +369,7 @@ class RunService:
         record = ongoing.record
         if ongoing.results is not None:
             return ongoing.make_run(sort_by_suite(record, ongoing.results))
-        from tallymark.store.run_results import StoredResults  # noqa: PLC0415 (large runs)
+        from tallymark.store.stored_results import StoredResults  # noqa: PLC0415 (large runs)
 
         return ongoing.make_run(StoredResults(self.app.store, record, ongoing.keys))
 

@@ -20,7 +20,7 @@ from tallymark.store.traces.segments import (
     pack_trace,
     unpack_trace,
 )
-from tallymark.store.traces.trace_items import KeepTraces, TracePiece, WitnessedPiece
+from tallymark.store.traces.trace_batch import KeepTraces, TracePiece, WitnessedPiece
 from tallymark.text import format_count
 from tallymark.traces.otel_traces import assemble_counted
 from tallymark.traces.otlp_export import SpanGroup, read_export
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallymark.store import Store
-    from tallymark.store.traces.trace_items import KeptTraces
+    from tallymark.store.traces.trace_batch import KeptTraces
     from tallymark.traces.otlp_export import ArrivedTrace, Encoding, Export
     from tallymark.traces.span_limits import SpanLimits
     from tallymark.traces.trace import Trace

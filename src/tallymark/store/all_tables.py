@@ -22,7 +22,14 @@ from tallymark.store import (  # noqa: F401
 )
 from tallymark.store.contests import tables  # noqa: F401
 from tallymark.store.dialects import metadata
-from tallymark.store.traces import rule_tables, trace_tables  # noqa: F401
+from tallymark.store.traces import (  # noqa: F401
+    backfills,
+    rule_days,
+    rule_outcomes,
+    rules,
+    trace_rows,
+    trace_scores,
+)
 
 __all__ = ["metadata"]
 

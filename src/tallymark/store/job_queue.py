@@ -229,7 +229,7 @@ class JobQueue:
 
     def find_rule_delay(self, now: float) -> float:
         """Seconds for which the oldest trace waits for its rule."""
-        from tallymark.store.traces.rule_jobs import find_delay  # noqa: PLC0415
+        from tallymark.store.traces.backfills import find_delay  # noqa: PLC0415
 
         return find_delay(self._database, now)
 
@@ -248,7 +248,7 @@ class JobQueue:
 
     def add_rule_work(self, at: float) -> int:
         """A job for each rule that has traces to look at or to score by now; how many."""
-        from tallymark.store.traces.rule_jobs import queue_rule_jobs  # noqa: PLC0415
+        from tallymark.store.traces.backfills import queue_rule_jobs  # noqa: PLC0415
 
         return queue_rule_jobs(self._database, at)
 

@@ -23,8 +23,8 @@ from tallymark.store.jobs import ENDED, jobs
 from tallymark.store.keys import sessions
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.runs import run_rows
-from tallymark.store.traces.labels import remove_trace_labels
 from tallymark.store.traces.rule_days import count_removed
+from tallymark.store.traces.trace_rows import remove_trace_labels
 from tallymark.store.webhook_deliveries import webhook_deliveries
 
 if TYPE_CHECKING:

@@ -58,13 +58,14 @@ if TYPE_CHECKING:
     from tallymark.store.quick_statements import ReadSnapshot
     from tallymark.store.retention import Pruner
     from tallymark.store.reviews import Reviews
-    from tallymark.store.run_results import RunProgressReader, StoredResults
+    from tallymark.store.run_results import RunProgressReader
     from tallymark.store.runs import RunFilter, SuiteSummary
     from tallymark.store.secrets import Rotated
+    from tallymark.store.stored_results import StoredResults
     from tallymark.store.tenants import Tenants
     from tallymark.store.traces.backfills import Backfills
-    from tallymark.store.traces.decisions import Decisions
     from tallymark.store.traces.rule_days import RuleDays
+    from tallymark.store.traces.rule_outcomes import RuleOutcomes
     from tallymark.store.traces.rules import Rules
     from tallymark.store.traces.traces import Traces
     from tallymark.store.traces.witness import Witness
@@ -322,11 +323,11 @@ class Store:
         return Rules(self._database, self.tenant)
 
     @cached_property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> RuleOutcomes:
         """What rules decide of traces."""
-        from tallymark.store.traces.decisions import Decisions  # noqa: PLC0415
+        from tallymark.store.traces.rule_outcomes import RuleOutcomes  # noqa: PLC0415
 
-        return Decisions(self._database, self.tenant)
+        return RuleOutcomes(self._database, self.tenant)
 
     @cached_property
     def rule_days(self) -> RuleDays:
@@ -661,7 +662,7 @@ class Store:
     def open_results(self, record: RunRecord, keys: Iterable[tuple[str, int]]) -> StoredResults:
         """Results of these cases and epochs in this order, read again whenever they are wanted."""
         from tallymark.runs.ongoing_run import ResultKeys  # noqa: PLC0415 (large runs)
-        from tallymark.store.run_results import StoredResults  # noqa: PLC0415 (as above)
+        from tallymark.store.stored_results import StoredResults  # noqa: PLC0415 (as above)
 
         return StoredResults(self, record, ResultKeys(keys), in_order=True)
 

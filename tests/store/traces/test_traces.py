@@ -196,11 +196,11 @@ def test_servers_that_get_the_same_new_trace_at_once_both_keep_their_part(shared
 def test_spans_that_come_while_a_trace_is_settled_are_not_lost(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tallymark.store.traces import settling
+    from tallymark.store.traces import finalise
 
     keeper.send(span())
     keeper.send(model_call())
-    merge = settling._merge
+    merge = finalise._merge
 
     def interrupted(segments: object) -> object:
         found = merge(segments)  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def test_spans_that_come_while_a_trace_is_settled_are_not_lost(
         keeper.send(tool_call())
         return found
 
-    monkeypatch.setattr(settling, "_merge", interrupted)
+    monkeypatch.setattr(finalise, "_merge", interrupted)
     keeper.settle()
     assert keeper.store.traces.get(ID).state == "open"
     keeper.settle()

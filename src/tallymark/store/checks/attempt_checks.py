@@ -1,4 +1,7 @@
-"""Attempts, their scores and their history: by the log, by each other, and by the rule itself."""
+"""Challenges and attempts: definitions, states, scores and history, compared with the log.
+
+Scores are computed again by the version of the challenge that gave them.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from tallymark.store.contests.tables import (
     attempt_scores,
     attempts,
     challenge_versions,
+    challenges,
     contest_audit,
     is_own_score,
     score_history,
@@ -40,7 +44,39 @@ if TYPE_CHECKING:
     FindPlugin = Callable[[str, Challenge], Plugin | None]
     """The plugin of a challenge of a tenant; None leaves what plugins score alone."""
 
-KIND = "scores"
+_DEFINITIONS = "challenges"
+_decode = msgspec.json.Decoder(Challenge).decode
+
+
+def check_definition(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
+    """The definition that counts, by the one that is kept for good."""
+    findings.note_checked(_DEFINITIONS)
+    subject = f"challenge {kept.challenge.name}"
+    counts = connection.execute(
+        select(challenges.c.version, challenges.c.published_at).where(challenges.c.id == kept.id)
+    ).one()
+    query = select(challenge_versions.c.definition, challenge_versions.c.published_at)
+    mine = challenge_versions.c.challenge_id == kept.id
+    published = connection.execute(
+        query.where(mine, challenge_versions.c.version == counts.version)
+    ).first()
+    if published is None:
+        findings.add(
+            _DEFINITIONS, kept.tenant, subject, "version", counts.version, "one that is kept"
+        )
+        return
+    if published.published_at != counts.published_at:
+        # A later Tallymark may have read more in the same files.
+        findings.note_skipped("definitions that were published again")
+        return
+    told, should = (
+        msgspec.to_builtins(each) for each in (kept.challenge, _decode(published.definition))
+    )
+    # Defaults are left out: what only one of the two says is a difference as well.
+    findings.compare(_DEFINITIONS, kept.tenant, subject, told, dict.fromkeys(told) | should)
+
+
+_SCORES = "scores"
 _SCORED = ("scored", "failed")
 _VOIDS = {"voided": True, "unvoided": False}
 _log = contest_audit.c
@@ -202,10 +238,10 @@ def check_scores(
         for rule, pairs in by_version.values():
             for (attempt, _), (_, outcome) in zip(pairs, rule.rescore(pairs), strict=True):
                 if attempt.outcome is not None:
-                    findings.note_checked(KIND)
+                    findings.note_checked(_SCORES)
                     subject = _name(kept, int(attempt.id[1:]), attempt.agent)
                     told = (score_row(each) for each in (attempt.outcome, outcome))
-                    findings.compare(KIND, kept.tenant, subject, *told)
+                    findings.compare(_SCORES, kept.tenant, subject, *told)
 
 
 class _Rule(NamedTuple):

@@ -1,28 +1,35 @@
-"""Boards, the blocks that count their rows, and ratings, computed again from the attempts."""
+"""Boards, live and frozen, and ratings, computed again from the attempts and the log."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import select
+import msgspec
+from sqlalchemy import exists, func, select
 
+from tallymark.challenges.challenge import Challenge
 from tallymark.challenges.strategies import STRATEGIES, Strategy
 from tallymark.ratings import Counts, EloRating, elo
-from tallymark.store.checks.frozen_checks import check_frozen_rows
 from tallymark.store.contests import matches
+from tallymark.store.contests.attempt_rows import read_history
 from tallymark.store.contests.tables import (
     attempt_scores,
     attempts,
     boards,
+    challenge_versions,
     challenges,
+    contest_audit,
+    is_own_score,
     rating_pairs,
     ratings,
+    scorings,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection, Row
 
@@ -30,6 +37,152 @@ if TYPE_CHECKING:
     from tallymark.store.checks.findings import Findings
     from tallymark.store.contests.board_rows import Board
     from tallymark.store.contests.challenges import StoredChallenge
+
+
+KIND = "boards"
+_log = contest_audit.c
+
+
+class _Freeze(NamedTuple):
+    """What the log says of the board as it was copied; None where it does not say."""
+
+    strategy: Strategy | None
+    tries: Counter[str] | None
+    rescored: bool
+    """Whether scores were given again since, so that what an attempt measured may be another."""
+
+
+def check_frozen_rows(
+    connection: Connection,
+    kept: StoredChallenge,
+    rows: dict[str, dict[str, Any]],
+    findings: Findings,
+) -> None:
+    """Each row by its attempt, the order by the strategy that was in force, tries by the log."""
+    freeze = _read_freeze(connection, kept)
+    for agent, row in rows.items():
+        findings.note_checked("frozen boards")
+        subject = f"{agent} on the frozen board of {kept.challenge.name}"
+        found = _find_attempt(connection, row["attempt"], freeze.strategy)
+        facts = (
+            (None, None, None)
+            if found is None
+            else (found.challenge_id, found.agent, found.submitted_at)
+        )
+        should = {"attempt": (kept.id, agent, row["submitted_at"])}
+        findings.compare(KIND, kept.tenant, subject, {"attempt": facts}, should)
+        if found is not None:
+            _check_score(connection, kept, subject, row, found, findings)
+        findings.compare(KIND, kept.tenant, subject, row, _compute_row(freeze, agent, row, found))
+
+
+def _find_attempt(connection: Connection, key: int, strategy: Strategy | None) -> Row[Any] | None:
+    column = attempt_scores.c["score" if strategy is None else strategy.column]
+    query = select(attempts, column.label("measured")).outerjoin(attempt_scores, is_own_score)
+    return connection.execute(query.where(attempts.c.key == key)).first()
+
+
+def _check_score(
+    connection: Connection,
+    kept: StoredChallenge,
+    subject: str,
+    row: dict[str, Any],
+    found: Row[Any],
+    findings: Findings,
+) -> None:
+    """A score that the attempt had at the freeze."""
+    until = kept.frozen_at or 0.0
+    had = [each.score for each in read_history(connection, found) if each.at <= until]
+    if row["score"] not in had:
+        should = had[-1] if had else None
+        findings.add(KIND, kept.tenant, subject, "score", row["score"], should)
+
+
+def _compute_row(
+    freeze: _Freeze, agent: str, row: dict[str, Any], found: Row[Any] | None
+) -> dict[str, Any]:
+    """What can be told of a row again."""
+    should: dict[str, Any] = {}
+    if freeze.tries is not None:
+        should["tries"] = freeze.tries[agent]
+    if freeze.strategy is None:
+        return should
+    value = row["value"]
+    if freeze.strategy.column == "score":
+        value = row["score"]
+    elif found is not None and not freeze.rescored:
+        value = None if found.measured is None else float(found.measured)
+    return should | {"value": value, "place": freeze.strategy.place(value)}
+
+
+def _read_freeze(connection: Connection, kept: StoredChallenge) -> _Freeze:
+    query = select(scorings.c.id).where(scorings.c.challenge_id == kept.id)
+    since = (scorings.c.why.in_(("formula", "rescore")), scorings.c.at >= (kept.frozen_at or 0.0))
+    rescored = connection.scalar(query.where(*since).limit(1)) is not None
+    # By numbers of the log, not by time: a verdict may have waited while the board was frozen.
+    seq = _find_seq(connection, kept)
+    if seq is None:
+        return _Freeze(None, None, rescored)
+    strategy = _find_strategy(connection, kept, seq)
+    return _Freeze(strategy, _count_tries(connection, kept, seq), rescored)
+
+
+def _find_seq(connection: Connection, kept: StoredChallenge) -> int | None:
+    """Of the entry with which the board was copied: freezing it by hand later writes another."""
+    mine = (_log.challenge_id == kept.id, _log.attempt.is_(None))
+    moved = select(func.max(_log.seq)).where(*mine, _log.event == "unfrozen")
+    last = connection.scalar(moved) or 0
+    first = select(func.min(_log.seq)).where(*mine, _log.event == "frozen", _log.seq > last)
+    found: int | None = connection.scalar(first)
+    return found
+
+
+def _find_strategy(connection: Connection, kept: StoredChallenge, seq: int) -> Strategy | None:
+    """Of the version that counted then."""
+    counted = (
+        select(_log.after)
+        .where(_log.challenge_id == kept.id, _log.attempt.is_(None))
+        .where(_log.event == "published", _log.seq < seq)
+        .order_by(_log.seq.desc())
+        .limit(1)
+    )
+    query = select(challenge_versions.c.definition).where(
+        challenge_versions.c.challenge_id == kept.id,
+        challenge_versions.c.version == counted.scalar_subquery(),
+    )
+    definition = connection.scalar(query)
+    if definition is None:
+        return None
+    return STRATEGIES[msgspec.json.decode(definition, type=Challenge).scoring.strategy]
+
+
+def _count_tries(connection: Connection, kept: StoredChallenge, seq: int) -> Counter[str] | None:
+    """Scored attempts that were not void, by agent; None where some were loaded without a log."""
+    mine = _log.challenge_id == kept.id
+    if connection.scalar(select(exists().where(mine, _log.event == "loaded"))):
+        return None
+    query = (
+        select(_log.attempt, attempts.c.agent, _log.event, _log.after)
+        .join(attempts, attempts.c.key == _log.attempt)
+        .where(mine, _log.seq < seq)
+        .order_by(_log.attempt, _log.seq)
+    )
+    tries = Counter[str]()
+    with connection.execute(query, execution_options={"yield_per": 1000}) as found:
+        for (_, agent), entries in groupby(found, key=lambda row: (row.attempt, row.agent)):
+            tries[agent] += _is_try(entries)
+    return tries
+
+
+def _is_try(entries: Iterable[Row[*tuple[Any, ...]]]) -> bool:
+    state, void = None, False
+    for each in entries:
+        if each.event in {"voided", "unvoided"}:
+            void = each.event == "voided"
+        elif each.after is not None:
+            state = each.after
+    return state == "scored" and not void
+
 
 _FIELDS = ("place", "submitted_at", "attempt", "value", "score", "tries")
 _PAIR = ("wins", "draws", "losses")

@@ -420,3 +420,40 @@ versus_verdicts = Table(
     Index("ix_versus_verdicts_blue", "blue"),
     partial_index("ix_versus_verdicts_unjudged", "challenge_id", "red", "blue", where=_UNJUDGED),
 )
+
+
+# Spans that carried the token of an open attempt, as they came: see `witness.py`.
+attempt_spans = Table(
+    "attempt_spans",
+    metadata,
+    Column("attempt", RowKey, nullable=False),  # attempts.key
+    Column("number", Integer, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),  # by the server's clock
+    Column("spans", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of the body, unpacked
+    PrimaryKeyConstraint("attempt", "number", name="pk_attempt_spans"),
+)
+
+
+# Bytes that were stored of an agent's submissions and witnessed spans, on the last day (UTC) with
+# any.
+agent_bytes = Table(
+    "agent_bytes",
+    metadata,
+    Column("tenant", CodePointText, nullable=False),
+    Column("agent", CodePointText, nullable=False),
+    Column("day", CodePointText, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "agent", name="pk_agent_bytes"),
+)
+
+
+# What a tenant's tokens are made of.
+witness_secrets = Table(
+    "witness_secrets",
+    metadata,
+    Column("tenant", CodePointText, primary_key=True),
+    Column("secret", LargeBinary, nullable=False),
+)

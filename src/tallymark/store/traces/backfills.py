@@ -1,19 +1,38 @@
-"""Backfills: a rule applied to kept traces of a span of time, and how far that has come."""
+"""Backfills, which apply a rule to stored traces of a span of time, and the jobs of rules.
+
+Jobs of rules are queued again and again. Of ended jobs about the same subject, only the last stays.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from sqlalchemy import insert, select, update
+from sqlalchemy import (
+    Column,
+    Index,
+    Integer,
+    Table,
+    delete,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from tallymark.errors import Conflict, NotFound
 from tallymark.store.database import TenantRows
-from tallymark.store.jobs import NewJob, add_rows
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    metadata,
+)
+from tallymark.store.job_wakeups import find_wakeups
+from tallymark.store.jobs import ENDED, UNFINISHED, NewJob, add_rows, jobs
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.row_numbers import take_number
-from tallymark.store.traces.rule_days import lock_rule
-from tallymark.store.traces.rule_tables import rule_backfills as table
+from tallymark.store.traces.rule_days import DECIDED, lock_rule
 from tallymark.store.traces.rules import name_author
 
 if TYPE_CHECKING:
@@ -21,8 +40,32 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tallymark.store.database import Database
     from tallymark.store.traces.rules import Rule
 
+
+rule_backfills = Table(
+    "rule_backfills",
+    metadata,
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("rule", RowKey, nullable=False),
+    Column("rule_version", RowKey, nullable=False),
+    Column("author", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("since", FiniteFloat, nullable=False),  # of traces, by their beginning
+    Column("until", FiniteFloat, nullable=False),
+    Column("state", CodePointText, nullable=False),  # running, done, cancelled or superseded
+    Column("job", CodePointText, nullable=False),  # jobs.id
+    Column("expected", Integer, nullable=False),  # traces to be scored, as it was said before
+    Column("expected_cost", FiniteFloat),
+    Column("last_key", RowKey, nullable=False),  # traces.key up to which all are queued
+    Column("queued", Integer, nullable=False),
+    *(Column(name, Integer, nullable=False) for name in DECIDED),
+    Column("spent", FiniteFloat, nullable=False),
+    Index("ix_rule_backfills_rule", "rule", "id"),
+    sqlite_autoincrement=True,
+)
 JOB_KIND = "backfill"
 BackfillState = Literal["running", "done", "cancelled", "superseded"]
 _AT_ONCE = 2000
@@ -86,14 +129,16 @@ class Backfills(TenantRows):
 
         def work(connection: Connection) -> Backfill:
             lock_rule(QuickStatements(connection), rule.id)
-            running = self._select().where(table.c.rule == rule.id, table.c.state == "running")
+            running = self._select().where(
+                rule_backfills.c.rule == rule.id, rule_backfills.c.state == "running"
+            )
             if (other := connection.execute(running).first()) is not None:
                 raise Conflict(
                     f"the backfill {other.id} of the rule {rule.name!r} has not ended",
                     hint=f"wait for its job {other.job}, or cancel that",
                 )
             job = NewJob(kind=JOB_KIND, subject="", owner=rule.owner)
-            number = take_number(connection, table.name, self._tenant)
+            number = take_number(connection, rule_backfills.name, self._tenant)
             values = {
                 "id": number,
                 "tenant": self._tenant,
@@ -110,7 +155,7 @@ class Backfills(TenantRows):
                 "spent": 0.0,
                 **dict.fromkeys(_COUNTS, 0),
             }
-            connection.execute(insert(table).values(values))
+            connection.execute(insert(rule_backfills).values(values))
             add_rows(connection, self._tenant, [msgspec.structs.replace(job, subject=str(number))])
             return self._require(connection, number)
 
@@ -123,7 +168,11 @@ class Backfills(TenantRows):
 
     def list(self, rule: Rule, limit: int = 20) -> list[Backfill]:
         """Those of a rule, newest first."""
-        query = self._select().where(table.c.rule == rule.id).order_by(table.c.id.desc())
+        query = (
+            self._select()
+            .where(rule_backfills.c.rule == rule.id)
+            .order_by(rule_backfills.c.id.desc())
+        )
         with self._database.read() as connection:
             found = connection.execute(query.limit(limit))
             return [Backfill(**row._asdict()) for row in found]
@@ -136,8 +185,8 @@ class Backfills(TenantRows):
             rule = self._require(connection, number).rule
             # Before all else, as everywhere: who settles takes decisions first, and then us.
             lock_rule(statements, rule)
-            mine = (table.c.tenant == self._tenant, table.c.id == number)
-            connection.execute(update(table).where(*mine).values(state=state))
+            mine = (rule_backfills.c.tenant == self._tenant, rule_backfills.c.id == number)
+            connection.execute(update(rule_backfills).where(*mine).values(state=state))
             statements.run(
                 "DELETE FROM trace_decisions WHERE decision = 'waiting' AND backfill = ?"
                 " AND reserved IS NULL AND rule = ?",
@@ -166,18 +215,70 @@ class Backfills(TenantRows):
             after = last
 
     def _set(self, number: int, **values: Any) -> None:
-        mine = (table.c.tenant == self._tenant, table.c.id == number)
-        self._database.write(lambda c: c.execute(update(table).where(*mine).values(values)))
+        mine = (rule_backfills.c.tenant == self._tenant, rule_backfills.c.id == number)
+        self._database.write(
+            lambda c: c.execute(update(rule_backfills).where(*mine).values(values))
+        )
 
     def _select(self) -> Any:
-        columns = (table.c[name] for name in Backfill.__struct_fields__)
-        return select(*columns).where(table.c.tenant == self._tenant)
+        columns = (rule_backfills.c[name] for name in Backfill.__struct_fields__)
+        return select(*columns).where(rule_backfills.c.tenant == self._tenant)
 
     def _require(self, connection: Connection, number: int) -> Backfill:
-        row = connection.execute(self._select().where(table.c.id == number)).first()
+        row = connection.execute(self._select().where(rule_backfills.c.id == number)).first()
         if row is None:
             raise NotFound(f"there is no backfill {number}")
         return Backfill(**row._asdict())
 
 
 _COUNTS = ("last_key", "queued", "scored", "failed", "filtered", "not_drawn", "capped")
+DECIDE, SCORE = "decide", "rule"
+"""The kinds: rules look at new traces of a tenant, and one rule scores what it waits for."""
+_UNDECIDED = "SELECT DISTINCT tenant FROM traces WHERE undecided"
+_DUE = (
+    "SELECT tenant, id, owner FROM rules WHERE state = 'active'"
+    " AND (again_at IS NULL OR again_at <= ?) AND EXISTS (SELECT 1 FROM trace_decisions d"
+    " WHERE d.rule = rules.id AND d.backfill = 0 AND d.decision = 'waiting' AND d.due_at <= ?)"
+)
+_FIRST_DUE = (
+    "SELECT min((SELECT min(d.due_at) FROM trace_decisions d WHERE d.rule = rules.id"
+    " AND d.backfill = 0 AND d.decision = 'waiting')) FROM rules WHERE state = 'active'"
+)
+
+
+def queue_rule_jobs(database: Database, now: float) -> int:
+    """Queues what is to be done by now for all tenants and is not queued yet; how many jobs."""
+    with database.read() as connection:
+        statements = QuickStatements(connection)
+        wanted = [
+            (tenant, NewJob(kind=DECIDE, subject=DECIDE))
+            for (tenant,) in statements.read(_UNDECIDED)
+        ]
+        wanted += [
+            (tenant, NewJob(kind=SCORE, subject=str(rule), owner=owner))
+            for tenant, rule, owner in statements.read(_DUE, now, now)
+        ]
+        if not wanted:
+            return 0
+        query = select(jobs.c.tenant, jobs.c.kind, jobs.c.subject)
+        there = connection.execute(query.where(text(UNFINISHED), jobs.c.kind.in_((DECIDE, SCORE))))
+        known = {tuple(row) for row in there}
+    fresh = [each for each in wanted if (each[0], each[1].kind, each[1].subject) not in known]
+    if fresh:
+        database.write(lambda connection: _add(connection, fresh))
+        find_wakeups(database).ring()
+    return len(fresh)
+
+
+def find_delay(database: Database, now: float) -> float:
+    """Seconds for which the oldest decision that is due waits; 0 where nothing does."""
+    with database.read() as connection:
+        ((first,),) = QuickStatements(connection).read(_FIRST_DUE)
+    return 0.0 if first is None else max(0.0, now - first)
+
+
+def _add(connection: Connection, fresh: list[tuple[str, NewJob]]) -> None:
+    for tenant, job in fresh:
+        alike = (jobs.c.tenant == tenant, jobs.c.kind == job.kind, jobs.c.subject == job.subject)
+        connection.execute(delete(jobs).where(*alike, jobs.c.state.in_(ENDED)))
+        add_rows(connection, tenant, [job])

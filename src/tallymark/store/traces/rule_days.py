@@ -1,4 +1,11 @@
-"""What a rule decided and spent on a day, and how much of its caps others have set aside."""
+"""Decisions and spending of a rule per day (UTC), and what workers have reserved of its caps.
+
+Before a trace is scored, its share is reserved in the row of the day under the row's lock, in the
+transaction that writes it to the decision: sums never pass the cap, however many workers there are.
+With the score, the reservation becomes spending. What a dead worker had reserved counts as spent
+once another worker takes over, because it may have been. The row also counts the day's decisions,
+so lists need not.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +13,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from sqlalchemy import Column, Integer, PrimaryKeyConstraint, Table
 
 from tallymark.store.database import TenantRows
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    metadata,
+)
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
-from tallymark.store.traces.rule_tables import DECIDED
 from tallymark.text import format_count, format_money
 
 if TYPE_CHECKING:
@@ -17,6 +30,23 @@ if TYPE_CHECKING:
 
     from tallymark.store.traces.rules import Rule, RuleDefinition
 
+
+DECIDED = ("scored", "failed", "filtered", "not_drawn", "capped")
+"""What may become of a trace by a rule, once nothing is waited for."""
+
+rule_day_rows = Table(
+    "rule_days",
+    metadata,
+    Column("rule", RowKey, nullable=False),
+    Column("day", CodePointText, nullable=False),  # 2026-01-31
+    Column("tenant", CodePointText, nullable=False),
+    *(Column(name, Integer, nullable=False) for name in DECIDED),
+    Column("spent", FiniteFloat, nullable=False),
+    Column("reserved_count", Integer, nullable=False),
+    Column("reserved_cost", FiniteFloat, nullable=False),
+    PrimaryKeyConstraint("rule", "day", name="pk_rule_days"),
+    sqlite_with_rowid=False,
+)
 _AMOUNTS = (*DECIDED, "spent", "reserved_count", "reserved_cost")
 _MAKE = (
     f"INSERT INTO rule_days (rule, day, tenant, {', '.join(_AMOUNTS)})"  # noqa: S608  our names
@@ -188,7 +218,7 @@ def read_account(statements: QuickStatements, tenant: str, rule: int, day: str) 
     return DayAccount(rule, day, dict(zip(_AMOUNTS, row, strict=True)))
 
 
-def count(
+def add_decisions(
     statements: QuickStatements, tenant: str, rule: int, day: str, counts: Mapping[str, int]
 ) -> None:
     """Adds decisions to a day."""

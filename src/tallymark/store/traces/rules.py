@@ -1,4 +1,4 @@
-"""The rules of a tenant: made, edited, paused, archived; what each says is kept by version."""
+"""The rules of a tenant: made, edited, paused, archived. Editing adds a version."""
 
 from __future__ import annotations
 
@@ -7,23 +7,72 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import (
+    Column,
+    Index,
+    Integer,
+    Table,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from tallymark.errors import Conflict, InvalidInput, NotFound, suggest
 from tallymark.store.contests.audit_log import find_actor
 from tallymark.store.database import TenantRows
-from tallymark.store.dialects import lock_rows
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    JsonText,
+    RowKey,
+    lock_rows,
+    metadata,
+    partial_index,
+)
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.row_numbers import take_number
-from tallymark.store.traces.rule_days import count, find_day
-from tallymark.store.traces.rule_tables import rule_versions
-from tallymark.store.traces.rule_tables import rules as table
+from tallymark.store.traces.rule_days import add_decisions, find_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
+
+rule_rows = Table(
+    "rules",
+    metadata,
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("name", CodePointText, nullable=False),
+    Column("state", CodePointText, nullable=False),  # active, paused or deleted
+    Column("version", Integer, nullable=False),  # rule_versions.number that counts
+    Column("owner", CodePointText, nullable=False),
+    Column("created_at", FiniteFloat, nullable=False),
+    Column("changed_at", FiniteFloat, nullable=False),
+    # What keeps it from scoring, for how many tries, and when it is tried again.
+    Column("trouble", CodePointText),
+    Column("failures", Integer, nullable=False),
+    Column("again_at", FiniteFloat),
+    partial_index("ux_rules_name", "tenant", "name", where="state <> 'deleted'", unique=True),
+    sqlite_autoincrement=True,
+)
+
+rule_versions = Table(
+    "rule_versions",
+    metadata,
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("rule", RowKey, nullable=False),  # rules.id
+    Column("number", Integer, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("author", CodePointText, nullable=False),
+    Column("digest", CodePointText, nullable=False),  # of the definition
+    Column("definition", JsonText, nullable=False),  # scorer, filter, rate, caps, quiet time
+    Index("ux_rule_versions", "rule", "number", unique=True),
+    sqlite_autoincrement=True,
+)
 RuleState = Literal["active", "paused", "deleted"]
 _IS_THERE = text("rules.state <> 'deleted'")
 """The condition of `ux_rules_name`, literally: bound parameters would not use it."""
@@ -40,13 +89,10 @@ _LET_GO = (
     "UPDATE trace_decisions SET decision = 'filtered', reason = ?, due_at = NULL, at = ?"
     " WHERE rule = ? AND decision = 'waiting' AND reserved IS NULL"
 )
-
 _REPLACED = (
     "SELECT id, name FROM rules WHERE tenant = ? AND id NOT IN"
     " (SELECT max(id) FROM rules WHERE tenant = ? GROUP BY name)"
 )
-
-
 FORMULA_NAMES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("cost", "duration", "latency"), (0.0, math.inf)),
     **dict.fromkeys(("tokens", "input_tokens", "output_tokens"), (0.0, math.inf)),
@@ -137,8 +183,8 @@ class Rules(TenantRows):
                 raise Conflict(f"there is a rule {name!r} already", hint="edit it, or name another")
             values = {"name": name, "state": "active", "version": 1, "owner": owner}
             times = {"created_at": at, "changed_at": at}
-            rule = take_number(connection, table.name, self._tenant)
-            statement = insert(table).values(tenant=self._tenant, failures=0, **values, **times)
+            rule = take_number(connection, rule_rows.name, self._tenant)
+            statement = insert(rule_rows).values(tenant=self._tenant, failures=0, **values, **times)
             connection.execute(statement.values(id=rule))
             self._add_version(connection, rule, 1, definition, at)
             return self._require(connection, name)
@@ -147,9 +193,9 @@ class Rules(TenantRows):
 
     def list(self, *, state: RuleState | None = None) -> list[Rule]:
         """All that are not archived, by name."""
-        query = self._select().where(_IS_THERE).order_by(table.c.name)
+        query = self._select().where(_IS_THERE).order_by(rule_rows.c.name)
         if state is not None:
-            query = query.where(table.c.state == state)
+            query = query.where(rule_rows.c.state == state)
         with self._database.read() as connection:
             return [_make_rule(row) for row in connection.execute(query)]
 
@@ -161,7 +207,7 @@ class Rules(TenantRows):
     def find(self, rule_id: int) -> Rule | None:
         """A rule by its number, also one that is archived."""
         with self._database.read() as connection:
-            row = connection.execute(self._select().where(table.c.id == rule_id)).first()
+            row = connection.execute(self._select().where(rule_rows.c.id == rule_id)).first()
         return None if row is None else _make_rule(row)
 
     def versions(self, name: str) -> Sequence[RuleVersion]:
@@ -206,7 +252,7 @@ class Rules(TenantRows):
                 self._let_go(connection, rule, "the rule was deleted", at)
             if rule.state != state:
                 self._change(connection, rule, at, state=state, trouble=None, failures=0)
-            row = connection.execute(self._select().where(table.c.id == rule.id)).one()
+            row = connection.execute(self._select().where(rule_rows.c.id == rule.id)).one()
             return _make_rule(row)
 
         return self._database.write(work)
@@ -215,8 +261,12 @@ class Rules(TenantRows):
         """What keeps a rule from scoring; it is tried again after so many seconds and more."""
 
         def work(connection: Connection) -> None:
-            values = {"trouble": trouble, "again_at": at + delay, "failures": table.c.failures + 1}
-            connection.execute(update(table).where(table.c.id == rule_id).values(values))
+            values = {
+                "trouble": trouble,
+                "again_at": at + delay,
+                "failures": rule_rows.c.failures + 1,
+            }
+            connection.execute(update(rule_rows).where(rule_rows.c.id == rule_id).values(values))
 
         self._database.write(work)
 
@@ -224,34 +274,39 @@ class Rules(TenantRows):
         """It scores again."""
         values = {"trouble": None, "again_at": None, "failures": 0}
         self._database.write(
-            lambda c: c.execute(update(table).where(table.c.id == rule_id).values(values))
+            lambda c: c.execute(update(rule_rows).where(rule_rows.c.id == rule_id).values(values))
         )
 
     def count_failures(self, rule_id: int) -> int:
         """How often in a row it could not score."""
         with self._database.read() as connection:
-            return connection.scalar(select(table.c.failures).where(table.c.id == rule_id)) or 0
+            return (
+                connection.scalar(select(rule_rows.c.failures).where(rule_rows.c.id == rule_id))
+                or 0
+            )
 
     def _select(self) -> Any:
         columns = (
-            *(table.c[name] for name in _SHOWN),
+            *(rule_rows.c[name] for name in _SHOWN),
             rule_versions.c.number,
             rule_versions.c.id.label("version_id"),
             rule_versions.c.definition,
         )
-        counts = (rule_versions.c.rule == table.c.id) & (rule_versions.c.number == table.c.version)
+        counts = (rule_versions.c.rule == rule_rows.c.id) & (
+            rule_versions.c.number == rule_rows.c.version
+        )
         joined = select(*columns).join(rule_versions, counts)
-        return joined.where(table.c.tenant == self._tenant)
+        return joined.where(rule_rows.c.tenant == self._tenant)
 
     def _read(self, connection: Connection, name: str) -> Rule | None:
-        row = connection.execute(self._select().where(table.c.name == name, _IS_THERE)).first()
+        row = connection.execute(self._select().where(rule_rows.c.name == name, _IS_THERE)).first()
         return None if row is None else _make_rule(row)
 
     def _require(self, connection: Connection, name: str) -> Rule:
         found = self._read(connection, name)
         if found is None:
-            mine = (table.c.tenant == self._tenant, _IS_THERE)
-            near = suggest(name, list(connection.scalars(select(table.c.name).where(*mine))))
+            mine = (rule_rows.c.tenant == self._tenant, _IS_THERE)
+            near = suggest(name, list(connection.scalars(select(rule_rows.c.name).where(*mine))))
             hint = f"did you mean {near!r}?" if near else "list them: tally rules list"
             raise NotFound(f"there is no rule {name!r}", hint=hint)
         return found
@@ -259,7 +314,7 @@ class Rules(TenantRows):
     def _lock(self, connection: Connection, name: str) -> Rule:
         """Ours to change until the transaction ends: nobody decides or stores by it meanwhile."""
         rule = self._require(connection, name)
-        connection.execute(lock_rows(select(table.c.id).where(table.c.id == rule.id)))
+        connection.execute(lock_rows(select(rule_rows.c.id).where(rule_rows.c.id == rule.id)))
         return self._require(connection, name)
 
     def _add_version(
@@ -284,10 +339,10 @@ class Rules(TenantRows):
         if again:
             statements.run(_UNDECIDE, rule.id)
         freed = statements.run(_LET_GO, reason, at, rule.id)
-        count(statements, self._tenant, rule.id, find_day(at), {"filtered": freed})
+        add_decisions(statements, self._tenant, rule.id, find_day(at), {"filtered": freed})
 
     def _change(self, connection: Connection, rule: Rule, at: float, **values: Any) -> None:
-        changed = update(table).where(table.c.id == rule.id)
+        changed = update(rule_rows).where(rule_rows.c.id == rule.id)
         connection.execute(changed.values(changed_at=at, again_at=None, **values))
 
 

@@ -1,39 +1,38 @@
-"""Spans that came in several requests, kept in one transaction.
+"""Ingest: spans of several requests, stored in one transaction.
 
-A trace that is new is written as it is; to one that is known, a segment is added. Until a trace is
-settled for the first time its facts are the sum of its segments. From then on they are those of its
-version: spans that come later change them when they are settled, because an exporter may send a
-batch twice, and rules and filters read facts by version. Rows are locked in one order, by tenant
-and id.
+A new trace is written as it is; a known one gets a segment. Until a trace is finalised for the
+first time its facts are the sum of its segments. After that they are those of its version: late
+spans change them when they are finalised, because an exporter may send a batch twice, and rules and
+filters read facts by version. Rows are locked in one order, by tenant and id.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from tallymark.store.dialects import make_storable
 from tallymark.store.group_commit import Overtaken
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
-from tallymark.store.retention_policy import ROOTLESS_QUIET_S
+from tallymark.store.retention_policy import QUIET_S, ROOTLESS_QUIET_S
 from tallymark.store.row_numbers import take_numbers
-from tallymark.store.traces.labels import find_label_ids, remove_trace_labels
-from tallymark.store.traces.segments import Segment, merge_segments
-from tallymark.store.traces.trace_items import KeptTraces
+from tallymark.store.traces.segments import Format, Segment, merge_segments
 from tallymark.store.traces.trace_rows import (
     FACT_NAMES,
     ROW_NAMES,
+    find_label_ids,
     list_labels,
     read_facts_row,
     read_lost,
+    remove_trace_labels,
     write_facts,
     write_lost,
 )
 from tallymark.store.traces.witness import keep_witnessed
-from tallymark.traces.span_limits import Lost
+from tallymark.traces.span_limits import LIMITS, Lost
 from tallymark.traces.trace_facts import TraceFacts, combine_facts
 
 if TYPE_CHECKING:
@@ -41,7 +40,51 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tallymark.store.traces.trace_items import KeepTraces, TracePiece
+
+class TracePiece(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request brings of one trace."""
+
+    trace_id: str
+    format: Format
+    body: bytes
+    facts: TraceFacts
+    lost: Lost = Lost()
+
+
+class WitnessedPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request brings of one attempt."""
+
+    attempt: str
+    agent: str | None
+    """The agent whose attempt it must be, where only its own are taken."""
+    spans: int
+    body: bytes
+
+
+class KeepTraces(msgspec.Struct, frozen=True, kw_only=True):
+    """Stores the pieces of one request: the answer is a `KeptTraces`."""
+
+    subject: ClassVar[str] = "traces"
+
+    tenant: str
+    at: float
+    """By the server's clock, when it came."""
+    pieces: tuple[TracePiece, ...]
+    witnessed: tuple[WitnessedPiece, ...] = ()
+    quiet: float = QUIET_S
+    most_spans: int = LIMITS.spans_per_trace
+
+
+class KeptTraces(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the pieces of one request."""
+
+    traces: int
+    spans: int
+    refused: int = 0
+    """Spans of traces that have as many as they may."""
+    not_witnessed: dict[str, int] = {}
+    """Spans of attempts that were not taken, by the reason."""
+
 
 TraceName = tuple[str, str]
 """Tenant and trace id."""

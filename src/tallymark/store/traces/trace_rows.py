@@ -1,4 +1,23 @@
-"""The rows of `traces`: facts as columns and back, and the record that the rest of us see."""
+"""The tables of production traces, their rows as facts and records, and labels.
+
+**Segments.** The spans of one trace in one request are a segment: stored as they came, after
+redaction, compressed. Its number is taken under the lock of the trace's row; its time is the
+server's. Nothing is merged on arrival, so a span may be in two segments.
+
+**Traces.** One row per trace has everything that is filtered, summed or listed; a list never reads
+a segment. The row exists, with the facts of its segments so far, as soon as the first spans are
+stored. While spans arrive it is `open`, and `due_at` is when it will have been quiet long enough.
+
+**Versions.** A quiet trace is finalised (`finalise.py`): its new segments become one, duplicate
+spans are dropped, the columns are computed from the whole, `version` goes up by one, and
+`trace_versions` gets a row. Late spans reopen it, and finalising makes the next version, unless
+nothing in them is new. Version n is all segments whose `version` is n or less; segments that are
+not finalised have 0. `undecided` is set with each version, and cleared in one transaction with the
+outcomes of the rules that were applied to it.
+
+**Labels.** Texts used by filters (models, tools, tags and others: see `trace_filters.py`) are
+stored once in `labels`; `trace_labels` lists the traces of each by time.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +26,136 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
 
-from tallymark.store.dialects import make_storable
-from tallymark.store.traces.trace_tables import traces
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    make_storable,
+    metadata,
+    partial_index,
+)
+from tallymark.store.quick_statements import ManyQuery
 from tallymark.traces.span_limits import Lost
 from tallymark.traces.trace_facts import TraceFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from tallymark.store.quick_statements import QuickStatements
+
+
+traces = Table(
+    "traces",
+    metadata,
+    Column("key", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("trace_id", CodePointText, nullable=False),
+    Column("version", Integer, nullable=False),  # how often it was settled; 0 is never
+    Column("segments", Integer, nullable=False),  # the number of the last one
+    # By the server's clock.
+    Column("first_at", FiniteFloat, nullable=False),
+    Column("last_at", FiniteFloat, nullable=False),
+    Column("due_at", FiniteFloat),  # NULL once it is settled
+    Column("settled_at", FiniteFloat),
+    Column("undecided", Boolean, nullable=False),  # rules have not seen this version
+    # What the spans say.
+    Column("started_at", FiniteFloat, nullable=False),  # the arrival where they do not
+    Column("duration", FiniteFloat, nullable=False),  # seconds
+    Column("status", CodePointText, nullable=False),  # ok or error
+    Column("has_root", Boolean, nullable=False),
+    Column("spans", Integer, nullable=False),
+    Column("errors", Integer, nullable=False),  # spans that failed
+    Column("model_calls", Integer, nullable=False),
+    Column("tool_calls", Integer, nullable=False),
+    Column("input_tokens", BigInteger),
+    Column("output_tokens", BigInteger),
+    Column("tokens", BigInteger),
+    Column("cost", FiniteFloat),  # US dollars
+    Column("name", CodePointText, nullable=False),
+    Column("service", CodePointText),
+    Column("service_version", CodePointText),
+    Column("session", CodePointText),
+    Column("user_name", CodePointText),
+    Column("models", Text, nullable=False),  # JSON lists
+    Column("tools", Text, nullable=False),
+    Column("tags", Text, nullable=False),
+    Column("labels", Text, nullable=False),  # labels.id of all that it has in `trace_labels`
+    Column("error", CodePointText),  # the first that a span tells, shortened
+    Column("asked", CodePointText),  # its input and its answer, shortened
+    Column("answered", CodePointText),
+    Column("lost", Text),  # JSON, what was cut or refused, by kind; NULL when it is whole
+    Column("bytes", BigInteger, nullable=False),  # of its segments as they are kept
+    Index("ux_traces_id", "tenant", "trace_id", unique=True),
+    Index("ix_traces_started", "tenant", "started_at", "key"),
+    Index("ix_traces_duration", "tenant", "duration"),
+    Index("ix_traces_first", "tenant", "first_at"),
+    partial_index("ix_traces_errors", "tenant", "started_at", "key", where="status = 'error'"),
+    partial_index("ix_traces_cost", "tenant", "cost", where="cost IS NOT NULL"),
+    partial_index("ix_traces_tokens", "tenant", "tokens", where="tokens IS NOT NULL"),
+    partial_index("ix_traces_due", "due_at", where="due_at IS NOT NULL"),
+    partial_index("ix_traces_undecided", "tenant", "key", where="undecided"),
+    sqlite_autoincrement=True,
+)
+
+trace_segments = Table(
+    "trace_segments",
+    metadata,
+    Column("trace", RowKey, nullable=False),  # traces.key
+    Column("number", Integer, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("version", Integer, nullable=False),  # the first that has it; 0 until it is settled
+    Column("at", FiniteFloat, nullable=False),
+    Column("format", CodePointText, nullable=False),  # otel or trace: see `segments.py`
+    Column("spans", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("trace", "number", name="pk_trace_segments"),
+)
+
+trace_versions = Table(
+    "trace_versions",
+    metadata,
+    Column("trace", RowKey, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("settled_at", FiniteFloat, nullable=False),
+    Column("spans", Integer, nullable=False),
+    PrimaryKeyConstraint("trace", "version", name="pk_trace_versions"),
+    sqlite_with_rowid=False,
+)
+
+label_rows = Table(
+    "labels",
+    metadata,
+    Column("id", RowKey, primary_key=True),
+    Column("tenant", CodePointText, nullable=False),
+    Column("kind", CodePointText, nullable=False),
+    Column("value", CodePointText, nullable=False),
+    Index("ux_labels", "tenant", "kind", "value", unique=True),
+    sqlite_autoincrement=True,
+)
+
+trace_labels = Table(
+    "trace_labels",
+    metadata,
+    Column("label", RowKey, nullable=False),
+    Column("started_at", FiniteFloat, nullable=False),
+    Column("trace", RowKey, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    PrimaryKeyConstraint("label", "started_at", "trace", name="pk_trace_labels"),
+    sqlite_with_rowid=False,
+)
 _MOST = 2**63 - 1
 ROW_NAMES = tuple(column.name for column in traces.c)
 FACT_NAMES = (
@@ -170,3 +310,54 @@ def _clean(text: str | None) -> str | None:
 
 def _write_list(values: tuple[str, ...]) -> str:
     return _encode([make_storable(each) for each in values]).decode() if values else "[]"
+
+
+Label = tuple[str, str, str]
+"""Tenant, kind and value."""
+_LABEL_COLUMNS = (("tenant", "text"), ("kind", "text"), ("value", "text"))
+_FIND_LABELS = (
+    "SELECT l.tenant, l.kind, l.value, l.id FROM {given} JOIN labels l"
+    " ON l.tenant = given.tenant AND l.kind = given.kind AND l.value = given.value"
+)
+# Held until the end: whoever removes labels that no trace has must not remove these.
+_FIND_AND_LOCK_LABELS = f"{_FIND_LABELS} ORDER BY l.id FOR KEY SHARE OF l"
+_ADD_LABELS = (
+    "INSERT INTO labels (tenant, kind, value) SELECT given.tenant, given.kind, given.value"
+    " FROM {given}{where} ON CONFLICT DO NOTHING"
+)
+
+
+def find_label_ids(statements: QuickStatements, wanted: Iterable[Label]) -> dict[Label, int]:
+    """The ids of labels; those that are new are made."""
+    # In one order everywhere, so that two servers that make the same ones wait, and do not lock up.
+    asked = sorted(set(wanted))
+    text = _FIND_AND_LOCK_LABELS if statements.is_postgres else _FIND_LABELS
+    find = ManyQuery(text, _LABEL_COLUMNS)
+    known = {tuple(row[:3]): row[3] for row in statements.read_many(find, asked)}
+    missing = [each for each in asked if each not in known]
+    if missing:
+        # SQLite would take ON for the condition of a join.
+        where = "" if statements.is_postgres else " WHERE true"
+        statements.run_given(
+            ManyQuery(_ADD_LABELS.replace("{where}", where), _LABEL_COLUMNS), missing
+        )
+        known |= {tuple(row[:3]): row[3] for row in statements.read_many(find, missing)}
+    return known
+
+
+def write_trace_labels(
+    statements: QuickStatements, tenant: str, trace: int, started_at: float, ids: Iterable[int]
+) -> None:
+    """Puts labels on a trace."""
+    rows = [(each, started_at, trace, tenant) for each in ids]
+    statements.insert("trace_labels", ("label", "started_at", "trace", "tenant"), rows)
+
+
+def remove_trace_labels(
+    statements: QuickStatements, trace: int, started_at: float, ids: str
+) -> None:
+    """Takes all labels off a trace; `ids` is the column `labels` of its row."""
+    statements.run_many(
+        "DELETE FROM trace_labels WHERE label = ? AND started_at = ? AND trace = ?",
+        [(each, started_at, trace) for each in msgspec.json.decode(ids, type=list[int])],
+    )

@@ -1,12 +1,30 @@
-"""Scores of traces: written once, read with their traces, and which of them counts."""
+"""Scores of traces: each written once, read with their traces, and which of them count.
+
+`trace_scores` has one row for each trace version, rule version and name of a score (a scorer may
+give several), so nothing is scored twice. A person's own score has the rule 0, the rule version 0
+and its `author`; a rule's author is ''. `is_current` marks, for each trace, name, rule and author,
+the newest one: filters, lists and sums see only that. A new version of the trace or the rule takes
+over only with its own score. Of rules with one name, all but one archived, only the newest one's
+scores count.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from sqlalchemy import Boolean, Column, Integer, PrimaryKeyConstraint, Table, Text
 
-from tallymark.store.dialects import json_text, make_storable, read_json_mapping
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    json_text,
+    make_storable,
+    metadata,
+    partial_index,
+    read_json_mapping,
+)
 from tallymark.store.quick_statements import ManyQuery, QuickStatements, write_insert
 from tallymark.store.traces.rules import find_replaced
 
@@ -15,6 +33,38 @@ if TYPE_CHECKING:
 
     from tallymark.store.database import Database
 
+
+trace_scores = Table(
+    "trace_scores",
+    metadata,
+    Column("trace", RowKey, nullable=False),  # traces.key
+    Column("version", Integer, nullable=False),  # of the trace
+    Column("rule_version", RowKey, nullable=False),  # rule_versions.id; 0 is a person's own
+    Column("name", CodePointText, nullable=False),
+    Column("author", CodePointText, nullable=False),  # '' is the rule
+    Column("tenant", CodePointText, nullable=False),
+    Column("rule", RowKey, nullable=False),  # rules.id; 0 is a person's own
+    Column("value", FiniteFloat),  # NULL: it could not be scored
+    Column("label", CodePointText),
+    Column("reason", CodePointText),
+    Column("error", CodePointText),
+    Column("metadata", Text),  # JSON
+    Column("at", FiniteFloat, nullable=False),
+    Column("cost", FiniteFloat),  # of the judge
+    Column("started_at", FiniteFloat, nullable=False),  # of the trace, for sums over time
+    Column("is_current", Boolean, nullable=False),
+    PrimaryKeyConstraint(
+        "trace", "version", "rule_version", "name", "author", name="pk_trace_scores"
+    ),
+    partial_index("ix_trace_scores_value", "tenant", "name", "value", "trace", where="is_current"),
+    partial_index(
+        "ix_trace_scores_time", "tenant", "name", "started_at", "value", "trace", where="is_current"
+    ),
+    partial_index(
+        *("ix_trace_scores_people", "tenant", "name", "value", "trace"),
+        where="is_current AND author <> ''",
+    ),
+)
 PERSON = 0
 """The rule, and the version of the rule, of what people scored themselves."""
 _NAMES = (
@@ -22,7 +72,7 @@ _NAMES = (
     *("reason", "error", "metadata", "at", "cost", "started_at", "is_current"),
 )
 _INSERT = f"{write_insert('trace_scores', _NAMES)} ON CONFLICT DO NOTHING"
-_CORRECT = (
+_UPSERT = (
     f"{write_insert('trace_scores', _NAMES)} ON CONFLICT (trace, version, rule_version, name,"
     " author) DO UPDATE SET value = excluded.value, label = excluded.label,"
     " reason = excluded.reason, error = excluded.error, metadata = excluded.metadata,"
@@ -88,7 +138,7 @@ def write_scores(
         if correct:
             if not newer:
                 statements.run(_RETIRE, *whose)
-            written += statements.run(_CORRECT, *row)
+            written += statements.run(_UPSERT, *row)
             continue
         if statements.run(_INSERT, *row[:-1], False):
             written += 1
@@ -112,7 +162,7 @@ def read_scores(
         replaced = find_replaced(statements, tenant) if rows else {}
     found: dict[int, list[StoredScore]] = {key: [] for key in keys}
     for row in rows:
-        values = dict(zip(_READ, row, strict=True))
+        values = dict(zip(_READ_NAMES, row, strict=True))
         values["metadata"] = read_json_mapping(values["metadata"])
         values["is_current"] = bool(values["is_current"]) and values["rule"] not in replaced
         if all_of_them or values["is_current"]:
@@ -120,7 +170,7 @@ def read_scores(
     return found
 
 
-_READ = tuple(name for name in _NAMES if name != "tenant")
+_READ_NAMES = tuple(name for name in _NAMES if name != "tenant")
 
 
 def _write_row(tenant: str, score: StoredScore, *, is_current: bool) -> tuple[Any, ...]:

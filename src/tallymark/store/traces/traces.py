@@ -1,4 +1,4 @@
-"""The traces of a tenant: kept, settled, read."""
+"""The traces of a tenant: stored, finalised, read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tallymark.errors import NotFound
 from tallymark.store import retention
 from tallymark.store.database import TenantRows
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
-from tallymark.store.traces import settling, trace_lists
+from tallymark.store.traces import finalise, trace_lists
 from tallymark.store.traces.rules import find_replaced
 from tallymark.store.traces.segments import Segment, merge_segments, read_segment
+from tallymark.store.traces.trace_batch import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_filters import write_counted, write_origin
-from tallymark.store.traces.trace_items import KeepTraces, KeptTraces
 from tallymark.store.traces.trace_rows import LISTED, TraceRecord, read_record
 from tallymark.store.traces.trace_scores import StoredScore, read_scores, write_scores
 from tallymark.store.traces.trace_sums import TraceSums
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tallymark.store.traces.trace_lists import RecordPage, ScoredTrace, TracePlace
     from tallymark.traces.trace import Trace
     from tallymark.traces.trace_query import TraceQuery
+
 
 SELECT_LISTED = f"SELECT {', '.join(LISTED)} FROM traces"  # noqa: S608  our names
 _BODIES = ManyQuery(
@@ -60,7 +61,7 @@ class Traces(TenantRows):
 
     def settle(self, now: float, limit: int = 1000) -> int:
         """Settles what was quiet by now, of all tenants; how many were due."""
-        return settling.settle_due(self._database, now, limit)
+        return finalise.finalise_due(self._database, now, limit)
 
     def get(self, trace_id: str) -> TraceRecord:
         """All but the spans of a trace."""

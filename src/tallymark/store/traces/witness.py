@@ -1,7 +1,7 @@
-"""Spans that carry the token of an open attempt: its trajectory, seen while it happened.
+"""Witnessed spans: those that carry the token of an open attempt, stored while it runs.
 
-A token is made from a secret of the tenant and the attempt's id, so entering again gives the same
-one, and none is stored. Rows are only added while the attempt is open, under its lock.
+A token is derived from a secret of the tenant and the attempt's id, so entering again gives the
+same one, and none is stored. Rows are only added while the attempt is open, under its lock.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from base64 import b32encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from tallymark.store.contests.attempt_rows import TOO_MANY_BYTES, attempt_key, count_agent_bytes
+from tallymark.store.contests.tables import witness_secrets
 from tallymark.store.database import TenantRows
 from tallymark.store.dialects import insert_once
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.segments import measure_body, unpack_groups
-from tallymark.store.traces.trace_tables import witness_secrets
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from tallymark.store.traces.trace_items import WitnessedPiece
+    from tallymark.store.traces.trace_batch import WitnessedPiece
     from tallymark.traces.otlp_export import SpanGroup
+
 
 MOST_SPANS = 20_000
 """Of one attempt."""

@@ -1,9 +1,13 @@
-"""What rules decide of traces: looked at once, waited for, set aside for, scored once.
+"""Outcomes of rules for traces: looked at once, waiting, capped, or scored exactly once.
 
-A decision is a row per version of the trace and version of the rule. Whoever writes a score turns
-its waiting row into the answer in the same transaction, and writes nothing where that row does not
-wait any more: so a trace is scored once, whoever tries, and however many die on the way. What a
-backfill scores at once never waits: its row is written with the score, where there is none yet.
+An outcome (`trace_decisions`) is a row per version of the trace and version of the rule. Writing a
+score turns the waiting row into the result in the same transaction, and writes nothing if that row
+no longer waits: a trace is scored once, whoever tries, and however many workers die. What a
+backfill scores at once never waits: its row is written with the score, if there is none yet.
+
+A waiting row has its time (`due_at`) and, while it is being scored, what it has reserved of its
+day. `backfill` is 0 for traces as they arrive: one worker at a time has those of a rule, and one
+has each backfill.
 """
 
 from __future__ import annotations
@@ -13,10 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
+from sqlalchemy import Column, Index, Integer, PrimaryKeyConstraint, Table
 
 from tallymark.errors import InvalidInput, suggest
 from tallymark.store.database import TenantRows
-from tallymark.store.dialects import json_text, lock_traces, make_storable
+from tallymark.store.dialects import (
+    CodePointText,
+    FiniteFloat,
+    RowKey,
+    json_text,
+    lock_traces,
+    make_storable,
+    metadata,
+    partial_index,
+)
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
 from tallymark.store.traces import rule_days
 from tallymark.store.traces.rule_days import find_day
@@ -29,6 +43,34 @@ if TYPE_CHECKING:
 
     from tallymark.store.traces.rules import Rule
 
+
+trace_decisions = Table(
+    "trace_decisions",
+    metadata,
+    Column("trace", RowKey, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("rule_version", RowKey, nullable=False),
+    Column("tenant", CodePointText, nullable=False),
+    Column("rule", RowKey, nullable=False),
+    # scored, not_drawn, filtered, capped, failed or waiting
+    Column("decision", CodePointText, nullable=False),
+    Column("reason", CodePointText, nullable=False),
+    Column("at", FiniteFloat, nullable=False),
+    Column("due_at", FiniteFloat),  # of one that waits
+    Column("tries", Integer, nullable=False),
+    Column("backfill", RowKey, nullable=False),  # rule_backfills.id; 0 is as it came
+    Column("day", CodePointText),  # rule_days.day on whose account it is
+    Column("reserved", FiniteFloat),  # US dollars, while it is being scored
+    Column("cost", FiniteFloat),  # what it came to
+    PrimaryKeyConstraint("trace", "version", "rule_version", name="pk_trace_decisions"),
+    Index("ix_trace_decisions_rule", "rule", "at"),
+    partial_index(
+        "ix_trace_decisions_waiting",
+        *("rule", "backfill", "due_at"),
+        where="decision = 'waiting'",
+    ),
+    sqlite_with_rowid=False,
+)
 Decided = Literal["scored", "failed", "filtered", "not_drawn", "capped", "waiting"]
 DECISIONS: tuple[Decided, ...] = get_args(Decided)
 TRACE_NUMBERS = (
@@ -219,7 +261,7 @@ class DecisionEntry(Decision, frozen=True, kw_only=True):
     """Where the next page begins."""
 
 
-class Decisions(TenantRows):
+class RuleOutcomes(TenantRows):
     """What `store.decisions` is."""
 
     def undecided(self, limit: int) -> list[tuple[int, int, str]]:
@@ -311,7 +353,7 @@ class Decisions(TenantRows):
         said = ("waiting", explain_drawn(rule), now, backfill, rule.definition.quiet)
         query = _INSERTS["again" if backfill else "waiting"]
         waiting = statements.run_given(query, looked.waiting, *whose, *said)
-        rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
+        rule_days.add_decisions(statements, self._tenant, rule.id, find_day(now), counts)
         if backfill:
             rule_days.count_backfill(statements, backfill, counts, queued=waiting)
         return waiting
@@ -385,7 +427,7 @@ class Decisions(TenantRows):
                         "UPDATE traces SET undecided = true WHERE key = ?",
                         [(each.key,) for each in some] if not backfill else [],
                     )
-            rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
+            rule_days.add_decisions(statements, self._tenant, rule.id, find_day(now), counts)
             if backfill:
                 rule_days.count_backfill(statements, backfill, counts)
 
@@ -489,7 +531,7 @@ class Decisions(TenantRows):
             pairs = [(each.key, each.version) for each in traces]
             values = ("capped", reason, now, None, None, 0, rule.version_id)
             counts["capped"] += len(_end(statements, pairs, *values))
-        rule_days.count(statements, self._tenant, rule.id, find_day(now), counts)
+        rule_days.add_decisions(statements, self._tenant, rule.id, find_day(now), counts)
         if backfill:
             rule_days.count_backfill(statements, backfill, counts)
 

@@ -1,8 +1,8 @@
-"""Settling: what was quiet for long enough is put together and becomes a version.
+"""Finalise traces that were quiet long enough: merge their segments into a new version.
 
-Several servers may do so at once. What is read is put together outside of any transaction, and
-written only if nothing has come meanwhile; nearly all traces come in one piece, and are settled by
-three statements together.
+Several servers may do so at once. Segments are read and merged outside of any transaction, and
+written only if nothing arrived meanwhile. Nearly all traces come in one segment: those are
+finalised together, by three statements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tallymark.store.quick_statements import ManyQuery, QuickStatements
-from tallymark.store.traces.labels import find_label_ids, remove_trace_labels, write_trace_labels
 from tallymark.store.traces.segments import (
     MergedSegments,
     Segment,
@@ -20,7 +19,14 @@ from tallymark.store.traces.segments import (
     pack_groups,
     pack_trace,
 )
-from tallymark.store.traces.trace_rows import FACT_NAMES, list_labels, write_facts
+from tallymark.store.traces.trace_rows import (
+    FACT_NAMES,
+    find_label_ids,
+    list_labels,
+    remove_trace_labels,
+    write_facts,
+    write_trace_labels,
+)
 from tallymark.traces.trace_facts import TraceFacts, read_facts
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tallymark.store.database import Database
+
 
 _DUE = (
     "SELECT key, tenant, version, segments, first_at, started_at, labels FROM traces"
@@ -55,7 +62,7 @@ _WHOLE_VERSIONS = ManyQuery(
     " FROM {given} JOIN traces t ON t.key = given.key",
     _KEYS,
 )
-_SETTLED = (
+_SET_VERSION = (
     "UPDATE traces SET version = ?, due_at = NULL, settled_at = ?, undecided = (undecided OR ?),"  # noqa: S608
     f" {', '.join(f'{name} = ?' for name in FACT_NAMES)}, labels = ?, bytes = ?"
     " WHERE key = ? AND segments = ? AND due_at IS NOT NULL"
@@ -84,7 +91,7 @@ class _Merged(NamedTuple):
     bytes: int
 
 
-def settle_due(database: Database, now: float, limit: int = 1000) -> int:
+def finalise_due(database: Database, now: float, limit: int = 1000) -> int:
     """Settles traces of all tenants that were quiet by now; how many were due."""
     with database.read() as connection:
         statements = QuickStatements(connection)
@@ -93,14 +100,14 @@ def settle_due(database: Database, now: float, limit: int = 1000) -> int:
     due = [_Due(*row) for row in found]
     whole = [each.key for each in due if each.version == 0 and each.segments == 1]
     if whole:
-        database.write(lambda connection: _settle_whole(connection, whole, now))
+        database.write(lambda connection: _finalise_whole(connection, whole, now))
     for each in due:
         if each.version or each.segments > 1:
-            _settle_pieces(database, each, now)
+            _finalise_pieces(database, each, now)
     return len(due)
 
 
-def _settle_whole(connection: Connection, keys: Sequence[int], now: float) -> None:
+def _finalise_whole(connection: Connection, keys: Sequence[int], now: float) -> None:
     statements = QuickStatements(connection)
     # A float does not go through SQLite's JSON, and this one we made ourselves.
     query = ManyQuery(_WHOLE.text.replace("{now}", repr(float(now))), _KEYS)
@@ -110,7 +117,7 @@ def _settle_whole(connection: Connection, keys: Sequence[int], now: float) -> No
         statements.run_given(_WHOLE_VERSIONS, settled)
 
 
-def _settle_pieces(database: Database, due: _Due, now: float) -> None:
+def _finalise_pieces(database: Database, due: _Due, now: float) -> None:
     with database.read() as connection:
         rows = QuickStatements(connection).read(
             "SELECT number, version, format, body FROM trace_segments"
@@ -118,7 +125,7 @@ def _settle_pieces(database: Database, due: _Due, now: float) -> None:
             *(due.key, due.segments),
         )
     merged = _merge([Segment(*row) for row in rows])
-    database.write(lambda connection: _write_settled(connection, due, merged, now))
+    database.write(lambda connection: _write_version(connection, due, merged, now))
 
 
 def _merge(segments: Sequence[Segment]) -> _Merged:
@@ -153,7 +160,7 @@ def _find_news(before: MergedSegments, whole: MergedSegments) -> MergedSegments:
     return MergedSegments(groups, traces)
 
 
-def _write_settled(connection: Connection, due: _Due, merged: _Merged, now: float) -> None:
+def _write_version(connection: Connection, due: _Due, merged: _Merged, now: float) -> None:
     statements = QuickStatements(connection)
     version = due.version + merged.is_new
     columns = write_facts(merged.facts, due.first_at)
@@ -161,7 +168,7 @@ def _write_settled(connection: Connection, due: _Due, merged: _Merged, now: floa
     ids = sorted(set(find_label_ids(statements, wanted).values()))
     labels = msgspec.json.encode(ids).decode()
     values: tuple[Any, ...] = (version, now, merged.is_new, *columns, labels, merged.bytes)
-    if not statements.run(_SETTLED, *values, due.key, due.segments):
+    if not statements.run(_SET_VERSION, *values, due.key, due.segments):
         return  # something has come, or somebody was quicker
     if labels != due.labels or columns[0] != due.started_at:
         remove_trace_labels(statements, due.key, due.started_at, due.labels)
