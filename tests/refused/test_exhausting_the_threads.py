@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -189,6 +190,34 @@ def test_owners_take_turns() -> None:
         return order
 
     assert asyncio.run(play()) == ["alice", "bob", "carol", "alice", "bob", "alice"]
+
+
+def test_an_owner_has_fewer_turns_while_others_have_some() -> None:
+    async def play() -> None:
+        turns, running, go = FairTurns(40, 4), Counter[str](), asyncio.Semaphore(0)
+
+        async def work(owner: str) -> None:
+            async with turns.take(owner):
+                running[owner] += 1
+                await go.acquire()
+                running[owner] -= 1
+
+        asked = spawn(8, lambda: work("alice"))
+        await asyncio.sleep(0)
+        assert running["alice"] == 4
+        asked += spawn(8, lambda: work("bob"))
+        await asyncio.sleep(0)
+        assert running["bob"] == 2
+        for _ in range(4):  # those of alice began first, so they end first
+            go.release()
+        await until(lambda: running["alice"] == 2)
+        assert running["bob"] == 2
+        for _ in range(12):
+            go.release()
+        await asyncio.gather(*asked)
+        assert not turns._shares
+
+    asyncio.run(play())
 
 
 def test_who_goes_away_leaves_no_turn_behind() -> None:

@@ -50,3 +50,24 @@ def test_a_table_that_cannot_be_made_is_tried_again() -> None:
     with pytest.raises(ZeroDivisionError):
         tables.find_or_make("elo", 1, lambda: 1 // 0)
     assert tables.find_or_make("elo", 1, lambda: 7) == 7
+
+
+def test_a_large_table_lags_behind_changes_for_ten_times_what_it_took() -> None:
+    now, cpu = [0.0], [0.0]
+    tables = TableCache(clock=lambda: now[0], cpu=lambda: cpu[0])
+
+    def find(state: int, made_of: str, spent: float) -> str:
+        def make() -> str:
+            cpu[0] += spent
+            return f"{made_of} {state}"
+
+        return tables.find_or_make("elo", made_of, make, state)
+
+    assert find(1, "all", spent=0.5) == "all 1"
+    assert find(2, "all", spent=0.5) == "all 2"
+    now[0] = 4.9
+    assert find(3, "all", spent=0.5) == "all 2"
+    assert find(3, "public", spent=0.5) == "public 3"
+    now[0] = 10.0
+    assert find(4, "public", spent=0.01) == "public 4"
+    assert find(5, "public", spent=0.01) == "public 5"

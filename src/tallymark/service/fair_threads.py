@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 TOTAL = 40
 EACH = 4
-"""Requests of one owner that run at the same time."""
+"""Requests of one owner that run at the same time, and half as many while there are others: all
+threads share one interpreter, so each that computes slows down all requests."""
 MOST_WAITING = 500
 """Requests of one owner that wait for their turn; more are refused. Each takes about 20 kB, and a
 room full of people may share one address."""
@@ -118,7 +119,8 @@ class FairTurns:
             )
 
     def _list(self, owner: str, share: _Share) -> None:
-        if share.waiting and share.running < self._each and not share.is_listed:
+        most = self._each if len(self._shares) == 1 else max(1, self._each // 2)
+        if share.waiting and share.running < most and not share.is_listed:
             share.is_listed = True
             self._startable.append(owner)
 

@@ -252,18 +252,14 @@ class Ratings(Resource):
         only = name_visible(self.services, self.caller)
         waiting = frozenset(store.ratings.provisional(at, only))
         frozen = store.challenges.frozen(at) if public else []
-        made_of = (
-            store.ratings.newest(),
-            tuple(frozen),
-            waiting,
-            None if only is None else frozenset(only),
-        )
+        made_of = (tuple(frozen), None if only is None else frozenset(only))
+        state = (store.ratings.newest(), waiting)
 
         def make() -> RatingTable:
             return read_table(store, k=k, public=public, only=only, waiting=waiting, frozen=frozen)
 
         key = ("ratings", k, public, only is None)
-        return self.services.find_table(self.caller, key, made_of, make)
+        return self.services.find_table(self.caller, key, made_of, make, state=state)
 
 
 @dataclass(frozen=True)

@@ -205,9 +205,11 @@ class Service:
         made_of: Hashable,
         make: Callable[[], T],
         cost: int = TABLE_COST,
+        state: Hashable = None,
     ) -> T:
         """A table that takes long to make, as it was made last if nothing has changed since.
 
+        A large one may lag behind `state` for a moment (see `TableCache`).
         Whoever has it made is charged for that besides the request.
         """
 
@@ -216,7 +218,8 @@ class Service:
                 self.limits.check(caller, "read", cost)
             return make()
 
-        made: T = self._tables.find_or_make((caller.tenant, key), made_of, make_for_caller)
+        known = (caller.tenant, key)
+        made: T = self._tables.find_or_make(known, made_of, make_for_caller, state)
         return made
 
     @cached_property

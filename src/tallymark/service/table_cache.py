@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 MOST = 16
+LARGE_S = 0.05
+"""Processor time of a table that is not made again at each change."""
+_SHARE = 10
+"""Making a large table takes at most about one part in so many of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    value: Any
+    made_of: Hashable
+    state: Hashable
+    spent: float
+    until: float
+    """It may lag behind its state until then."""
 
 
 class TableCache:
@@ -17,26 +33,48 @@ class TableCache:
     Safe to use from several threads. The least recently used value goes first.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(
+        self,
+        most: int = MOST,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
         self._most = most
-        self._values: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
+        self._clock = clock
+        self._cpu = cpu
+        self._values: OrderedDict[Hashable, _Made] = OrderedDict()
         self._lock = threading.Lock()
         self._making: dict[Hashable, threading.Lock] = {}
 
-    def find_or_make(self, key: Hashable, made_of: Hashable, make: Callable[[], T]) -> T:
-        """The value for a key; of many threads that need a new one, one makes it for all."""
+    def find_or_make(
+        self, key: Hashable, made_of: Hashable, make: Callable[[], T], state: Hashable = None
+    ) -> T:
+        """The value for a key; of many threads that need a new one, one makes it for all.
+
+        A value that was large may lag behind `state` for a moment, never behind `made_of`.
+        """
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
         with making:
             with self._lock:
                 known = self._values.get(key)
-                if known is not None and known[0] == made_of:
+                if (
+                    known is not None
+                    and known.made_of == made_of
+                    and (known.state == state or self._clock() < known.until)
+                ):
                     self._values.move_to_end(key)
-                    found: T = known[1]
+                    found: T = known.value
                     return found
+            began = self._cpu()
             value = make()
+            spent = self._cpu() - began
+            # The first one may have loaded libraries.
+            usual = 0.0 if known is None else min(known.spent, spent)
+            lag = usual * _SHARE if usual >= LARGE_S else 0.0
             with self._lock:
-                self._values[key] = (made_of, value)
+                self._values[key] = _Made(value, made_of, state, spent, self._clock() + lag)
                 self._values.move_to_end(key)
                 while len(self._values) > self._most:
                     oldest, _ = self._values.popitem(last=False)

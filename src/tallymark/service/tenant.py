@@ -94,15 +94,16 @@ class TenantServices:
         key: Hashable,
         made_of: Hashable,
         make: Callable[[], T],
+        state: Hashable = None,
         **cost: int,
     ) -> T:
-        """See `Service.find_table`."""
+        """See `Service.find_table`. Outside a server nothing lags."""
         if self._service is None or caller is None:
             known = self._tables.get(key)
-            if known is None or known[0] != made_of:
-                known = self._tables[key] = (made_of, make())
+            if known is None or known[0] != (made_of, state):
+                known = self._tables[key] = ((made_of, state), make())
             return cast("T", known[1])
-        return self._service.find_table(caller, key, made_of, make, **cost)
+        return self._service.find_table(caller, key, made_of, make, state=state, **cost)
 
     @property
     def what_if(self) -> WhatIfs:
