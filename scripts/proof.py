@@ -26,6 +26,7 @@ from scripts.prove_engine import PROOFS as ENGINE_PROOFS
 from scripts.prove_engine import Size as EngineSize
 from scripts.prove_engine import judge_engines
 from scripts.prove_exporters import judge_exporters
+from scripts.prove_flood import judge_flood
 from scripts.prove_network_faults import judge_faults
 from scripts.prove_pages import judge_pages
 from scripts.prove_parquet import ENGINES as TABLE_ENGINES
@@ -179,6 +180,11 @@ def prove_faults() -> ProofSection:
     return ProofSection("Faults of the network", *judge_faults())
 
 
+def prove_flood() -> ProofSection:
+    """A hostile client costs twenty honest ones no request, no result and little time."""
+    return ProofSection("Flood", *judge_flood())
+
+
 def prove_pages() -> ProofSection:
     """Pages in Chromium: how soon, how heavy, who sees what, by how few links, and axe."""
     return ProofSection("Pages", *judge_pages())
@@ -236,6 +242,7 @@ PROOFS: dict[str, Callable[[], ProofSection]] = {
     **{f"engine-{name}": partial(prove_engine, name) for name in ENGINE_PROOFS},
     "exporters": prove_exporters,
     "faults": prove_faults,
+    "flood": prove_flood,
     "fuzz": prove_fuzz,
     "mutants": prove_mutants,
     "ordinary-user": prove_ordinary_user,

@@ -42,18 +42,36 @@ def read_cpu(pid: int) -> tuple[int, float, float]:
     return int(fields[1]), used, ended
 
 
-def read_family_cpu(pid: int) -> float:
-    """Seconds of CPU of a process and all that it started."""
-    known = {}
+def list_family(pid: int) -> set[int]:
+    """A process and all that it started."""
+    parents = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with suppress(OSError):
-                known[int(path.name)] = read_cpu(int(path.name))
+                parents[int(path.name)] = read_cpu(int(path.name))[0]
     family, more = {pid}, {pid}
     while more:
-        more = {each for each, (parent, *_) in known.items() if parent in more} - family
+        more = {each for each, parent in parents.items() if parent in more} - family
         family |= more
-    return sum(sum(known[each][1:]) for each in family)
+    return family
+
+
+def read_family_cpu(pid: int) -> float:
+    """Seconds of CPU of a process and all that it started."""
+    spent = 0.0
+    for each in list_family(pid):
+        with suppress(OSError):
+            spent += sum(read_cpu(each)[1:])
+    return spent
+
+
+def read_memory_mb(pid: int) -> float:
+    """What a process holds in memory; nothing when it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    except OSError:
+        return 0.0
+    return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 
 class ServerProcess:
@@ -97,8 +115,7 @@ class ServerProcess:
     @property
     def memory_mb(self) -> float:
         """What it holds in memory."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1])
-        return pages * os.sysconf("SC_PAGESIZE") / 2**20
+        return read_memory_mb(self.process.pid)
 
     def pause(self) -> None:
         """Stops it where it is; `resume` lets it go on."""
