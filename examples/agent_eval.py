@@ -1,7 +1,7 @@
-"""A help desk's agent and its tests. Run it with: tally score examples/agent_eval.py
+"""The agent of a help desk and its tests. Run it with: tally score examples/agent_eval.py
 
-The agent stands for yours: it is an ordinary function that follows a few rules, so that the
-example needs no model. It says which tools it called and what it spent.
+The agent is a function that follows a few rules instead of calling a model. It returns the tools
+that it called and its usage.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _call(tool: str, order: str, result: str | None = None) -> dict[str, Any]:
 
 @scorer(blocking=False)
 def polite(ctx: EvalContext) -> Score:
-    """1 when the answer thanks the customer, 0.5 when it does not."""
+    """Return 1 if the answer thanks the customer, else 0.5."""
     thanks = "thanks" in ctx.output.lower()
     return Score(1.0 if thanks else 0.5, reason="Says thanks" if thanks else "Does not say thanks")
 

@@ -1,6 +1,6 @@
-"""The guide's submission, scored on four weighted dimensions. Run it with Python.
+"""Score a submission on four weighted dimensions. Run it with Python.
 
-It prints the response that a competitor gets: 823.5 in all, shown as 823, a win.
+It prints the response for the competitor: a total of 823.5, shown as 823, a win.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DIMENSIONS = dims(
 
 
 def submission() -> Breakdown:
-    """The raw scores as an evaluator gave them."""
+    """Raw scores from an evaluator."""
     raw = {"correctness": 900, "speed": 780, "methodology": 690, "completeness": 760}
     return breakdown(DIMENSIONS, raw)
 

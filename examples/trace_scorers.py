@@ -1,8 +1,8 @@
-"""Scorers of one's own: every example of the guide to custom scorers, in Python.
+"""Custom scorers: the examples of the trace scorer document in Python.
 
     tally score traces.jsonl --scorer examples/trace_scorers.py:word_count
 
-Tallymark has most of these built in, more carefully; here they show how such scorers are written.
+Most of these are built in, with more care for edge cases; here they show how to write scorers.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def sentiment(ctx: EvalContext) -> Score:
     )
 
 
-# Asking a service. The guide gives 0 when the call fails; `Score.failed(...)` would instead keep
-# a broken service from lowering an agent's mean.
+# Calling a service. The document gives 0 if the call fails; `Score.failed(...)` would avoid that
+# a broken service lowers the mean of an agent.
 @configurable(description="Verifies facts using external API")
 def fact_check(
     url: str = "https://api.factcheck.example/verify",
@@ -144,7 +144,7 @@ def patterns(ctx: EvalContext) -> Score:
 def keyword_match(
     keywords: list[str], case_sensitive: bool = False, min_match: int = 1
 ) -> Callable[[EvalContext], Score]:
-    """The share of keywords in the output, or 0 when fewer than `min_match` are there."""
+    """Share of keywords in the output, or 0 if fewer than `min_match` are found."""
 
     def evaluate(ctx: EvalContext) -> Score:
         output, wanted = ctx.output, keywords
@@ -162,7 +162,7 @@ def keyword_match(
 
 # Best practice 5: handle async errors.
 def from_api(evaluate: Callable[[str], Awaitable[dict[str, Any]]]) -> Scorer:
-    """A scorer that asks any async function for `score` and `explanation`."""
+    """Create a scorer from an async function that returns `score` and `explanation`."""
 
     @scorer(name="from_api")
     async def ask(ctx: EvalContext) -> Score:

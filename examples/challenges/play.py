@@ -1,4 +1,4 @@
-"""Plays the example challenges with the sample submissions that lie beside them.
+"""Play the example challenges with the sample submissions in their folders.
 
 The samples were written for these examples; no model made them. Each says how long its agent took
 and which seed it had, so this plays on a clock and with seeds of its own. Everything else is what
@@ -24,7 +24,7 @@ AN_HOUR = 3600.0
 
 
 class Table:
-    """A clock and a seed that are set by hand."""
+    """A clock and a seed that are set explicitly."""
 
     def __init__(self) -> None:
         self.now = time.time() - 24 * AN_HOUR
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def play(competition: Competition, table: Table, folder: Path) -> None:
-    """One challenge: its samples in alphabetical order, an hour apart."""
+    """Play one challenge: its samples in alphabetical order, an hour apart."""
     challenge = competition.publish(folder)
     print(f"{challenge.title} ({challenge.name})")
     if challenge.kind == "versus":
@@ -64,7 +64,7 @@ def play(competition: Competition, table: Table, folder: Path) -> None:
 def play_sample(
     competition: Competition, table: Table, name: str, sample: dict[str, Any]
 ) -> Attempt:
-    """Enter, take as long as the sample says, submit."""
+    """Enter, let the time of the sample pass, submit."""
     if competition.store.challenges.get(name).evaluator.type == "reported":
         return competition.report(name, sample["agent"], Metrics(**sample["submission"]))
     table.seed = sample.get("seed", 0)

@@ -1,4 +1,4 @@
-"""Rating first; cost on a log scale, so that a tenfold saving is worth the same at any size."""
+"""Score the rating, minus the cost on a logarithmic scale: each factor of ten costs the same."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ class CostAwareScorer:
     def score(
         self, metrics: AttemptMetrics, config: dict[str, Any], ctx: ScoringContext
     ) -> ScoringResult:
-        """The details say what the attempt cost and what that took off."""
+        """Return the score, with the cost and its deduction as details."""
         if not metrics.get("succeeded"):
             return {"score": 0.0, "details": {"why": "did not succeed"}}
         free = config.get("free", 0.001)

@@ -1,4 +1,4 @@
-"""Counts the beans as the goal says."""
+"""Count the beans as described in the goal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A night of logins and downloads: one intruder, two who only look like one, and honest people."""
+"""Generate a log with one intruder, two suspicious but innocent addresses, and normal users."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _honest(rng: random.Random) -> list[tuple[int, str]]:
 def _guesses(
     rng: random.Random, address: str, tried: list[str], found: list[str]
 ) -> list[tuple[int, str]]:
-    """Each account is tried a few times; those that are found open last."""
+    """Try each account a few times; the accounts that are broken into come last."""
     at = rng.randint(5_000, 30_000)
     events = []
     for name in sorted(tried, key=lambda each: (each in found, rng.random())):

@@ -1,4 +1,4 @@
-"""A detective that reads the log as the goal describes it."""
+"""Solve the log as described in the goal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a message get past a guard, and does the assistant behind it obey?"""
+"""Judge whether a message gets past a guard and the assistant obeys it."""
 
 import json
 import re
@@ -18,7 +18,7 @@ DIGITS = str.maketrans("013457", "oieast")
 
 
 def spacing(text):
-    """Nothing but letters, so that letters set apart come together."""
+    """Remove everything but letters, so that spaced-out words are found."""
     return re.sub(r"[^A-Za-z]", "", text)
 
 
@@ -30,7 +30,7 @@ UNDO = {
 
 
 def orders(defence):
-    """The texts that a guard blocks and what it undoes first, or why it has no orders."""
+    """Read the blocked texts and decodings of a guard, or the reason why it has none."""
     try:
         given = json.loads(defence)
         block, undo = given["block"], given.get("undo", [])
@@ -46,20 +46,20 @@ def orders(defence):
 
 
 def undone(text, undo):
-    """A text as the guard reads it."""
+    """Decode a text as the guard does."""
     for name in undo:
         text = UNDO[name](text)
     return text
 
 
 def blocked(message, block, undo):
-    """The first text that the guard finds in a message, or None."""
+    """Find the first blocked text in a message, or None."""
     read = undone(message, undo)
     return next((text for text in block if undone(text, undo) in read), None)
 
 
 def judge(attack, defence, category):
-    """True for a breach: the message gets past the guard, and the assistant obeys it."""
+    """Return True for a breach: the message passes the guard and the assistant obeys it."""
     given = orders(defence)
     if isinstance(given, str):
         return {"breached": True, "reason": given}
@@ -69,6 +69,6 @@ def judge(attack, defence, category):
     if spacing(DEMANDS[category]) not in spacing(attack.translate(DIGITS)).lower():
         return {"breached": False, "reason": "the assistant sees no such demand"}
     if blocked(attack, *given) is not None:
-        # Both sides read the reason: what the other submitted has no place in it.
+        # Both sides read the reason, so it must not quote the submissions.
         return {"breached": False, "reason": "the guard stops the message"}
     return {"breached": True, "reason": "the guard lets the message through"}

@@ -1,4 +1,4 @@
-"""How good a planned route is: its length, its stops, and the arithmetic of its legs."""
+"""Evaluate a route: length, stops, and the stated lengths of its legs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluate(submission: Any, truth: dict[str, Any], data: dict[str, Any]) -> di
 
 
 def _scores(short: float, sums: float, complete: float) -> dict[str, float]:
-    """A trip that is a fifth longer than the shortest has lost all that can be lost for it."""
+    """Score the length: 1000 for the shortest route, 0 from 20 % longer."""
     return {
         "correctness": 1000 * min(1, short),
         "methodology": 1000 * sums,

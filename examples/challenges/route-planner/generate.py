@@ -1,4 +1,4 @@
-"""A start and seven stops, and how long the shortest round trip is."""
+"""Generate a start, seven stops, and the length of the shortest round trip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries every order, which seven stops still allow."""
+"""Find the shortest route by brute force over seven stops."""
 
 from __future__ import annotations
 
