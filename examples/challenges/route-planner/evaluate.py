@@ -32,7 +32,7 @@ def evaluate(submission: Any, truth: dict[str, Any], data: dict[str, Any]) -> di
 
 
 def _scores(short: float, sums: float, complete: float) -> dict[str, float]:
-    """Score the length: 1000 for the shortest route, 0 from 20 % longer."""
+    """Convert shares to points. The length counts 0 from 20 % above the shortest route."""
     return {
         "correctness": 1000 * min(1, short),
         "methodology": 1000 * sums,
