@@ -204,8 +204,8 @@ def test_other_formats_are_not_mapped(read: Read) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["output"], "does not say which key"),
-        (["output="], "does not say which key"),
+        (["output"], "names no key"),
+        (["output="], "names no key"),
         (["output=a", "output=b"], "gives 'output' twice"),
         (["=a"], "a record has no field ''"),
     ],

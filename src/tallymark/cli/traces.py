@@ -30,7 +30,7 @@ from tallymark.traces.trace_query import PEOPLE, SCORE
 if TYPE_CHECKING:
     from tallymark.service.traces import TraceItem, TraceScore
     from tallymark.traces.trace import Trace
-    from tallymark.traces.trace_sum import TraceSum
+    from tallymark.traces.trace_facts import TraceSum
 
 app = typer.Typer(
     no_args_is_help=True, help="Production traces: list, search, show, sum up, compare, score."

@@ -21,7 +21,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput, TallymarkError, WorkFailed
 from tallymark.scoring.score import make_json_safe
-from tallymark.traces.stated_case import read_case
+from tallymark.traces.trace_facts import read_case
 
 if TYPE_CHECKING:
     from tallymark.parquet_rows import Kind

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tallymark.service.app import App
     from tallymark.store import Store
     from tallymark.store.checkpoints import Checkpoint
-    from tallymark.traces.stated_case import StatedCase
+    from tallymark.traces.trace_facts import StatedCase
     from tallymark.traces.trace_source import OnProgress
 
 _LOT = 256

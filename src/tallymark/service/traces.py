@@ -21,8 +21,8 @@ from tallymark.store.traces.trace_scores import StoredScore
 from tallymark.store.traces.trace_sums import check_measure, estimate_mean
 from tallymark.text import format_number
 from tallymark.traces.trace import Trace
+from tallymark.traces.trace_facts import TraceSum
 from tallymark.traces.trace_query import PEOPLE, SCORE, Term, TraceQuery, parse_query
-from tallymark.traces.trace_sum import TraceSum
 
 if TYPE_CHECKING:
     from tallymark.runs.statistics import ClusterMoments, MeanEstimate

@@ -39,7 +39,7 @@ from tallymark.suites.python_suites.suite_document import (
 )
 from tallymark.text import clean_line
 from tallymark.traces import Trace
-from tallymark.traces.stated_case import StatedCase, read_case
+from tallymark.traces.trace_facts import StatedCase, read_case
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,6 +1,6 @@
 """Traces, spans and the readers that bring them in from other tools' files.
 
-The readers load when first used: whoever only scores does not pay for them.
+The readers load when they are first used, so scoring alone does not pay for their import.
 """
 
 from importlib import import_module

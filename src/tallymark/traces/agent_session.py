@@ -59,7 +59,7 @@ class ModelCall:
         self.tools: list[ToolUse] = []
 
     def extend(self, text: str = "", *, reasoning: str = "", at: float | None = None) -> None:
-        """Add what another record says of the same call."""
+        """Add text from another record of the same call."""
         if text:
             self.texts.append(text)
         if reasoning:
@@ -88,7 +88,7 @@ class ToolUse:
 
 
 class AgentSession:
-    """What one agent did, collected record by record."""
+    """The actions of one agent, collected record by record."""
 
     def __init__(self, name: str, prefix: str = "", parent_id: str | None = None) -> None:
         self.name = name
@@ -98,7 +98,7 @@ class AgentSession:
         """US dollars of the whole session; with it, no call has a cost of its own."""
         self.total_cost_computed = False
         self.totals: TokenCounts | None = None
-        """Tokens of all of it, where the transcript says more than about single calls."""
+        """Tokens of the whole session, if the transcript reports them too."""
         self.answer: str | None = None
         self.error: str | None = None
         self._prefix = prefix
@@ -153,7 +153,7 @@ class AgentSession:
     def add_tool(
         self, call: ModelCall, tool_id: str | None, name: str, arguments: str, at: float | None
     ) -> ToolUse:
-        """Add a tool that a model call asked for; the same id again is the same tool call."""
+        """Add a tool call that a model requested; a repeated id is the same tool call."""
         if tool_id is not None and tool_id in self._tools:
             return self._tools[tool_id]
         number = len(self._tools) + 1

@@ -44,7 +44,7 @@ class _Tariff(NamedTuple):
 
     base: _Rates
     tiers: tuple[tuple[int, _Rates], ...]
-    """Beyond so many input tokens, from the highest on, all tokens have these rates."""
+    """Rates for all tokens of a call above each number of input tokens, highest first."""
     per_request: Decimal
 
 
@@ -88,7 +88,7 @@ def cost_fields(
     *,
     start_ms: float | None = None,
 ) -> CostFields:
-    """The fields of a span that say what it cost: as reported, else by the price table."""
+    """The cost fields of a span: the reported cost, otherwise the one by the price table."""
     if reported is not None:
         return {"cost": reported, "cost_computed": False}
     computed = price(model, provider, tokens, start_ms=start_ms)
@@ -118,7 +118,7 @@ def _find_tariff(model: str, provider: str | None, slot: int | None) -> _Tariff 
 
 
 def _list_names(model: str, provider: str | None) -> Iterator[tuple[str, str | None]]:
-    """As given first; then `openai/gpt-4o` and `openai:gpt-4o`, which name their provider."""
+    """The name as given, then split where it names its provider: `openai/gpt-4o`."""
     prefix, _, rest = model.replace(":", "/", 1).partition("/")
     yield from ((model, provider), (model, None), (rest, prefix), (rest, None))
 

@@ -34,11 +34,11 @@ class ToolCall(NamedTuple):
     id: str | None
     name: str
     arguments: str
-    """As JSON text."""
+    """JSON text."""
 
 
 class ToolResult(NamedTuple):
-    """What a tool answered, as told to the model."""
+    """A tool's answer, as the model received it."""
 
     id: str | None
     text: str
@@ -89,15 +89,12 @@ def unpack_json(value: Any) -> Any:
 
 
 def last_text(messages: list[ChatMessage], role: str) -> str:
-    """The last text that someone of this role said."""
+    """The last text of a role."""
     return next((each.text for each in reversed(messages) if each.role == role and each.text), "")
 
 
 def conversation_metadata(asked: list[ChatMessage], answered: list[ChatMessage]) -> dict[str, Any]:
-    """What a model call keeps of its conversation.
-
-    All that it was told, if that is more than one message, and the tool calls it asked for.
-    """
+    """Metadata of a model call: its messages if there are several, and the requested tool calls."""
     kept: dict[str, Any] = {}
     if len(asked) > 1:
         kept["messages"] = [message.to_dict() for message in asked]

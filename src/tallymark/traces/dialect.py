@@ -1,4 +1,4 @@
-"""`Dialect`: a kind of trace file, with all that others know of it."""
+"""`Dialect`: one kind of trace file. Each has a module of its own in `dialects/`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Dialect(NamedTuple):
-    """How to know such a file, and how to read it. Each stands in a file of its own."""
+    """Recognises and reads one kind of file."""
 
     name: str
     files: str

@@ -56,7 +56,7 @@ _GROUPS = (
     *(_ASKED, _ANSWERED, _EXPECTED, _IDS, _CALLS, ("messages",), ("usage",)),
     *_SPENT.values(),
 )
-"""Of each the first key that a record has is understood; others are kept as metadata."""
+"""Keys with the same meaning: the first in a record is read, the others become metadata."""
 
 
 _MAPPED: dict[str, Sequence[str]] = {
@@ -71,7 +71,7 @@ _MAPPED: dict[str, Sequence[str]] = {
     "latency": _SPENT["duration_ms"],
     "latency_ms": _SPENT["duration_ms"],
 }
-"""What a user can say to be under another key, and the keys that it is under otherwise."""
+"""Fields that `--map` accepts, with the keys that are read without it."""
 FieldMap = Mapping[str, str]
 """From fields of records to the keys that they have in a file, dots leading inside."""
 
@@ -83,7 +83,7 @@ def read_field_map(pairs: Iterable[str]) -> dict[str, str]:
         field, equals, key = (part.strip() for part in pair.partition("="))
         if not equals or not key:
             hint = "write FIELD=KEY, as in --map output=agent_reply"
-            raise InvalidInput(f"--map {pair!r} does not say which key", hint=hint)
+            raise InvalidInput(f"--map {pair!r} names no key", hint=hint)
         if field in found:
             raise InvalidInput(f"--map gives {field!r} twice")
         found[field] = key
@@ -115,7 +115,7 @@ def map_fields(record: Mapping[str, Any], fields: FieldMap) -> Record:
 
 
 def find_value(record: Mapping[str, Any], key: str) -> Any:
-    """What is under a key, whose dots may lead inside: `result.text`, `choices.0.text`."""
+    """The value of a key or path: `result.text`, `choices.0.text`."""
     if key in record:
         return record[key]
     found: Any = record
@@ -132,7 +132,7 @@ def describe_needs(keys: Iterable[str]) -> tuple[str, str]:
     asked, answered = (", ".join(names) for names in (_ASKED, _ANSWERED[1:]))
     message = f"the record has no output; its keys are {quote_some(list(keys)) or 'none'}"
     hint = (
-        "say which key is the output: --map output=KEY --map input=KEY; known are output, "
+        "name the key of the output: --map output=KEY --map input=KEY; recognised are output, "
         f"or {answered} together with {asked}, or messages, or spans"
     )
     return message, hint
@@ -146,7 +146,7 @@ def is_flat(keys: Collection[str]) -> bool:
 
 
 def spread_record(record: Mapping[str, Any]) -> Record:
-    """The record with `spans`, which it has already, or which are made of what it says."""
+    """The record with `spans`: its own, or spans made from its fields."""
     if record.get("spans") is not None:
         return _spread_spans(record)
     if isinstance(record.get("children"), list):
@@ -164,7 +164,7 @@ def spread_record(record: Mapping[str, Any]) -> Record:
 
 
 def list_conversation_spans(messages: list[ChatMessage], model: str | None) -> list[Record]:
-    """The model's answers in a conversation, each followed by the tools that it asked for."""
+    """The model's answers in a conversation, each followed by its tool calls."""
     told = {result.id: result.text for message in messages for result in message.results}
     spans: list[Record] = []
     for index, message in enumerate(messages):
@@ -190,7 +190,7 @@ def list_conversation_spans(messages: list[ChatMessage], model: str | None) -> l
 
 
 def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
-    """An answer as a model call, and the tools that the record says were called before it."""
+    """An answer as a model call, after the tool calls of the record."""
     messages = parse_messages(record.get("messages"))
     answer = _find_first(record, _ANSWERED)
     model = as_label(record.get("model"))
@@ -198,7 +198,7 @@ def _list_flat_spans(record: Mapping[str, Any]) -> list[Record]:
     if messages and answer is None:
         spans = list_conversation_spans(messages, model)
         calls = [span for span in spans if span["span_type"] == "generation"]
-        if calls:  # what the whole took is told once
+        if calls:  # tokens and cost are of the whole conversation
             calls[-1] |= spent
         return spans
     said = parse_messages(answer, "assistant") if _is_message(answer) else []
@@ -278,7 +278,7 @@ def _read_identity(record: Mapping[str, Any]) -> Record:
 
 
 def _spread_spans(record: Mapping[str, Any]) -> Record:
-    """What the record says of the whole as an outermost span, and steps out of their parents."""
+    """Spans without nesting, below an outermost span with the input and output of the record."""
     spread = dict(record)
     spans = record["spans"]
     if isinstance(spans, list):
@@ -339,7 +339,7 @@ def _name_step(step: Mapping[str, Any], otherwise: str | None) -> Record:
 
 
 def _find_type(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key that says what kind of span a step is, and the kind."""
+    """The key of a step's span type, and the type."""
     for key in ("type", "kind"):
         said = (as_label(step.get(key)) or "").lower()
         if (kind := _TYPES.get(said, said)) in _SPAN_TYPES:

@@ -4,8 +4,8 @@ The sample's events become spans: model calls, tool calls, errors, limits, and t
 agents that hold them. A tool's own span and its call are one. What happens inside scorers is
 not the agent's doing and is left out; the scores themselves are in the trace's metadata. Logs
 without events give the messages instead. Scorers of Inspect see the sample's own question and
-answer, which a solver may have written: where the steps tell others,
-they stand in the span that holds all of them.
+answer, which a solver may have written: if those of the steps differ,
+the outermost span has the sample's.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def make_sample_trace(sample: dict[str, Any], header: dict[str, Any]) -> Trace:
 
 
 def _add_whole(trace: Trace, sample: dict[str, Any]) -> Trace:
-    """The trace with the sample's own question and answer, if its steps tell others."""
+    """The trace with the sample's own question and answer, if those of its steps differ."""
     asked, answer = _read_question(sample), _read_answer(sample)
     if asked in ("", trace.first_input) and answer in (None, trace.answer):
         return trace
@@ -94,14 +94,14 @@ def _read_question(sample: dict[str, Any]) -> str:
 
 
 def _read_answer(sample: dict[str, Any]) -> str | None:
-    """What the sample says was answered; None where it says nothing."""
+    """The sample's answer; None if it has none."""
     output = as_mapping(sample.get("output"))
     said = _parse_choice(output)
     return as_label(output.get("completion")) or (last_text(said, "assistant") if said else None)
 
 
 def _parse_choice(output: dict[str, Any]) -> list[ChatMessage]:
-    """What a model said, in the first of its choices."""
+    """The messages in the first choice of a model's output."""
     choices = as_list(output.get("choices"))
     return parse_messages(as_mapping(choices[0] if choices else None).get("message"), "assistant")
 
@@ -127,7 +127,7 @@ def _collect_metadata(sample: dict[str, Any], task: str, model: str | None) -> d
 
 
 def _collect_expected(targets: list[Any]) -> dict[str, Any] | None:
-    """Of several targets, any one is right."""
+    """The expected output: any of the targets."""
     texts = [as_text(target) for target in targets]
     return {"output": texts if len(texts) > 1 else texts[0]} if texts else None
 

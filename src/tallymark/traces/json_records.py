@@ -6,21 +6,139 @@ one document (or a few, one after another) and the records are the elements of a
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 from tallymark.errors import Place, TraceError
-from tallymark.traces.json_scanner import MAX_RECORD, JsonScanner, size_error
 from tallymark.traces.lenient_json import decode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from tallymark.traces.trace_source import TraceSource
+
+MAX_RECORD = 512 * 1024 * 1024
+"""The largest single record (a line, a sample, a batch) that is taken into memory."""
+
+_CHUNK = 1024 * 1024
+_OPEN = b"[{"
+# Possessive (`*+`, `++`): nothing is tried twice, so hostile text takes linear time only.
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# Up to what ends it: at the end of the buffer, half a number would look like a whole one.
+_SCALAR = re.compile(rb"[^][{}:,\"\s]++(?=[][{}:,\"\s])")
+_BRACKET = re.compile(rb'(?:[^]["{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{}]', re.DOTALL)
+
+
+def size_error(place: Place) -> TraceError:
+    """A record that would not fit into memory."""
+    return TraceError(f"a record of more than {MAX_RECORD >> 20} MB is not read", place=place)
+
+
+class JsonScanner:
+    """Stands before a value of the stream and takes it, enters it or passes over it."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._buffer = b""
+        self._at = 0
+        self._dropped = 0
+
+    def next(self) -> bytes | None:
+        """The first byte of what comes next, white space passed over; None at the end."""
+        while True:
+            space = _SPACE.match(self._buffer, self._at)
+            self._at = space.end() if space else self._at
+            if self._at < len(self._buffer):
+                return self._buffer[self._at : self._at + 1]
+            if not self._read_more():
+                return None
+
+    def members(self, closing: bytes) -> Iterator[None]:
+        """Enters an array or object and stands at each member in turn; the caller reads it."""
+        self._at += 1
+        if self._take_if(closing):
+            return
+        while True:
+            yield
+            if self._take_if(closing):
+                return
+            if not self._take_if(b","):
+                raise self._syntax_error(f"expected a comma or {closing.decode()}")
+
+    def key(self) -> str:
+        """An object's key, with its colon."""
+        if self.next() != b'"':
+            raise self._syntax_error("expected a key in double quotes")
+        key = decode(self.value(), Place(source=self._name))
+        if not self._take_if(b":"):
+            raise self._syntax_error("expected a colon")
+        return str(key)
+
+    def value(self, *, keep: bool = True) -> bytes:
+        """The bytes of the next value; empty without `keep`."""
+        first = self.next()
+        if first is None:
+            raise self._syntax_error("it ends too early")
+        if first in _OPEN:
+            return self._take_container(keep=keep)
+        return self._cut(self._read_match(_STRING if first == b'"' else _SCALAR, 0))
+
+    def _take_container(self, *, keep: bool) -> bytes:
+        depth = offset = 0
+        while True:
+            found = _BRACKET.match(self._buffer, self._at + offset)
+            end = found.end() if found else self._read_match(_BRACKET, offset)
+            depth += 1 if self._buffer[end - 1 : end] in _OPEN else -1
+            if not depth:
+                return self._cut(end)
+            if keep:
+                offset = end - self._at
+            else:
+                self._at = end
+
+    def _read_match(self, pattern: re.Pattern[bytes], offset: int) -> int:
+        """The end of the pattern's match, reading on until there is one."""
+        while True:
+            found = pattern.match(self._buffer, self._at + offset)
+            if found:
+                return found.end()
+            if len(self._buffer) - self._at > MAX_RECORD:
+                raise size_error(self._place)
+            if not self._read_more():
+                raise self._syntax_error("it ends too early")
+
+    def _cut(self, end: int) -> bytes:
+        raw = self._buffer[self._at : end]
+        self._at = end
+        return raw
+
+    def _take_if(self, wanted: bytes) -> bool:
+        taken = self.next() == wanted
+        self._at += taken
+        return taken
+
+    def _read_more(self) -> bool:
+        """Reads on; more at a time the longer the value is, so that long ones stay linear."""
+        rest = self._buffer[self._at :]
+        chunk = self._stream.read(max(_CHUNK, len(rest)))
+        self._dropped += self._at
+        self._buffer, self._at = rest + chunk, 0
+        return bool(chunk)
+
+    @property
+    def _place(self) -> Place:
+        return Place(source=f"{self._name}:byte {self._dropped + self._at + 1}")
+
+    def _syntax_error(self, what: str) -> TraceError:
+        return TraceError(f"not valid JSON: {what}", place=self._place)
+
 
 RecordPath = tuple[str, ...]
 
@@ -33,7 +151,7 @@ class JsonRecord(msgspec.Struct, frozen=True, gc=False):
     number: int
     """The line, or the record's place among the records, from 1."""
     path: RecordPath | None
-    """The array (or the kept key) that the record was cut from; None for a whole line."""
+    """The array (or the key in `kept`) that the record was cut from; None for a whole line."""
 
     @property
     def place(self) -> Place:
@@ -48,7 +166,7 @@ class JsonRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class JsonHead:
-    """What the first bytes of a file tell about the JSON in it."""
+    """The structure of a JSON file, from its first bytes."""
 
     def __init__(self, data: bytes, *, whole: bool) -> None:
         self._data = data
@@ -84,7 +202,7 @@ class JsonHead:
 
 
 def read_first_objects(head: bytes, count: int = 20) -> list[dict[str, Any]]:
-    """The JSON objects among the first lines, to tell formats apart by what their lines say."""
+    """The JSON objects among the first lines, to recognise formats by their content."""
     found = []
     for line in head.splitlines()[:count]:
         with suppress(TraceError):
@@ -108,7 +226,7 @@ def read_records(
 ) -> Iterator[JsonRecord]:
     """Every line; or every element of the arrays, and of an array that is the whole document.
 
-    `kept` names values beside the arrays that are wanted too. Without `arrays` a document that
+    `kept` names further values to return. Without `arrays` a document that
     is not an array is itself the record.
     """
     if (
@@ -121,7 +239,7 @@ def read_records(
 
 
 def _is_named_lines(source: TraceSource) -> bool:
-    """True when only the name says "one record a line": the first line may be a broken one."""
+    """True for `.jsonl` and `.ndjson`, whose first line may be a broken one."""
     name = source.name.removesuffix(".gz").removesuffix(".zst")
     start = source.head.partition(b"\n")[0].strip()
     return name.endswith((".jsonl", ".ndjson")) and start != b"{" and not start.startswith(b"[")
@@ -129,7 +247,7 @@ def _is_named_lines(source: TraceSource) -> bool:
 
 def _read_lines(source: TraceSource) -> Iterator[JsonRecord]:
     number = source.lines_before or 0
-    # One byte more than allowed tells a line that is too long, without reading all of it.
+    # One byte more than allowed shows that a line is too long without reading all of it.
     while line := source.stream.readline(MAX_RECORD + 1):
         number += 1
         if len(line) > MAX_RECORD:

@@ -1,7 +1,7 @@
-"""JSON text in and out, and values of a shape that nobody promised.
+"""JSON in and out, and values of unknown shape.
 
-Foreign files hold what their writers put there, so the readers ask for "a mapping, if it is
-one" and treat everything else as not known, instead of trusting and crashing.
+Readers of foreign files take a value "as a mapping, if it is one" and treat anything else as
+unknown, instead of failing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was said around a model call, from the attributes and events of an OpenTelemetry span."""
+"""Messages of a model call, from the attributes and events of an OpenTelemetry span."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_conversation(
 def find_last_question(
     attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> str:
-    """The last text of the user: of a long conversation, no more is read than that takes."""
+    """The last text of the user, without reading the rest of a long conversation."""
     if (
         not events
         and _TAKEN.isdisjoint(attributes)
@@ -82,7 +82,7 @@ def find_last_question(
 def find_first_answer(
     attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> str:
-    """The first text of an answer, the same way."""
+    """The first text of an answer, without reading the rest."""
     for listed in _list_messages(attributes, ANSWERED, _ANSWERED_INDEXED):
         for each in parse_messages(listed, "assistant"):
             if each.text:
@@ -107,7 +107,7 @@ def _list_messages(
 def mentions_tools(
     attributes: Mapping[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> bool:
-    """Whether a model may have asked for a tool: False only where it has not."""
+    """False if a model certainly requested no tool."""
     if any(_names_tool(name) or _names_tool(body) for name, body in events):
         return True
     return any(
@@ -182,7 +182,7 @@ def _read_events(
 
 
 def _read_bodies(attributes: Mapping[str, Any]) -> tuple[list[ChatMessage], list[ChatMessage]]:
-    """What pydantic-ai and Logfire keep: lists of events, all messages, request and response."""
+    """Messages of pydantic-ai and Logfire: lists of events, all messages, request and response."""
     listed = [as_mapping(each) for each in as_list(unpack_json(attributes.get("events")))]
     found = _read_events((as_label(each.get("event.name")) or "", each) for each in listed)
     if found is not None:

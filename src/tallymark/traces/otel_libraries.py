@@ -1,8 +1,8 @@
-"""What tracing libraries write on their spans, in the names that `otel_spans` reads.
+"""Attributes of tracing libraries, translated to the names that `otel_spans` reads.
 
-Langfuse, MLflow, LangSmith, Vercel's AI SDK and OpenLLMetry each have names of their own for what
-a span is, what went in and what came out. Here they become the GenAI conventions' names. A name of
-the conventions that is there already wins, and what was understood is not kept twice.
+Langfuse, MLflow, LangSmith, Vercel's AI SDK and OpenLLMetry have their own names for a span's kind,
+input and output. They become those of the GenAI conventions. An attribute that already has a name
+of the conventions wins, and translated attributes are removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Library(NamedTuple):
     also: Mapping[str, str]
     """Other attributes, by the name of the conventions that each has."""
     read: Callable[[Attributes], Attributes] = lambda _: {}
-    """What needs more than another name."""
+    """Attributes that need more than another name."""
 
 
 def translate(name: str, attributes: Attributes) -> Attributes:
@@ -71,7 +71,7 @@ def _translate(library: _Library, name: str, attributes: Attributes) -> Attribut
         found.setdefault("gen_ai.output.messages", answered)
     else:
         given = unwrap_arguments(read_plain(asked))
-        # Vercel's AI SDK has the system's words beside the prompt.
+        # Vercel's AI SDK has the system prompt next to the prompt.
         prompt = as_mapping(given).get("prompt")
         found["input.value"] = _unwrap_only_text(given) if prompt is None else prompt
         found["output.value"] = unwrap_output(read_plain(answered))
@@ -94,7 +94,7 @@ def unwrap_arguments(value: Any) -> Any:
     """The arguments of a call that was recorded as `{"args": [...], "kwargs": {...}}`."""
     if not isinstance(value, dict):
         return value
-    if {"inputs", "tags"} <= value.keys():  # OpenLLMetry's LangChain has settings beside them
+    if {"inputs", "tags"} <= value.keys():  # OpenLLMetry's LangChain adds settings
         return value["inputs"]
     if value.keys() != {"args", "kwargs"}:
         return value
@@ -105,7 +105,7 @@ def unwrap_arguments(value: Any) -> Any:
 
 
 def unwrap_output(value: Any) -> Any:
-    """What came out, where LangSmith wrote it as `{"output": ...}`; other data as it is."""
+    """The output inside LangSmith's `{"output": ...}`; other data as it is."""
     return value["output"] if isinstance(value, dict) and value.keys() == {"output"} else value
 
 
@@ -129,9 +129,9 @@ def _name_counts(counts: TokenCounts) -> Attributes:
 
 
 def _read_langfuse(attributes: Attributes) -> Attributes:
-    """Langfuse counts kinds beside each other: `input` has no cached tokens in it.
+    """Langfuse counts each kind separately: `input` has no cached tokens in it.
 
-    Objects in the provider's own shape stay as the provider counts.
+    Objects in the provider's own shape are counted as the provider does.
     """
     usage = as_mapping(read_plain(attributes.get("langfuse.observation.usage_details")))
     cost = as_mapping(read_plain(attributes.get("langfuse.observation.cost_details")))

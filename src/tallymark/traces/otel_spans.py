@@ -1,10 +1,9 @@
 """One OpenTelemetry span as one of ours.
 
-Three dialects are read: the GenAI conventions of OpenTelemetry in their current and older names
-(and what pydantic-ai and Logfire add to them; `otel_libraries` translates others), and
-OpenInference. Each field has a
-table of the attributes it may come from, the first that is present wins. Attributes that no
-table names stay in the span's metadata: definitions of tools among them, which are not calls.
+Reads the GenAI conventions of OpenTelemetry in their current and older names, the additions of
+pydantic-ai and Logfire, and OpenInference; `otel_libraries` translates others. Each field has a
+table of attributes, of which the first that is present wins. Other attributes go to the span's
+metadata, definitions of tools among them, which are not calls.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from tallymark.traces.trace import Span, SpanType
 
 _TOOL_NAME = ("gen_ai.tool.name", "tool.name", "mcp.tool.name", "traceloop.entity.name")
 _NAMES_TOOL = _TOOL_NAME[:3]
-"""A span with one of these is a tool call, whatever else it says; an entity may be anything."""
+"""A span with one of these is always a tool call; an entity may be anything."""
 _TOOL_INPUT = (
     *("gen_ai.tool.call.arguments", "tool_arguments", "input.value"),
     *("tool.parameters", "traceloop.entity.input"),
@@ -103,7 +102,7 @@ class OtelSpan(msgspec.Struct, gc=False):
     end_ns: int = 0
     failed: bool = False
     message: str = ""
-    """What the span's status says beside its code."""
+    """The message of the span's status."""
     attributes: dict[str, Any] = msgspec.field(default_factory=dict)
     events: list[OtelEvent] = msgspec.field(default_factory=list)
 
@@ -122,7 +121,7 @@ def to_span(otel: OtelSpan) -> Span:
 
 
 def translate_span(otel: OtelSpan) -> OtelSpan:
-    """The same span, changed to the names of the conventions."""
+    """Change the span to the names of the conventions."""
     otel.attributes = translate(otel.name, otel.attributes)
     if otel.attributes.get("langfuse.observation.level") == "ERROR":
         otel.failed = True
@@ -153,7 +152,7 @@ def convert_span(otel: OtelSpan) -> Span:
 
 
 def count_span(otel: OtelSpan, kept: frozenset[str]) -> Span:
-    """The same without what was said, for who counts: metadata has the attributes of `kept`."""
+    """The span without its texts, for counting; its metadata has the attributes in `kept`."""
     kind = find_span_type(otel)
     attributes = otel.attributes
     return Span(
@@ -174,24 +173,24 @@ def count_span(otel: OtelSpan, kept: frozenset[str]) -> Span:
 
 
 def find_asked(otel: OtelSpan) -> str:
-    """What went into a span that is no tool, as `convert_span` reads it."""
+    """The input of a span that is no tool call."""
     return find_last_question(otel.attributes, otel.events) or as_text(otel.first(_INPUT))
 
 
 def find_answered(otel: OtelSpan) -> str:
-    """What came out of a model call, the same way."""
+    """The output of a model call."""
     said = find_first_answer(otel.attributes, otel.events)
     return said or as_text(otel.first(_OUTPUT))
 
 
 def find_provider(span: Span) -> str | None:
-    """Who serves the model, which its price depends on."""
+    """The provider of the model, on which its price depends."""
     said = span.metadata
     return next((found for n in PROVIDER if n in said and (found := as_label(said[n]))), None)
 
 
 def find_span_type(otel: OtelSpan) -> SpanType:
-    """By what the span says it is; failing that, by what it carries."""
+    """The type that the span names, otherwise the one its attributes imply."""
     attributes = otel.attributes
     inference = as_label(attributes.get("openinference.span.kind"))
     if inference:
@@ -232,7 +231,7 @@ def _find_tool_name(otel: OtelSpan) -> str:
 
 
 def _read_talk(otel: OtelSpan, talk: Conversation, kind: SpanType) -> dict[str, Any]:
-    """What was asked and answered: from the messages, else from plain attributes."""
+    """Input and output: from the messages, otherwise from plain attributes."""
     asked = last_text(talk.asked, "user") or as_text(otel.first(_INPUT))
     answered = next((message.text for message in talk.answered if message.text), "")
     if not talk.answered or (kind != "generation" and otel.first(_OUTPUT) is not None):
@@ -252,7 +251,7 @@ def _list_documents(otel: OtelSpan) -> list[Any]:
 
 
 def _describe_error(otel: OtelSpan) -> str:
-    """Why the span failed: its status says, or an exception, or only the type of error."""
+    """The reason of a failure: from the status, an exception, or the type of error."""
     raised = [event.attributes for event in otel.events if event.name == "exception"]
     exceptions = [
         ": ".join(filter(None, (as_text(each.get(f"exception.{n}")) for n in ("type", "message"))))

@@ -34,24 +34,24 @@ _CONVERSATION = ("messages", "tool_calls", *PROVIDER)
 """Metadata of a model call that others are made of: tool calls, and prices."""
 _NO_USAGE: dict[str, None] = dict.fromkeys((*FIELDS, "cost"))
 _COUNTED = frozenset((*PROVIDER, *KNOWN, "gen_ai.operation.name", "openinference.span.kind"))
-"""What is counted with, beside what a span has fields for."""
+"""Attributes that counting needs besides the fields of a span."""
 
 
 def assemble(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
     """The trace of spans with one trace id, ordered by their start, parents first.
 
     Instrumentations overlap: two libraries report the same model call one inside the other, agents
-    repeat the usage of the calls below them, and a model's wish for a tool stands beside the tool's
-    own span. Here each of those is settled once.
+    repeat the usage of the calls below them, and a model's tool request is reported as well as the
+    tool's own span. Each of these counts once.
     """
     otel = _sort_spans(found)
     return _put_together(otel, [to_span(span) for span in otel], resource)
 
 
 def assemble_counted(found: Iterable[OtelSpan], resource: dict[str, Any] | None = None) -> Trace:
-    """The same trace for who counts it: of what was said, only the first question and the answer.
+    """The trace for counting: of its texts, only the first question and the answer.
 
-    Where more is needed to count it, it is the whole trace.
+    It is the whole trace if counting needs more.
     """
     otel = [translate_span(span) for span in _sort_spans(found)]
     spans = [count_span(span, _COUNTED) for span in otel]
@@ -72,7 +72,7 @@ def assemble_counted(found: Iterable[OtelSpan], resource: dict[str, Any] | None 
 
 
 def _sort_spans(found: Iterable[OtelSpan]) -> list[OtelSpan]:
-    # Logfire tells of a span twice, when it begins and when it ends.
+    # Logfire sends a span twice, when it begins and when it ends.
     otel = [span for span in found if span.attributes.get("logfire.span_type") != "pending_span"]
     otel.sort(key=lambda span: (span.start_ns, -span.end_ns))
     return otel
@@ -201,9 +201,9 @@ def _add_price(span: Span) -> Span:
 
 
 def add_requested_tools(spans: list[Span]) -> list[Span]:
-    """The spans with a tool span after each tool call that a model asked for.
+    """The spans with a tool span after each tool call that a model requested.
 
-    For traces that hold only model calls. What the tool answered is taken from the messages of a
+    For traces that have only model calls. The answer of the tool is taken from the messages of a
     later model call, where it is visible.
     """
     answers = {

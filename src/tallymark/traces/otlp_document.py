@@ -57,7 +57,7 @@ def _write_span(span: Span, trace_id: str) -> dict[str, Any]:
 
 
 def _name_attributes(span: Span) -> dict[str, Any]:
-    """What a span says, in the names of the conventions; what it does not know is None."""
+    """The attributes of a span in the names of the conventions; None for unknown ones."""
     said: dict[str, Any] = {
         "gen_ai.operation.name": _OPERATIONS.get(span.span_type),
         "gen_ai.request.model": span.model,

@@ -1,7 +1,7 @@
-"""An export request of OTLP as a server takes it: spans by their traces, and what was lost.
+"""An OTLP export request: its spans by trace, and what was refused or cut.
 
-A span that cannot be kept is refused by itself, in words that go back to its sender; only what is
-no OTLP at all is refused whole.
+A span that cannot be stored is refused alone, with a reason that goes back to the sender. Only a
+body that is not OTLP is refused as a whole.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ class SpanGroup(NamedTuple):
 
 @dataclass(slots=True)
 class ArrivedTrace:
-    """What one request brings of one trace."""
+    """Spans of one trace in a request."""
 
     trace_id: str
     groups: list[SpanGroup] = field(default_factory=list)
     lost: Lost = Lost()  # noqa: RUF009 (frozen)
     places: dict[str, tuple[list[OtelSpan], int]] = field(default_factory=dict)
-    """Where each span is, by its id."""
+    """The list and index of each span, by its id."""
 
     @property
     def spans(self) -> int:
-        """How many there are."""
+        """Number of spans."""
         return len(self.places)
 
 
 @dataclass(slots=True)
 class Export:
-    """What one request holds."""
+    """The content of one request."""
 
     traces: dict[str, ArrivedTrace] = field(default_factory=dict)
     refused: int = 0
     problems: dict[str, int] = field(default_factory=dict)
-    """Why spans were refused or cut, and how many."""
+    """Reasons for refusing or cutting spans, with their numbers."""
 
     def refuse(self, why: str, spans: int = 1) -> None:
-        """Counts spans that are not kept."""
+        """Count refused spans."""
         self.refused += spans
         self.note(why, spans)
 
     def note(self, why: str, spans: int = 1) -> None:
-        """Counts spans that something is to be said about."""
+        """Count spans with a remark."""
         self.problems[why] = self.problems.get(why, 0) + spans
 
 
@@ -114,7 +114,7 @@ def _take_span(
     if lost := fit_span(span, size, limits):
         trace.lost += lost
         export.note(f"a span has at most {limits.bytes_per_span:,} bytes: cut to fit")
-    if place is not None:  # it came twice: what was told last counts
+    if place is not None:  # a repeated span replaces the earlier one
         place[0][place[1]] = span
         return
     group = groups.get(trace_id)

@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TraceError
-from tallymark.traces.json_scanner import MAX_RECORD, size_error
+from tallymark.traces.json_records import MAX_RECORD, size_error
 from tallymark.traces.trace_source import DAMAGE, ZSTD_MAGIC, decompress_zstd
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _BATCH_FIELDS = (b"\x0a", b"\x12", b"\x1a")
 
 
 def find_framing(head: bytes) -> str | None:
-    """How the file's first bytes are framed; None when they are not OTLP protobuf."""
+    """The framing of a file; None if it is not OTLP protobuf."""
     if _starts_request(head):
         return "bare"
     prefixed = int.from_bytes(head[:4], "big")

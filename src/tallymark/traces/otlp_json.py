@@ -39,7 +39,7 @@ class _Request(msgspec.Struct):
 
 
 class _Key(msgspec.Struct):
-    """As much of a span as sorting it into its trace needs."""
+    """The fields of a span that name its trace."""
 
     traceId: str = ""  # noqa: N815
     trace_id: str = ""
@@ -89,7 +89,7 @@ def read_batch(raw: bytes, place: Place) -> JsonBatch:
 
 
 def _decode_struct(decoder: msgspec.json.Decoder[Any], raw: bytes, place: Place) -> Any:
-    """The struct; text that only the lenient decoder reads is mended and tried once more."""
+    """The struct; text that only the lenient decoder reads is repaired and decoded again."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -139,7 +139,7 @@ def _read_attributes(pairs: Any) -> dict[str, Any]:
 
 
 def _read_value(wrapped: Any) -> Any:
-    """What an `AnyValue` holds: its one key says the type, mostly that it is a string."""
+    """The value of an `AnyValue`, whose only key names its type."""
     wrapped = as_mapping(wrapped)
     if (said := wrapped.get("stringValue")) is not None:
         return said

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ERROR_CODE = 2
 _Fields: TypeAlias = "dict[int, _Fields]"
-"""Of a message by their numbers, those whose values are counted; empty for texts that repeat."""
+"""Fields of a message whose values are counted, by number; empty for repeated texts."""
 _SINGLE: _Fields = {}
 _FIRST_TEXT, _SECOND_TEXT = 1 << 3 | 2, 2 << 3 | 2
 _VARINT, _WITH_LENGTH, _LARGEST_BYTE = 0, 2, 0x7F
@@ -57,7 +57,7 @@ def read_request(raw: bytes, place: Place) -> list[ProtoBatch]:
 
 
 def read_export(raw: bytes, place: Place) -> list[tuple[dict[str, Any], list[Any]]]:
-    """What one export request holds: attributes of resources, and their spans as messages."""
+    """Attributes of each resource in an export request, and its spans as messages."""
     request = _parse_message(trace_service_pb2.ExportTraceServiceRequest(), raw, place)
     return [
         (
@@ -74,13 +74,13 @@ def read_batch(raw: bytes, place: Place) -> ProtoBatch:
 
 
 def count_messages(raw: bytes, most: int) -> int:
-    """How many messages and repeated values an export request holds; `most` + 1 for more.
+    """Number of messages and repeated values in an export request; `most` + 1 for more.
 
-    A pass over the tags alone: what is parsed takes some hundred bytes for an empty message of two.
+    Reads only the tags: a parsed empty message takes some hundred bytes for two on the wire.
     """
     try:
         return _count_messages(raw, most)
-    except IndexError:  # it breaks off, which the parser says
+    except IndexError:  # it is cut short, which the parser reports
         return 0
     except KeyError:  # groups, which no exporter sends
         return most + 1
@@ -125,7 +125,7 @@ def _count_messages(raw: bytes, most: int) -> int:
 
 
 def _is_text(raw: bytes, at: int, size: int) -> bool:
-    """Whether an attribute is a short name with a short text, as nearly all are."""
+    """True if an attribute is a short name with a short text, as nearly all are."""
     if size > _LARGEST_BYTE or size < len(b"kkvvtt") or raw[at] != _FIRST_TEXT:
         return False
     value = at + 2 + raw[at + 1]

@@ -1,7 +1,7 @@
-"""Taking out what must not be stored, before anything is: attributes by name, texts by pattern.
+"""Redaction before storage: attributes by name, texts by pattern.
 
-An attribute whose name fits loses its value; of any text, what fits a pattern is replaced. A
-pattern that takes too long costs the whole text: what could not be looked through is not kept.
+A matching attribute loses its value; in texts, each match of a pattern is replaced. If a pattern
+takes too long, the whole text is replaced, because the rest of it was not searched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_RULES = 100
 _STRUCTURE = frozenset(
     {"trace_id", "span_id", "parent_id", "span_type", "status", "output_is_answer"}
 )
-"""What holds a trace together is no text of anybody."""
+"""Fields that hold a trace together and contain no text."""
 
 
 class Redactor:

@@ -104,7 +104,7 @@ class _WaitingTraces:
 
     def take(self, arrival: SpanArrival) -> Iterator[TraceError]:
         """Takes a batch in, and moves spans to disk if too many are waiting."""
-        # Most batches come from the same few resources, so each is kept once.
+        # Most batches come from the same few resources, so each is stored once.
         key = msgspec.json.encode(arrival.batch.resource)
         resource = self._resources.setdefault(key, arrival.batch.resource)
         try:

@@ -1,6 +1,6 @@
-"""How much of a trace is taken, and how a span that is too large is cut to fit.
+"""Limits of a trace, and cutting spans that are too large.
 
-What is cut says so where it was cut, and `Lost` counts it: a trace is never half-kept in silence.
+A cut text ends with a note, and `Lost` counts what was cut, so nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SpanLimits(NamedTuple):
-    """What is taken of one trace."""
+    """Limits of one trace."""
 
     spans_per_trace: int = 20_000
     bytes_per_span: int = 1_000_000
@@ -27,11 +27,11 @@ class SpanLimits(NamedTuple):
 
 LIMITS = SpanLimits()
 _SHORT = 200
-"""So many characters of a text are left whatever happens."""
+"""Characters of a text that are never cut."""
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """What of a trace was not kept, or not as it came."""
+    """Counts of what was refused or cut in a trace."""
 
     spans_refused: int = 0
     """Beyond the limit of a trace, or without a usable id."""
@@ -50,7 +50,7 @@ class Lost(msgspec.Struct, frozen=True):
         return Lost(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def describe(self) -> str:
-        """In words, for whoever sent it and whoever looks at it; empty when nothing was lost."""
+        """A phrase for the sender and for readers of the trace; empty if nothing was lost."""
         said = []
         if self.spans_refused:
             said.append(f"{format_count(self.spans_refused, 'span')} refused")
@@ -73,7 +73,7 @@ _NOTHING = Lost()
 
 
 def fit_span(span: OtelSpan, size: int, limits: SpanLimits = LIMITS) -> Lost:
-    """Cuts a span in place to what is kept of one; `size` is what it takes encoded."""
+    """Cut a span in place to the limits; `size` is its encoded size in bytes."""
     if size <= limits.bytes_per_span and len(span.attributes) <= limits.attributes_per_span:
         return _NOTHING
     extra = max(0, len(span.attributes) - limits.attributes_per_span)
@@ -99,7 +99,7 @@ def _cut_texts(span: OtelSpan, most: int) -> int:
 
 
 def _cut_value(holder: dict[str, Any], name: str, most: int) -> int:
-    """How many characters of an attribute went."""
+    """Cut an attribute and return the number of removed characters."""
     value = holder[name]
     if not isinstance(value, str):
         if not isinstance(value, list | dict):

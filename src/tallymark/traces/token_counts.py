@@ -1,7 +1,7 @@
 """Tokens of a model call by kind, from the many names that providers and libraries have for them.
 
 `input` is all input and `output` all output: cached tokens are part of the input, reasoning is part
-of the output. Some sources report cached tokens beside the input; they are added here.
+of the output. Some sources report cached tokens separately; they are added here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache_write_tokens: int | None = None
     """All writes to a cache."""
     cache_write_1h_tokens: int | None = None
-    """Of the writes, those that are kept for an hour."""
+    """Part of `cache_write_tokens`: writes with a lifetime of an hour."""
     reasoning_tokens: int | None = None
 
     def as_fields(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def read_attributes(attributes: Mapping[str, Any]) -> TokenCounts:
 def read_usage(usage: Mapping[str, Any], *, cached_apart: bool = False) -> TokenCounts:
     """The tokens of a usage object, in the spelling of any provider.
 
-    `cached_apart` says that the source counts cached tokens beside the input, as Anthropic does.
+    With `cached_apart`, cached tokens are not part of the reported input (Anthropic).
     """
     found = {field: _find_inside(usage, names) for field, names in _USAGE.items()}
     known = _find_count(usage, _TOTAL)
@@ -149,7 +149,7 @@ def read_usage(usage: Mapping[str, Any], *, cached_apart: bool = False) -> Token
 
 
 def _include_cached(found: dict[str, int | None], *, apart: bool = False) -> TokenCounts:
-    """Cached tokens belong to the input: where they are more than it, they were counted beside."""
+    """Add cached tokens to the input if they were counted separately, as when they exceed it."""
     parts = (found["cache_read_tokens"] or 0) + (found["cache_write_tokens"] or 0)
     inputs = found["input_tokens"]
     if inputs is not None and (apart or parts > inputs):

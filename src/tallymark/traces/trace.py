@@ -1,7 +1,7 @@
-"""What an agent did: a `Trace` of `Span`s, and the questions that scorers ask of it.
+"""`Trace` and `Span`: the record of an agent's work, with the totals and texts that scorers use.
 
-Times are milliseconds, as in the files people have; costs are US dollars. `None` always means
-"not known", never zero: a total is `None` when no span knows its part.
+Times are milliseconds, costs are US dollars. `None` means unknown, never zero: a total is `None` if
+no span has its part.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Spending(msgspec.Struct, frozen=True, gc=False):
-    """What a trace took; None where no span knows."""
+    """Cost and tokens of a trace; None if no span reports them."""
 
     cost: float | None
     """US dollars."""
@@ -58,18 +58,18 @@ class Span(
     input: str = ""
     output: str = ""
     output_seen: bool = True
-    """False where the source tells of the call, but not of what came out of it."""
+    """False if the source reports the call without its output."""
     input_is_data: bool = False
     """True where the input was no text: then it is here as JSON. So is the next."""
     output_is_data: bool = False
     output_is_answer: bool = False
-    """True where the source says that this is the answer, whatever a model call said last."""
+    """True if the source marks this output as the answer; otherwise the last model call has it."""
     tool_name: str | None = None
     tool_input: str | None = None
     tool_output: str | None = None
     model: str | None = None
     start_ms: float | None = None
-    """Unix time in milliseconds, where the source tells it."""
+    """Unix time in milliseconds."""
     duration_ms: Amount = 0.0
     status: Status = "ok"
     error: str | None = None
@@ -81,7 +81,7 @@ class Span(
     cache_write_tokens: Count | None = None
     """All writes to a cache."""
     cache_write_1h_tokens: Count | None = None
-    """Of the writes, those that are kept for an hour."""
+    """Part of `cache_write_tokens`: writes with a lifetime of an hour."""
     reasoning_tokens: Count | None = None
     cost: Amount | None = None
     """US dollars."""
@@ -169,21 +169,21 @@ class Trace(
 
     @property
     def first_input(self) -> str:
-        """What the agent was asked, as text; empty when the trace does not tell it."""
+        """The user's question as text; empty if the trace does not contain it."""
         asked = self.question
         return "" if asked is None else asked.input
 
     @property
     def question(self) -> Span | None:
-        """The first span that tells what the agent was asked: never a tool, nor work inside one."""
+        """The first span with the user's question: never a tool call, nor a span inside one."""
         spans = self.spans
         return next((spans[n] for n in list_question_spans(spans) if spans[n].input), None)
 
     def with_question(self, asked: str, *, is_data: bool = False) -> Self:
-        """The trace with what its agent was asked as its first span, unless it tells that itself.
+        """The trace with the question as its first span, unless it already has this question.
 
-        For who knows the question better than the agent's own spans, which may not have it, or only
-        in the words that the agent made of it for a model.
+        For callers that know the question: the agent's spans may lack it, or have it only as
+        rewritten for a model.
         """
         if not asked or self.first_input == asked:
             return self
@@ -195,10 +195,10 @@ class Trace(
 
     @property
     def answer(self) -> str | None:
-        """What the agent answered; None when no answer was seen, empty when an empty one was.
+        """The agent's answer; None if the trace contains none, empty if the answer was empty.
 
-        It is what the source says it is, else the output of the last model call; where that has
-        none, of the outermost span that has one: an agent, or a chain.
+        The output that the source marks as the answer, otherwise that of the last model call,
+        otherwise that of the outermost span that has one (an agent, a chain).
         """
         for span in self.spans:
             if span.output_is_answer:
@@ -254,7 +254,7 @@ class Trace(
 
     @property
     def cost_source(self) -> Literal["reported", "computed", "mixed"] | None:
-        """Where the costs of the spans come from; None when no span's cost is known."""
+        """Origin of the spans' costs; None if no span has a cost."""
         known = {span.cost_computed for span in self.spans if span.cost is not None}
         if len(known) == 2:
             return "mixed"
@@ -288,7 +288,7 @@ class Trace(
 
     @cached_property
     def _below(self) -> dict[str | None, list[Span]]:
-        """The spans by their parents, sorted once for all that ask."""
+        """The spans by their parents."""
         below: dict[str | None, list[Span]] = {}
         for span in self.spans:
             below.setdefault(span.parent_id, []).append(span)

@@ -1,17 +1,18 @@
-"""What is known of a whole trace: all that a store filters, sums and lists by, without its spans.
+"""Facts of a whole trace: everything that a store filters, sums and lists by.
 
-Sessions, users, versions and tags have no field in a trace; each library has its own attributes for
-them, which stand in the table here.
+Sessions, users, versions and tags have no field in a trace. Each library has its own attributes for
+them, which are in the table here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from tallymark.text import shorten
-from tallymark.traces.lenient_json import as_amount, as_label, as_list, as_mapping
+from tallymark.traces.lenient_json import as_amount, as_count, as_label, as_list, as_mapping
 from tallymark.traces.trace import Status, sum_known
 
 if TYPE_CHECKING:
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
     from tallymark.traces.trace import Trace
 
 _LONGEST = 300
-"""Characters of what was asked and answered that a list shows."""
+"""Characters of question and answer that a list shows."""
 _LONGEST_LABEL = 200
 _MOST_LABELS = 50
 _FAR = 4e9
 """Seconds since 1970 beyond which a start is not one."""
 TOLD_START = "tally.started_at"
-"""Of a trace whose spans have no times: seconds since 1970, by the database that it comes from."""
+"""Metadata with the start of a trace whose spans have no times, in seconds since 1970."""
+_MOST_EPOCHS = 1_000_000
+"""A larger number is not an epoch."""
+GROUPS = ("service", "version", "session", "user", "name", "status", "model", "tool", "tag")
+"""Labels that traces can be grouped by."""
 _FIELDS = {
     "session.id": "session",
     "session_id": "session",
@@ -71,7 +76,7 @@ KNOWN = frozenset(_FIELDS)
 
 
 class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a trace but its spans; None where nobody knows."""
+    """Everything about a trace except its spans; None if unknown."""
 
     started_at: float | None = None
     """Seconds since 1970, by the agent's clock."""
@@ -171,7 +176,7 @@ def _read_told_start(trace: Trace) -> float | None:
 
 
 def _gather(said: dict[str, Any], metadata: dict[str, Any]) -> None:
-    """What one mapping says; what was said before stays."""
+    """Add the labels of one mapping; earlier ones win."""
     for name in KNOWN.intersection(metadata):
         field, value = _FIELDS[name], metadata[name]
         if field == "tags":
@@ -190,7 +195,7 @@ def _gather(said: dict[str, Any], metadata: dict[str, Any]) -> None:
 
 
 def _list_labels(found: Collection[str]) -> tuple[str, ...]:
-    """As many as are kept, each shortened, in the order in which they came."""
+    """At most `_MOST_LABELS` labels, shortened, in their order."""
     if not found:
         return ()
     shortened = dict.fromkeys(shorten(each, _LONGEST_LABEL) for each in found)
@@ -198,9 +203,9 @@ def _list_labels(found: Collection[str]) -> tuple[str, ...]:
 
 
 def combine_facts(known: TraceFacts, more: TraceFacts) -> TraceFacts:
-    """The facts of two parts of a trace that were read one by one.
+    """The facts of two parts of a trace that were read separately.
 
-    What both tell of is counted twice: the trace is counted anew as a whole when it is quiet.
+    Spans in both parts count twice, until the whole trace is counted when it is finalised.
     """
     first, second = (more, known) if _begins_before(more, known) else (known, more)
     root = more if more.has_root and not known.has_root else known
@@ -234,3 +239,44 @@ def combine_facts(known: TraceFacts, more: TraceFacts) -> TraceFacts:
 
 def _begins_before(one: TraceFacts, other: TraceFacts) -> bool:
     return (one.started_at or _FAR) < (other.started_at or _FAR)
+
+
+class StatedCase(NamedTuple):
+    """The case of an evaluation that a trace belongs to."""
+
+    case: str
+    epoch: int
+    """From 0, as results count; sources count from 1."""
+    model: str | None
+    """The model or agent under test: its answers are a run of their own."""
+    prompt: str | None
+    """The name of the prompt, where the evaluation may have several."""
+
+
+def read_case(trace: Trace) -> StatedCase | None:
+    """The case in a trace's metadata; None where they do not have both `case` and `epoch`."""
+    told = as_mapping(trace.metadata)
+    if "case" not in told:
+        return None
+    case, epoch = as_label(told["case"]), as_count(told.get("epoch"))
+    if case is None or epoch is None or epoch > _MOST_EPOCHS:
+        return None
+    model, prompt = as_label(told.get("model")), as_label(told.get("prompt_label"))
+    return StatedCase(case, max(0, epoch - 1), model, prompt)
+
+
+class TraceSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts, costs and means of several traces."""
+
+    group: Annotated[
+        str | float | None, Meta(description="A label, or the time at which a step begins.")
+    ]
+    traces: int
+    errors: int
+    cost: float | None
+    tokens: int | None
+    duration: Annotated[float | None, Meta(description="The mean, in seconds.")]
+    measured: Annotated[int, Meta(description="Traces that have the measure.")] = 0
+    mean: float | None = None
+    low: Annotated[float | None, Meta(description="With `high`, 95 % interval of the mean.")] = None
+    high: float | None = None

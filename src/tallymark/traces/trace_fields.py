@@ -1,7 +1,7 @@
-"""Plain mappings to the fields of `Trace` and `Span`.
+"""Reads the fields of `Trace` and `Span` from plain mappings.
 
-Keys may be snake_case or the camelCase of JavaScript's writers, and the trace's own keys may
-stand beside `spans` or under `trace`. Keys that no field has go to `metadata`.
+Keys may be snake_case or camelCase, and the trace's own keys may be next to `spans` or under
+`trace`. Unknown keys go to `metadata`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one door to stored traces: `read_traces` finds out what a file is and reads it."""
+"""`read_traces`: recognises the format of a file of traces and reads it."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def read_traces(
 ) -> Iterator[Trace]:
     """The traces of a file, a folder, a binary stream, or several of these, one at a time.
 
-    A broken record is raised as a `TraceError` with its position. With `skip_broken` it is given
-    to `on_broken` instead, and reading goes on; so is, in any case, the news that a compressed file
-    is cut short, once all that is whole in it was given. `on_progress` is called with the bytes
-    done and in all (None for streams). In a folder, files that are no traces are passed over.
+    A broken record is raised as a `TraceError` with its position. With `skip_broken` it goes to
+    `on_broken` instead, and reading continues; so does the error for a file that is cut short,
+    after everything before the cut. `on_progress` is called with the bytes read and their total
+    (None for streams). In a folder, files that are no traces are skipped.
 
-    `fields` says under which keys records have what: `{"output": "agent_reply"}`.
+    `fields` maps fields of records to their keys: `{"output": "agent_reply"}`.
     """
     check_field_map(fields or {})
     if format is not None and format not in FORMATS:
@@ -137,7 +137,7 @@ def _read_files(
 
 
 def _read_source(kind: Dialect, source: TraceSource) -> Iterator[Trace | TraceError]:
-    """All that is in it; what stumbles over the end of a damaged file says nothing new."""
+    """Every trace; after damage, errors at the end of the file are dropped as consequences."""
     try:
         for each in kind.read(source):
             if not isinstance(each, TraceError) or source.damage is None:
@@ -193,7 +193,7 @@ def _map_records(kind: Dialect | None, fields: FieldMap, name: str) -> Dialect:
 
 
 def _unknown_error(source: TraceSource) -> TraceError:
-    """What a file lacks, by the keys of its first record where it has some."""
+    """The error for an unknown format, with the keys of the first record."""
     what, hint = "not a trace file that I know", _hint_at_formats()
     if keys := JsonHead(source.head, whole=source.whole).keys:
         message, known = describe_needs(key for key in keys if "." not in key)

@@ -1,7 +1,7 @@
-"""Parts of files of traces that can be read apart from each other: for workers, and larger files.
+"""Parts of files of traces that workers can read independently.
 
-Lines of our own shape are cut at their ends, by the bytes alone; whoever reads a part knows which
-lines these are, so that messages say the same as in one reading.
+Files in our own format are split at line ends without decoding. A part knows its line numbers, so
+that messages are the same as when the whole file is read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import msgspec
 
 from tallymark.errors import Place, TraceError
 from tallymark.traces.dialects import jsonl
-from tallymark.traces.json_records import JsonHead
-from tallymark.traces.json_scanner import MAX_RECORD
+from tallymark.traces.json_records import MAX_RECORD, JsonHead
 from tallymark.traces.trace import Trace
 from tallymark.traces.trace_formats import detect_format
 from tallymark.traces.trace_source import (
@@ -38,17 +37,17 @@ class TracePart(msgspec.Struct, frozen=True, kw_only=True):
     lines_before: int
     digest: bytes
     content: bytes | None = None
-    """The lines themselves, for whoever does not have the file."""
+    """The lines, for a worker without the file."""
 
 
 def has_parts(path: Path, format: str | None) -> bool:  # noqa: A002 (the word users expect)
-    """Whether a file can be cut: lines of our own shape, and not compressed."""
+    """True if a file can be split: lines in our own format, not compressed."""
     if format not in (None, jsonl.DIALECT.name) or not path.is_file():
         return False
     try:
         with path.open("rb") as file:
             compressed = file.read(4).startswith((GZIP_MAGIC, ZSTD_MAGIC))
-    except OSError:  # whoever reads it says why
+    except OSError:  # reading it reports the reason
         return False
     if compressed:
         return False
@@ -59,7 +58,7 @@ def has_parts(path: Path, format: str | None) -> bool:  # noqa: A002 (the word u
 
 
 def cut_lines(path: Path, *, size: int = PART_BYTES, content: bool = False) -> Iterator[TracePart]:
-    """The parts of a file, each of about so many bytes; with `content`, the lines are in them."""
+    """The parts of a file of about `size` bytes each; with `content` they contain the lines."""
     start = lines = 0
     try:
         with path.open("rb") as file:
@@ -83,7 +82,7 @@ def cut_lines(path: Path, *, size: int = PART_BYTES, content: bool = False) -> I
 
 
 def read_part(part: TracePart) -> Iterator[Trace | TraceError]:
-    """What is in it: each trace, or why there is none."""
+    """Every trace of the part, or the error of a record."""
     data = part.content
     if data is None:
         try:

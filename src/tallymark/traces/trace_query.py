@@ -1,7 +1,7 @@
-"""The words in which traces are asked for: `status:error tool:search cost>0.01 since:2h`.
+"""The filter language of traces: `status:error tool:search cost>0.01 since:2h`.
 
-A question is a row of terms that must all be true. What is not in the tables here does not exist,
-and each mistake has its column. A word alone is looked for in the text of the trace.
+A filter is a list of terms that must all be true. Only the words in these tables exist, and each
+mistake is reported with its column. A single word is searched in the text of the trace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIMES: Final = ("since", "until")
 SCORE: Final = "score."
 PEOPLE: Final = "people."
 SCORES: Final = (SCORE, PEOPLE)
-"""What rules gave, and what people gave: the same name is not the same score."""
+"""Scores by rules and by people, which are different scores under the same name."""
 ATTRIBUTE: Final = "attr."
 OTHERS: Final = ("id", "text")
 FIELDS: Final = (
@@ -71,7 +71,7 @@ class Term:
 
     @property
     def scans(self) -> bool:
-        """Whether spans must be opened to tell."""
+        """True if the term needs the spans of a trace."""
         return self.field == "text" or self.field.startswith(ATTRIBUTE)
 
 
@@ -84,12 +84,12 @@ class TraceQuery:
 
     @property
     def columns(self) -> tuple[Term, ...]:
-        """What the columns can answer."""
+        """Terms that columns can answer."""
         return tuple(term for term in self.terms if not term.scans)
 
     @property
     def scanned(self) -> tuple[Term, ...]:
-        """What needs the spans."""
+        """Terms that need the spans."""
         return tuple(term for term in self.terms if term.scans)
 
 

@@ -1,7 +1,7 @@
-"""Bytes from a file or a stream: decompressed on the way, counted for progress, looked into.
+"""Bytes of a file or stream: decompressed, counted for progress, with a look at the first ones.
 
-gzip and zstd are read as streams. Where their data is damaged or cut short the content ends, and
-`TraceSource.damage` says why.
+gzip and zstd are read as streams. Where their data is damaged or cut short, the content ends and
+`TraceSource.damage` has the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DAMAGE = (OSError, EOFError, zlib.error, zstd.ZstdError)
 
 
 class Progress:
-    """How many bytes are done, over all the files of one reading."""
+    """Number of bytes read, over all files of one call."""
 
     def __init__(self, callback: OnProgress | None, total: int | None) -> None:
         self._callback = callback
@@ -70,7 +70,7 @@ class TraceSource:
     ) -> None:
         self.name = name
         self.lines_before = lines_before
-        """Of some lines of a file: how many come before them. None where it is all of it."""
+        """Number of lines before these in the file; None if the source is a whole file."""
         self.stream = stream
         """The bytes, already decompressed."""
         self.progress = progress
@@ -88,7 +88,7 @@ class TraceSource:
         return self.stream.raw.damage if self.stream.raw.ended else None
 
     def place(self, line: int | None = None, part: str = "") -> Place:
-        """Where a record stands: a line of the file, or a named part of it."""
+        """The place of a record: a line of the file, or a named part of it."""
         return Place(source=f"{self.name}:{part}" if part else self.name, line=line)
 
     @contextmanager
@@ -193,7 +193,7 @@ class _Filling(io.RawIOBase):
 
 
 def open_decompressed(head: bytes, stream: IO[bytes]) -> Any:
-    """What a compressed stream holds, by its first bytes; None when it is not compressed."""
+    """A reader of a compressed stream; None if it is not compressed."""
     if head.startswith(GZIP_MAGIC):
         import gzip  # noqa: PLC0415 (only for compressed files)
 
@@ -202,7 +202,7 @@ def open_decompressed(head: bytes, stream: IO[bytes]) -> Any:
 
 
 def decompress_zstd(data: bytes, limit: int) -> bytes:
-    """What zstd frames hold, if that is not more than the limit."""
+    """The content of zstd frames; an error if it is larger than the limit."""
     # Bounded while it grows, because hostile bytes grow ten thousandfold.
     content = zstd.ZstdFile(io.BytesIO(data)).read(limit + 1)
     if len(content) > limit:

@@ -14,8 +14,8 @@ from tallymark.runs.statistics import ClusterMoments, MeanEstimate, estimate_mom
 from tallymark.store.quick_statements import QuickStatements
 from tallymark.store.traces.trace_filters import Condition, compile_filter, write_counted
 from tallymark.store.traces.trace_lists import list_newest, write_few
+from tallymark.traces.trace_facts import GROUPS, TraceSum
 from tallymark.traces.trace_query import SCORES
-from tallymark.traces.trace_sum import GROUPS, TraceSum
 
 if TYPE_CHECKING:
     from tallymark.store.database import Database

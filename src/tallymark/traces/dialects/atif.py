@@ -118,7 +118,7 @@ class _Trajectory:
         """The agent as a whole. Totals stand here only where the steps have no numbers."""
         generations = [span for span in steps if span.span_type == "generation"]
         counted = any(span.tokens is not None for span in generations)
-        # Where some steps have no cost, the file's total says what they cost together.
+        # If some steps have no cost, the rest of the file's total is theirs.
         costs = [span.cost for span in generations if span.cost is not None]
         total_cost = as_amount(self._final.get("total_cost_usd"))
         if costs and len(costs) == len(generations):
@@ -152,7 +152,7 @@ class _Trajectory:
             if source == "user":
                 self._asked = said
                 yield replace(event, input=said)
-            else:  # what a system says is not a question
+            else:  # a system prompt is no question
                 yield replace(event, output=said)
             return
         yield self._make_generation(step, span_id, said, start)
@@ -222,7 +222,7 @@ class _Trajectory:
 
 
 def _list_names(trajectory: dict[str, Any]) -> list[str]:
-    """What a trajectory, or a reference to one, is called."""
+    """The names of a trajectory, or of a reference to one."""
     names = (as_label(trajectory.get(key)) for key in ("trajectory_id", "session_id"))
     return [name for name in names if name]
 

@@ -5,7 +5,7 @@ its usage in every one of them, so usage counts once for each message id. The to
 stream are those at the beginning of an answer; its last line has the totals and the cost.
 
 A subagent's lines are marked (`isSidechain`, `parent_tool_use_id`), or are in a file of its own
-beside the session's. They stand below the tool call that started the subagent.
+next to the session's. They go below the tool call that started the subagent.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _is_line(line: dict[str, Any]) -> bool:
 
 
 def read(source: TraceSource) -> Iterator[Trace | TraceError]:
-    """The session's trace; none for a subagent's file whose session lies beside it."""
+    """The session's trace; none for a subagent's file that belongs to a session nearby."""
     path = Path(source.name)
     if path.name.startswith(_SUBAGENT_FILE) and _find_session_file(path, source.head) is not None:
         return
@@ -83,7 +83,7 @@ def _find_session_file(path: Path, head: bytes) -> Path | None:
     session_id = next(filter(None, names), None)
     if session_id is None:
         return None
-    # Beside it, or in `SESSION/subagents/` below it.
+    # In the same folder, or one folder up from `SESSION/subagents/`.
     places = (path.parent, path.parent.parent.parent)
     return next((each for p in places if (each := p / f"{session_id}.jsonl").is_file()), None)
 
@@ -94,7 +94,7 @@ class _Session:
     def __init__(self) -> None:
         self._main = _Agent(AgentSession("claude-code"))
         self._side: dict[str, _Agent] = {}
-        """Subagents in the session's own file, by what tells them apart."""
+        """Subagents in the session's own file, by tool call, agent id or first message."""
         self._waiting: list[str] = []
         """Tool calls that started a subagent, whose lines have not come yet."""
         self._agent_files: dict[str, ToolUse] = {}
@@ -231,7 +231,7 @@ class _Agent:
                 tool.finish(text, failed=part.get("is_error") is True, at=at)
             self.session.note_time(at)
         text = _read_texts(parts)
-        # What the program adds by itself, and summaries of what was said before, are no questions.
+        # Messages that the program adds, and summaries of earlier turns, are no questions.
         if text and not results and not line.get("isMeta") and not line.get("isCompactSummary"):
             self.session.add_user_message(text, at)
 

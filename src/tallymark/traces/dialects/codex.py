@@ -36,7 +36,7 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_c
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _FAILED = ("failed", "declined")
 _ADDED = ("<", "# AGENTS.md instructions")
-"""How messages begin that the program adds to those of the user."""
+"""First characters of messages that the program adds to those of the user."""
 
 
 def sniff_bytes(head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What OpenTelemetry's ConsoleSpanExporter prints: a JSON object a span, spread over lines.
+"""Output of OpenTelemetry's ConsoleSpanExporter: a JSON object for each span, over several lines.
 
 A program's own lines may stand between them, since both go to the same terminal.
 """
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import TraceError
 from tallymark.traces.dialect import Dialect
-from tallymark.traces.json_records import JsonHead, JsonRecord, read_records
-from tallymark.traces.json_scanner import MAX_RECORD, size_error
+from tallymark.traces.json_records import MAX_RECORD, JsonHead, JsonRecord, read_records, size_error
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping, decode, to_unix_ms
 from tallymark.traces.otel_spans import OtelEvent, OtelSpan
 from tallymark.traces.span_arrivals import SpanArrival, assemble_arrivals
@@ -117,7 +116,7 @@ def _read_span(raw: bytes) -> OtelSpan:
 
 
 def _read_id(value: Any) -> str:
-    """As everybody else writes it: without the `0x`."""
+    """The id without `0x`, as in other formats."""
     return (as_label(value) or "").removeprefix("0x")
 
 

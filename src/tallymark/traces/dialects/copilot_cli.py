@@ -1,7 +1,7 @@
 """Transcripts of Copilot CLI: `~/.copilot/session-state/*/events.jsonl`, an event a line.
 
-Tokens of single calls are in `assistant.usage`, which is printed and not kept in the file; the file
-has those of each model when the session ends. Copilot bills requests, so costs are computed from
+Tokens of single calls are in `assistant.usage`, which is printed but not stored; the file
+has the sums of each model when the session ends. Copilot bills requests, so costs are computed from
 tokens; its own `cost` is a number of requests, not of dollars.
 """
 

@@ -70,7 +70,9 @@ class _Chat:
         elif "projectHash" in record:
             self._header |= record
         elif record.get("id") is not None:
-            self._messages[str(record["id"])] = record  # a known id keeps its place
+            self._messages[str(record["id"])] = (
+                record  # replaces a message with the same id in its place
+            )
         else:
             self._printed.append(record)
 
@@ -166,7 +168,7 @@ def _add_tool(session: AgentSession, call: ModelCall, each: dict[str, Any]) -> N
 
 
 def _read_result(each: dict[str, Any]) -> str:
-    """What the tool answered the model; else what the user saw of it."""
+    """The tool's answer to the model, otherwise its text for the user."""
     texts = []
     for part in map(as_mapping, as_list(each.get("result"))):
         response = as_mapping(as_mapping(part.get("functionResponse")).get("response"))

@@ -10,8 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from tallymark.errors import Place, TraceError
 from tallymark.traces.dialect import Dialect
 from tallymark.traces.inspect_sample import make_sample_trace
-from tallymark.traces.json_records import read_records
-from tallymark.traces.json_scanner import MAX_RECORD, size_error
+from tallymark.traces.json_records import MAX_RECORD, read_records, size_error
 from tallymark.traces.lenient_json import as_label, as_list, as_mapping, decode
 from tallymark.traces.trace_source import DAMAGE, decompress_zstd
 
@@ -26,7 +25,7 @@ _SAMPLE = re.compile(r"samples/(?P<whole>[^/]+)\.json|samples/(?P<folder>[^/]+)/
 # The header is written when a run ends; one that was broken off has only the journal's start.
 _HEADERS = ("header.json", "_journal/start.json")
 _BROKEN_OFF = "started"
-"""What Inspect writes before it is over, and the journal of a log that has no end says nothing."""
+"""Files of a log that is still written: the journal adds nothing to them."""
 _ZSTD_METHOD = 93
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
@@ -96,7 +95,7 @@ def _read_zip(members: ZipMembers, source: TraceSource) -> Iterator[LoggedSample
 
 
 def _add_sequences(sample: Any, members: ZipMembers, folder: str, place: Place) -> dict[str, Any]:
-    """A sample from its shell and the chunks beside it."""
+    """A sample from its header and its chunks."""
 
     def sequence(kind: str) -> list[Any]:
         chunk = re.compile(re.escape(f"{folder}{kind}/") + r"(\d+)\.json")

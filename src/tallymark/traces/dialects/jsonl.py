@@ -52,12 +52,12 @@ def read(source: TraceSource) -> Iterator[Trace | TraceError]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             yield _read_leniently(record)
         else:
-            # Every field has a default, so `{}` decodes too; the lenient way says what is missing.
+            # Every field has a default, so `{}` decodes; the lenient reader names what is missing.
             yield trace if trace.spans or trace.trace_id else _read_leniently(record)
 
 
 def read_mapped(source: TraceSource, fields: FieldMap) -> Iterator[Trace | TraceError]:
-    """The same of records that have some fields under keys of their own."""
+    """Every trace of records whose fields are under other keys."""
     records = read_records(source)
     first = list(islice(records, _LOOKED_AT))
     _check_keys(first, fields)
@@ -70,7 +70,7 @@ def _check_keys(records: list[JsonRecord], fields: FieldMap) -> None:
     known: dict[str, None] = {}
     missing = dict(fields)
     for record in records:
-        with suppress(TraceError):  # which is said when it is read
+        with suppress(TraceError):  # reported when the record is read
             data = as_mapping(record.decode())
             for key, value in data.items():
                 inside = [f"{key}.{each}" for each in as_mapping(value)]

@@ -67,7 +67,7 @@ def _read_run(raw: bytes) -> OtelSpan:
         # LangChain's older words.
         or {f"{ours}_tokens": told.get(f"{theirs}_tokens") for ours, theirs in _OLDER.items()}
     )
-    # A run states 0 where nobody counted.
+    # A run has 0 if its tokens were not counted.
     counted = {f"{side}_tokens": run.get(f"{old}_tokens") for side, old in _OLDER.items()}
     usage = usage | {key: count for key, count in counted.items() if count}
     counts = read_usage(usage).as_fields()

@@ -194,7 +194,7 @@ class _Session:
 
 
 _ABOUT = ("thought", "blocking", "is_input", "hidden", "confirmation_state", "security_risk")
-"""Arguments of an action that say something about it, and are not the tool's."""
+"""Arguments that describe an action and do not go to the tool."""
 
 
 DIALECT = Dialect(

@@ -157,7 +157,7 @@ def _find_provider(result: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _find_label(result: dict[str, Any]) -> str | None:
-    """What a provider is called; two with one id, of different settings, differ in their labels."""
+    """A provider's name; providers with the same id and other settings have different labels."""
     return as_label(as_mapping(result.get("provider")).get("label")) or _find_provider(result)[0]
 
 
@@ -180,7 +180,7 @@ def _name_case(result: dict[str, Any], test: dict[str, Any]) -> str | None:
 
 
 def _abbreviate(text: str) -> str:
-    """Text on one line; where that is not all of it, with a digest that tells it from others."""
+    """Text on one line; if it is cut, a digest keeps it distinct."""
     line = clean_line(text)
     if line == text.strip() and len(line) <= _LONGEST_NAME:
         return line
@@ -208,7 +208,7 @@ def _collect_metadata(result: dict[str, Any], test: dict[str, Any], eval_id: str
 
 
 def _collect_expected(test: dict[str, Any]) -> dict[str, Any]:
-    """What assertions with a plain value say about the output."""
+    """Expected output, from assertions with a plain value."""
     expected: dict[str, Any] = {}
     for check in map(as_mapping, as_list(test.get("assert"))):
         kind, value = as_label(check.get("type")), unpack_json(check.get("value"))

@@ -15,8 +15,8 @@ from tallymark.charts.lines import Line, LinePoint, draw_lines
 from tallymark.errors import InvalidInput
 from tallymark.service.traces import LeftOutTrace, TraceItem
 from tallymark.text import format_money_tick, format_tick, format_value
+from tallymark.traces.trace_facts import GROUPS, TraceSum
 from tallymark.traces.trace_query import PEOPLE, SCORE, SCORES, parse_query
-from tallymark.traces.trace_sum import GROUPS, TraceSum
 from tallymark.web.page import Outcome, Page, View
 from tallymark.web.page_request import PageRequest
 

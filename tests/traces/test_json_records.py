@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.errors import TraceError
-from tallymark.traces import json_scanner
-from tallymark.traces.json_scanner import JsonScanner
+from tallymark.traces import json_records
+from tallymark.traces.json_records import JsonScanner
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.floats(allow_nan=False),
@@ -35,7 +35,7 @@ def test_the_elements_of_an_array_are_found_whatever_the_chunks(
 ) -> None:
     data = json.dumps(elements, indent=indent, ensure_ascii=ascii_only).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_scanner, "_CHUNK", chunk)
+        patch.setattr(json_records, "_CHUNK", chunk)
         assert [json.loads(raw) for raw in cut(data)] == elements
 
 
@@ -77,6 +77,6 @@ def test_a_broken_key_is_reported(data: bytes) -> None:
 
 
 def test_a_record_too_large_for_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_scanner, "MAX_RECORD", 1 << 20)
+    monkeypatch.setattr(json_records, "MAX_RECORD", 1 << 20)
     with pytest.raises(TraceError, match="a record of more than 1 MB is not read"):
         cut(b'["' + b"x" * 5_000_000 + b'"]')
